@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package ringproof
+
+import (
+	"fmt"
+	"strings"
+)
+
+// MemberID is etcd's member ID; it prints as etcd prints it, in hex.
+type MemberID uint64
+
+// String prints 8e9e05c52164694d.
+func (id MemberID) String() string { return fmt.Sprintf("%x", uint64(id)) }
+
+// MarshalText saves id in hex.
+func (id MemberID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (id *MemberID) UnmarshalText(text []byte) error {
+	var v uint64
+	if _, err := fmt.Sscanf(string(text), "%x", &v); err != nil {
+		return fmt.Errorf("member ID %q: write it in hex, as etcdctl prints it", text)
+	}
+	*id = MemberID(v)
+	return nil
+}
+
+// EventKind names what happened. The names are the same in every world.
+type EventKind string
+
+// The events. Those of the ring are seen by the world's observer, those of an
+// action are told by the subject, the rest come from the executor.
+const (
+	EventRingCreated    EventKind = "ring-created"    // the first linearizable answer
+	EventMemberAdded    EventKind = "member-added"    // a new entry in the membership
+	EventMemberStarted  EventKind = "member-started"  // it serves for the first time
+	EventMemberPromoted EventKind = "member-promoted" // learner to voter
+	EventMemberRemoved  EventKind = "member-removed"
+	EventMemberUp       EventKind = "member-up"   // serves again
+	EventMemberDown     EventKind = "member-down" // stopped answering
+	EventLeaderChanged  EventKind = "leader-changed"
+	EventAlarm          EventKind = "alarm"
+
+	EventProcessStarted EventKind = "process-started" // an etcd process on a machine
+	EventProcessExited  EventKind = "process-exited"
+	EventDiskReplaced   EventKind = "disk-replaced" // a machine began to use a new empty disk
+
+	EventActionBegun  EventKind = "action-begun" // the subject begins a change
+	EventActionDone   EventKind = "action-done"
+	EventActionFailed EventKind = "action-failed"
+	EventWaiting      EventKind = "waiting" // the subject says why it does nothing
+	EventHalted       EventKind = "halted"  // the subject refuses to go on, with commands for a person
+	EventRefused      EventKind = "refused" // the subject refuses an operation
+	EventBoot         EventKind = "boot"    // a launcher's decision
+
+	EventStepBegun  EventKind = "step-begun"
+	EventStepDone   EventKind = "step-done"
+	EventStepFailed EventKind = "step-failed"
+
+	EventFaultLanded     EventKind = "fault-landed" // with the evidence
+	EventFaultMissed     EventKind = "fault-missed" // it could not be applied, or did nothing
+	EventFaultHealed     EventKind = "fault-healed"
+	EventFaultDowngraded EventKind = "fault-downgraded" // the draw was unfair
+
+	EventHealPhase EventKind = "heal-phase" // harm ends; convergence is demanded from here
+	EventConverged EventKind = "converged"
+	EventRunEnds   EventKind = "run-ends"
+)
+
+// EventKinds lists every kind with one sentence for a reader.
+func EventKinds() map[EventKind]string {
+	return map[EventKind]string{
+		EventRingCreated:     "the ring gave its first linearizable answer",
+		EventMemberAdded:     "a member entered the membership, as learner or voter",
+		EventMemberStarted:   "a member served for the first time",
+		EventMemberPromoted:  "a learner became a voter",
+		EventMemberRemoved:   "a member left the membership",
+		EventMemberUp:        "a member serves again",
+		EventMemberDown:      "a member stopped answering",
+		EventLeaderChanged:   "another member leads, or none does",
+		EventAlarm:           "a member raised an alarm, such as NOSPACE",
+		EventProcessStarted:  "an etcd process started on a machine",
+		EventProcessExited:   "an etcd process ended on a machine",
+		EventDiskReplaced:    "a machine began to use a new, empty disk",
+		EventActionBegun:     "the subject began a change of the ring",
+		EventActionDone:      "the subject's change was carried out",
+		EventActionFailed:    "the subject's change failed, or its reply was lost",
+		EventWaiting:         "the subject said why it does nothing now",
+		EventHalted:          "the subject refused to go on, and said what a person should consider",
+		EventRefused:         "the subject refused an operation",
+		EventBoot:            "a launcher decided how, or that not, to start etcd",
+		EventStepBegun:       "a step of the plan began",
+		EventStepDone:        "a step of the plan was done",
+		EventStepFailed:      "a step of the plan failed or timed out",
+		EventFaultLanded:     "a fault was applied, with the evidence that it did harm",
+		EventFaultMissed:     "a fault could not be applied, or did nothing",
+		EventFaultHealed:     "a fault was taken away",
+		EventFaultDowngraded: "a fault was unfair at that moment, and a milder one took its place",
+		EventHealPhase:       "harm ended; from here on the ring must converge",
+		EventConverged:       "the ring is what was asked for, and stays so",
+		EventRunEnds:         "the run ended",
+	}
+}
+
+// Event is one thing that happened. Fields that a kind doesn't use stay zero.
+type Event struct {
+	Seq     int       `json:"seq"`
+	At      Instant   `json:"at"`
+	Kind    EventKind `json:"kind"`
+	Machine string    `json:"machine,omitempty"`
+	Member  MemberID  `json:"member,omitempty"`
+	Step    string    `json:"step,omitempty"`
+	Fault   FaultKind `json:"fault,omitempty"`
+	Action  string    `json:"action,omitempty"`  // "add-learner", "remove", …
+	Command string    `json:"command,omitempty"` // the ringadm command that does the action by hand
+	Learner bool      `json:"learner,omitempty"` // member-added: it entered as learner
+	Text    string    `json:"text,omitempty"`    // the evidence, reason or error
+}
+
+// String prints one line: time, kind, who, what.
+func (e Event) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%9.3fs  %-16s", e.At.Seconds(), e.Kind)
+	for _, part := range []string{e.Step, string(e.Fault), e.Machine, e.memberText(), e.Action, e.Text} {
+		if part != "" {
+			b.WriteString("  ")
+			b.WriteString(part)
+		}
+	}
+	return b.String()
+}
+
+func (e Event) memberText() string {
+	if e.Member == 0 {
+		return ""
+	}
+	return e.Member.String()
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package etcdbin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+const serverModule = "go.etcd.io/etcd/server/v3"
+
+// older maps the releases before 3.5, when etcd was one module with no usable
+// tags, to the pseudo-versions that they are known under.
+var older = map[version]string{
+	{3, 4, 15}: "v0.5.0-alpha.5.0.20210428180535-15715dcf1ace",
+}
+
+// program is one main package and the module that holds it.
+type program struct{ file, module, at, path string }
+
+func (v version) programs() []program {
+	if at, ok := older[v]; ok {
+		return []program{
+			{"etcd", "go.etcd.io/etcd", at, "go.etcd.io/etcd"},
+			{"etcdctl", "go.etcd.io/etcd", at, "go.etcd.io/etcd/etcdctl"},
+		}
+	}
+	programs := []program{{"etcd", serverModule, v.String(), serverModule}}
+	for _, file := range []string{"etcdctl", "etcdutl"} {
+		module := "go.etcd.io/etcd/" + file + "/v3"
+		programs = append(programs, program{file, module, v.String(), module})
+	}
+	return programs
+}
+
+// goBuild is the builder of real releases. Each program is built in a
+// throw-away module that requires it and nothing else, so that it gets the
+// dependencies its own go.mod names and not those of the other programs.
+func goBuild(ctx context.Context, v version, work, entry string, say func(string)) error {
+	say("downloading modules")
+	programs := v.programs()
+	for i, p := range programs {
+		dir := filepath.Join(work, p.file)
+		err := p.require(ctx, dir)
+		if err != nil && i == 0 && ctx.Err() == nil {
+			return explain(ctx, v, work, err)
+		}
+		if err == nil {
+			err = p.download(ctx, dir)
+		}
+		if err != nil {
+			return fmt.Errorf("cannot download %s %s: %w; --etcd-bin DIR takes a build of your own", p.module, p.at, err)
+		}
+	}
+	for i, p := range programs {
+		say(fmt.Sprintf("building %s (%d of %d)", p.file, i+1, len(programs)))
+		if err := p.build(ctx, filepath.Join(work, p.file), filepath.Join(entry, p.file)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// require writes the throw-away module. It takes over the Go version of the
+// program's module, because that decides the runtime's defaults (GODEBUG): a
+// release must behave as it was released.
+func (p program) require(ctx context.Context, dir string) error {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	out, err := goCommand(ctx, dir, "list", "-m", "-f", "{{.GoVersion}}", p.module+"@"+p.at)
+	if err != nil {
+		return err
+	}
+	language := strings.TrimSpace(out)
+	if language == "" { // also what the go command prints when it cannot read the file
+		return errors.New("its go.mod names no Go version, or cannot be read")
+	}
+	module := fmt.Sprintf("module ringproof.dev/throwaway\n\ngo %s\n\nrequire %s %s\n", language, p.module, p.at)
+	return os.WriteFile(filepath.Join(dir, "go.mod"), []byte(module), 0o644)
+}
+
+// download fetches what the program imports, which is far less than what its
+// module graph names.
+func (p program) download(ctx context.Context, dir string) error {
+	_, err := goCommand(ctx, dir, "list", "-deps", "-f", "", p.path)
+	return err
+}
+
+func (p program) build(ctx context.Context, dir, out string) error {
+	if _, err := goCommand(ctx, dir, "build", "-trimpath", "-buildvcs=false", "-o", out, p.path); err != nil {
+		return fmt.Errorf("cannot build %s %s: %w", p.path, p.at, err)
+	}
+	return nil
+}

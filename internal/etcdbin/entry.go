@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package etcdbin
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// manifest is what a cache entry says of itself. It names no folder, so a
+// cache may be moved.
+type manifest struct {
+	Version   string            `json:"version"`
+	Digests   map[string]string `json:"digests"`
+	GoVersion string            `json:"goVersion"`
+	Built     time.Time         `json:"built"`
+}
+
+const manifestFile = "manifest.json"
+
+// errDamaged marks an entry that is there but not what was built. Building it
+// again mends it, which is not true of, say, a permission that is missing.
+var errDamaged = errors.New("the cached binaries are damaged")
+
+var errNotRunnable = errors.New("not an executable file")
+
+// seal writes the manifest, once every binary has said that it is v. It does
+// not sync to disk: what a power cut tears, the digests find.
+func seal(ctx context.Context, entry string, v version) error {
+	goVersion, err := askAll(ctx, entry, v)
+	if err != nil {
+		return err
+	}
+	digests, err := digestAll(entry, v.files())
+	if err != nil {
+		return err
+	}
+	text, err := json.MarshalIndent(manifest{v.String(), digests, goVersion, time.Now().UTC().Round(time.Second)}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(entry, manifestFile), append(text, '\n'), 0o644)
+}
+
+// openEntry trusts nothing in the folder but the manifest, and that only as
+// far as the binaries agree with it.
+func openEntry(entry string, v version) (Release, error) {
+	m, err := readManifest(entry, v)
+	if err != nil {
+		return Release{}, err
+	}
+	digests, err := digestAll(entry, v.files())
+	if err != nil {
+		return Release{}, damage(err)
+	}
+	for _, file := range v.files() {
+		if m.Digests[file] != digests[file] {
+			return Release{}, fmt.Errorf("%w: %s has SHA-256 %s, and was built with %q",
+				errDamaged, filepath.Join(entry, file), digests[file], m.Digests[file])
+		}
+	}
+	return newRelease(entry, v, m), nil
+}
+
+func readManifest(entry string, v version) (manifest, error) {
+	path := filepath.Join(entry, manifestFile)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return manifest{}, damage(err)
+	}
+	var m manifest
+	if err := json.Unmarshal(text, &m); err != nil {
+		return manifest{}, fmt.Errorf("%w: %s: %w", errDamaged, path, err)
+	}
+	if m.Version != v.String() {
+		return manifest{}, fmt.Errorf("%w: %s is of %q, not %s", errDamaged, path, m.Version, v)
+	}
+	return m, nil
+}
+
+// damage tells a file that is gone from one that cannot be read just now.
+func damage(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNotRunnable) {
+		return fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	return fmt.Errorf("cannot read the cached binaries: %w", err)
+}
+
+func newRelease(dir string, v version, m manifest) Release {
+	release := Release{
+		Version: m.Version, Digests: m.Digests, GoVersion: m.GoVersion, Source: "built",
+		Etcd: filepath.Join(dir, "etcd"), Etcdctl: filepath.Join(dir, "etcdctl"),
+	}
+	if len(v.files()) == 3 {
+		release.Etcdutl = filepath.Join(dir, "etcdutl")
+	}
+	return release
+}
+
+func digestAll(dir string, files []string) (map[string]string, error) {
+	digests := map[string]string{}
+	for _, name := range files {
+		digest, err := digest(filepath.Join(dir, name))
+		if err != nil {
+			return nil, err
+		}
+		digests[name] = digest
+	}
+	return digests, nil
+}
+
+func digest(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	if stat, err := file.Stat(); err != nil || !stat.Mode().IsRegular() || stat.Mode()&0o111 == 0 {
+		return "", errors.Join(err, fmt.Errorf("%s: %w", path, errNotRunnable))
+	}
+	hash := sha256.New()
+	if _, err := io.Copy(hash, file); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(hash.Sum(nil)), nil
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package ringproof
+
+// Observation is what the world could see of the ring at one moment, and what
+// it could not.
+type Observation struct {
+	At       Instant       `json:"at"`
+	Machines []MachineView `json:"machines"`
+	// Members is the membership as the most advanced reachable member knows
+	// it, sorted by ID. Fresh tells that the list was read with quorum.
+	Members []MemberView `json:"members"`
+	Fresh   bool         `json:"fresh"`
+	Unknown []string     `json:"unknown,omitempty"` // what could not be observed, and why
+}
+
+// MachineView is the harness's own truth of one machine.
+type MachineView struct {
+	Name    string `json:"name"`
+	Address string `json:"address"`
+	Up      bool   `json:"up"`             // powered and not paused
+	Lost    bool   `json:"lost,omitempty"` // gone for good
+	Disk    int    `json:"disk"`           // counts the disks it has had: 1, 2, …
+	Etcd    bool   `json:"etcd"`           // an etcd process runs
+	Agent   bool   `json:"agent"`          // the subject's process runs
+}
+
+// MemberView is one entry of the membership, with what the member said of
+// itself when it was reached.
+type MemberView struct {
+	ID        MemberID   `json:"id"`
+	Name      string     `json:"name,omitempty"` // "" until it has started
+	Machine   string     `json:"machine"`        // by its peer URL's address
+	PeerURLs  []string   `json:"peerURLs"`
+	Learner   bool       `json:"learner,omitempty"`
+	Serving   bool       `json:"serving"`           // answered a status request, and knows a leader
+	Leader    bool       `json:"leader,omitempty"`  // it leads, by its own word
+	ClusterID uint64     `json:"cluster,omitempty"` // by its own word, as are those below
+	Version   string     `json:"version,omitempty"` // of the server
+	Term      uint64     `json:"term,omitempty"`
+	Index     uint64     `json:"index,omitempty"`    // raft index committed
+	Applied   uint64     `json:"applied,omitempty"`  // raft index applied
+	Revision  int64      `json:"revision,omitempty"` // of its store
+	DBSize    int64      `json:"dbSize,omitempty"`   // bytes
+	Alarms    []string   `json:"alarms,omitempty"`
+	Peers     []MemberID `json:"peers,omitempty"` // the membership as this member itself lists it, sorted
+}
+
+// Member returns the entry with that ID.
+func (o Observation) Member(id MemberID) (MemberView, bool) {
+	for _, m := range o.Members {
+		if m.ID == id {
+			return m, true
+		}
+	}
+	return MemberView{}, false
+}
+
+// On returns the entry that runs on the machine.
+func (o Observation) On(machine string) (MemberView, bool) {
+	for _, m := range o.Members {
+		if m.Machine == machine {
+			return m, true
+		}
+	}
+	return MemberView{}, false
+}
+
+// Machine returns the machine with that name.
+func (o Observation) Machine(name string) (MachineView, bool) {
+	for _, m := range o.Machines {
+		if m.Name == name {
+			return m, true
+		}
+	}
+	return MachineView{}, false
+}
+
+// Leader returns the entry that leads; when two say so, the one with the
+// higher term (a deposed leader learns of it late).
+func (o Observation) Leader() (MemberView, bool) {
+	var leader MemberView
+	for _, m := range o.Members {
+		if m.Leader && m.Term >= leader.Term {
+			leader = m
+		}
+	}
+	return leader, leader.ID != 0
+}
+
+// Voters returns the voting entries, Learners the others.
+func (o Observation) Voters() []MemberView {
+	return o.where(func(m MemberView) bool { return !m.Learner })
+}
+
+// Learners returns the entries that don't vote.
+func (o Observation) Learners() []MemberView {
+	return o.where(func(m MemberView) bool { return m.Learner })
+}
+
+func (o Observation) where(keep func(MemberView) bool) []MemberView {
+	var kept []MemberView
+	for _, m := range o.Members {
+		if keep(m) {
+			kept = append(kept, m)
+		}
+	}
+	return kept
+}
+
+// Quorum is the majority of n voters.
+func Quorum(n int) int { return n/2 + 1 }
+
+// ConfChange is one membership change as the ring's own log holds it: the
+// truth that polling can miss. Read from the members' WALs.
+type ConfChange struct {
+	Index    uint64   `json:"index"` // raft index
+	Term     uint64   `json:"term"`
+	Kind     string   `json:"kind"` // "add-voter", "add-learner", "promote", "remove", "update"
+	Member   MemberID `json:"member"`
+	PeerURLs []string `json:"peerURLs,omitempty"`
+	At       Instant  `json:"at"`                // first observation at which a member had applied it; Forever: none
+	Founder  bool     `json:"founder,omitempty"` // written at bootstrap
+}
+
+// MemberLog is what one data directory holds: whose it is, and how far it goes.
+type MemberLog struct {
+	Machine   string   `json:"machine"`
+	Disk      int      `json:"disk"` // the machine's nth disk
+	Member    MemberID `json:"member"`
+	ClusterID uint64   `json:"cluster"`
+	First     uint64   `json:"first"` // lowest raft index in the WAL
+	Last      uint64   `json:"last"`
+	Term      uint64   `json:"term"`
+	Err       string   `json:"err,omitempty"`
+}
+
+// Hash is a member's HashKV at a revision.
+type Hash struct {
+	Machine  string   `json:"machine"`
+	Member   MemberID `json:"member"`
+	Version  string   `json:"version"` // hashes compare only within the releases that hash alike
+	Revision int64    `json:"revision"`
+	Compact  int64    `json:"compact"`
+	Hash     uint32   `json:"hash"`
+	Err      string   `json:"err,omitempty"`
+}
+
+// Evidence is what is read once, at the end of a run.
+type Evidence struct {
+	Final     Observation  `json:"final"`
+	Spec      int          `json:"spec"`    // voters last asked for and not refused
+	Changes   []ConfChange `json:"changes"` // in raft order
+	Logs      []MemberLog  `json:"logs"`
+	Hashes    []Hash       `json:"hashes"`
+	Dump      []KV         `json:"dump"`                // the whole keyspace by a linearizable range
+	Revision  int64        `json:"revision"`            // of Dump
+	Surviving []string     `json:"surviving,omitempty"` // disaster mode: values found on the disks that are left
+	Leftovers []string     `json:"leftovers"`           // processes or mounts that outlived Close
+	Unknown   []string     `json:"unknown,omitempty"`   // what could not be read, and why
+}

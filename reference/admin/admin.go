@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+// Package admin carries out what is decided: every change of the ring as one
+// imperative call, the same for the automation and for a person at the command
+// line. Each reads the member list before it changes anything, and is done
+// when it finds its work done.
+package admin
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/ring"
+)
+
+// patience is how long one endpoint may take to answer one request.
+const patience = time.Second
+
+// Ring reaches the ring through one endpoint after another.
+type Ring struct {
+	Host   host.Host
+	Secure *tls.Config // nil: plain
+	// Fence, when set, must hold for a record to be written: the one who leads
+	// passes the comparison that it still does.
+	Fence []clientv3.Cmp
+
+	endpoints []string
+	clients   map[string]host.Etcd
+}
+
+// Use sets the endpoints to try, in order of preference.
+func (r *Ring) Use(endpoints ...string) {
+	r.endpoints = nil
+	for _, e := range endpoints {
+		if e != "" && !slices.Contains(r.endpoints, e) {
+			r.endpoints = append(r.endpoints, e)
+		}
+	}
+}
+
+// Close closes the clients.
+func (r *Ring) Close() {
+	for _, c := range r.clients {
+		c.Close()
+	}
+	r.clients = nil
+}
+
+func (r *Ring) client(endpoint string) (host.Etcd, error) {
+	if c, ok := r.clients[endpoint]; ok {
+		return c, nil
+	}
+	c, err := r.Host.Dial(endpoint, r.Secure)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", endpoint, err)
+	}
+	if r.clients == nil {
+		r.clients = map[string]host.Etcd{}
+	}
+	r.clients[endpoint] = c
+	return c, nil
+}
+
+// ask calls f with a client of one endpoint.
+func (r *Ring) ask(ctx context.Context, endpoint string, f func(context.Context, host.Etcd) error) error {
+	c, err := r.client(endpoint)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := r.Host.Timeout(ctx, patience)
+	defer cancel()
+	if err := f(ctx, c); err != nil {
+		return fmt.Errorf("%s: %w", endpoint, err)
+	}
+	return nil
+}
+
+// read asks one endpoint after another until one answers; that one is asked
+// first from then on.
+func (r *Ring) read(ctx context.Context, f func(context.Context, host.Etcd) error) error {
+	failures := []error{errors.New("no endpoint answered")}
+	for i, endpoint := range r.endpoints {
+		err := r.ask(ctx, endpoint, f)
+		if err == nil {
+			r.endpoints = append([]string{endpoint}, slices.Delete(slices.Clone(r.endpoints), i, i+1)...)
+			return nil
+		}
+		failures = append(failures, err)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// change asks the endpoint that answered last, once. A change whose reply is
+// lost may have been made: whoever asked looks at the list again, and nobody
+// repeats it blindly elsewhere.
+func (r *Ring) change(ctx context.Context, f func(context.Context, host.Etcd) error) error {
+	if len(r.endpoints) == 0 {
+		return errors.New("no endpoint of the ring is known")
+	}
+	return r.ask(ctx, r.endpoints[0], f)
+}
+
+// List reads the membership with a quorum.
+func (r *Ring) List(ctx context.Context) (*clientv3.MemberListResponse, error) {
+	var list *clientv3.MemberListResponse
+	err := r.read(ctx, func(ctx context.Context, c host.Etcd) (err error) {
+		list, err = c.MemberList(ctx)
+		return err
+	})
+	return list, err
+}
+
+// Do carries out one action.
+func (r *Ring) Do(ctx context.Context, a ring.Action) error {
+	list, err := r.List(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: reading the member list first: %w", a.Kind, err)
+	}
+	if err := r.do(ctx, a, list.Members); err != nil {
+		return fmt.Errorf("%s: %w", a.Kind, err)
+	}
+	return nil
+}
+
+func (r *Ring) do(ctx context.Context, a ring.Action, members []*etcdserverpb.Member) error {
+	switch a.Kind {
+	case ring.AddLearner:
+		return r.addLearner(ctx, a, members)
+	case ring.Bind:
+		return r.bind(ctx, a)
+	case ring.Promote:
+		return r.promote(ctx, a, members)
+	case ring.Remove:
+		return r.remove(ctx, a, members)
+	case ring.MoveLeader:
+		return r.moveLeader(ctx, a, members)
+	}
+	return fmt.Errorf("there is no such change")
+}
+
+// addLearner is done when a learner that has not started is at the peer URL:
+// an earlier request's reply was lost.
+func (r *Ring) addLearner(ctx context.Context, a ring.Action, members []*etcdserverpb.Member) error {
+	for _, m := range members {
+		if slices.Contains(m.PeerURLs, a.PeerURL) {
+			if m.IsLearner && m.Name == "" {
+				return nil
+			}
+			return fmt.Errorf("%s is the peer URL of member %x already; remove that one first", a.PeerURL, m.ID)
+		}
+	}
+	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
+		_, err := c.MemberAddAsLearner(ctx, []string{a.PeerURL})
+		return err
+	})
+}
+
+// bind records on which disk a member may start. The first record wins: two
+// disks for one ID is what it is there to prevent.
+func (r *Ring) bind(ctx context.Context, a ring.Action) error {
+	key := memberKey(a.Member)
+	value, err := json.Marshal(Binding{Machine: a.Machine, Disk: a.Disk})
+	if err != nil {
+		return err
+	}
+	absent := clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
+	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
+		done, err := c.Txn(ctx).If(append([]clientv3.Cmp{absent}, r.Fence...)...).
+			Then(clientv3.OpPut(key, string(value))).Else(clientv3.OpGet(key)).Commit()
+		if err != nil || done.Succeeded {
+			return err
+		}
+		if kvs := done.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 && string(kvs[0].Value) == string(value) {
+			return nil
+		} else if len(kvs) > 0 {
+			return fmt.Errorf("member %s is bound to %s already", a.Member, kvs[0].Value)
+		}
+		return errors.New("another machine leads the automation now")
+	})
+}
+
+func (r *Ring) promote(ctx context.Context, a ring.Action, members []*etcdserverpb.Member) error {
+	m, err := find(members, a.Member)
+	if err != nil || !m.IsLearner {
+		return err
+	}
+	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
+		_, err := c.MemberPromote(ctx, m.ID)
+		return err
+	})
+}
+
+// remove is done when the member is not in the list.
+func (r *Ring) remove(ctx context.Context, a ring.Action, members []*etcdserverpb.Member) error {
+	if _, err := find(members, a.Member); err != nil {
+		return nil
+	}
+	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
+		_, err := c.MemberRemove(ctx, uint64(a.Member))
+		if errors.Is(err, rpctypes.ErrMemberNotFound) {
+			return nil
+		}
+		return err
+	})
+}
+
+// moveLeader must be asked of the leader itself.
+func (r *Ring) moveLeader(ctx context.Context, a ring.Action, members []*etcdserverpb.Member) error {
+	if _, err := find(members, a.Member); err != nil {
+		return err
+	}
+	for _, m := range members {
+		if len(m.ClientURLs) == 0 {
+			continue
+		}
+		moved := false
+		err := r.ask(ctx, m.ClientURLs[0], func(ctx context.Context, c host.Etcd) error {
+			is, err := c.Status(ctx, m.ClientURLs[0])
+			if err != nil || is.Leader != m.ID {
+				return nil
+			}
+			moved = true
+			if m.ID == uint64(a.Member) {
+				return nil
+			}
+			_, err = c.MoveLeader(ctx, uint64(a.Member))
+			return err
+		})
+		if moved {
+			return err
+		}
+	}
+	return errors.New("no member says that it leads")
+}
+
+func find(members []*etcdserverpb.Member, id ring.ID) (*etcdserverpb.Member, error) {
+	for _, m := range members {
+		if m.ID == uint64(id) {
+			return m, nil
+		}
+	}
+	return nil, fmt.Errorf("there is no member %s; see ringadm member list", id)
+}
+
+// Refused tells whether etcd surely didn't make the change.
+func Refused(err error) bool {
+	for _, code := range []codes.Code{codes.FailedPrecondition, codes.InvalidArgument, codes.NotFound, codes.AlreadyExists} {
+		if status.Code(errors.Unwrap(err)) == code {
+			return true
+		}
+	}
+	var etcd rpctypes.EtcdError
+	return errors.As(err, &etcd) && etcd.Code() != codes.Unavailable && etcd.Code() != codes.DeadlineExceeded
+}
+
+func memberKey(id ring.ID) string { return membersPrefix + id.String() }
+
+func cut(key, prefix string) (string, bool) { return strings.CutPrefix(key, prefix) }

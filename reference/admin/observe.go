@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package admin
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/ring"
+)
+
+// The automation's own keys in the ring.
+const (
+	Prefix         = "/ringadm/"
+	LeadKey        = Prefix + "lead"
+	machinesPrefix = Prefix + "machines/"
+	membersPrefix  = Prefix + "members/"
+)
+
+// Binding says on which disk a member may start, and on no other.
+type Binding struct {
+	Machine string `json:"machine"`
+	Disk    string `json:"disk"`
+}
+
+// Presence is what a machine says of itself, under a lease, while it is there.
+type Presence struct {
+	Machine   string   `json:"machine"`
+	PeerURL   string   `json:"peerURL"`
+	ClientURL string   `json:"clientURL"`
+	Disk      string   `json:"disk"`
+	Versions  []string `json:"versions"`
+}
+
+// Lead is who leads the automation, under a lease.
+type Lead struct {
+	Holder string `json:"holder"`
+	Nonce  string `json:"nonce"`
+}
+
+// View is the membership and the automation's records, each read with a
+// quorum: the list first, so that a record is never older than its member.
+type View struct {
+	ClusterID    uint64
+	Members      []*etcdserverpb.Member
+	Bindings     map[ring.ID]Binding
+	Presences    map[string]Presence
+	Leases       map[string]int64 // machine → lease of its presence
+	Lead         *Lead
+	LeadRevision int64 // create revision of the lead's key
+}
+
+// View reads the ring.
+func (r *Ring) View(ctx context.Context) (View, error) {
+	list, err := r.List(ctx)
+	if err != nil {
+		return View{}, err
+	}
+	v := View{ClusterID: list.Header.ClusterId, Members: list.Members,
+		Bindings: map[ring.ID]Binding{}, Presences: map[string]Presence{}, Leases: map[string]int64{}}
+	var records *clientv3.GetResponse
+	err = r.read(ctx, func(ctx context.Context, c host.Etcd) (err error) {
+		records, err = c.Get(ctx, Prefix, clientv3.WithPrefix())
+		return err
+	})
+	if err != nil {
+		return View{}, err
+	}
+	for _, kv := range records.Kvs {
+		if err := v.add(string(kv.Key), kv.Value, kv.CreateRevision, kv.Lease); err != nil {
+			return View{}, err
+		}
+	}
+	return v, nil
+}
+
+func (v *View) add(key string, value []byte, created, lease int64) error {
+	var err error
+	if name, ok := cut(key, machinesPrefix); ok {
+		var p Presence
+		err = json.Unmarshal(value, &p)
+		v.Presences[name], v.Leases[name] = p, lease
+	} else if hex, ok := cut(key, membersPrefix); ok {
+		var id uint64
+		if _, err := fmt.Sscanf(hex, "%x", &id); err != nil {
+			return fmt.Errorf("record %s: not a member ID", key)
+		}
+		var b Binding
+		err = json.Unmarshal(value, &b)
+		v.Bindings[ring.ID(id)] = b
+	} else if key == LeadKey {
+		v.Lead, v.LeadRevision = &Lead{}, created
+		err = json.Unmarshal(value, v.Lead)
+	}
+	if err != nil {
+		return fmt.Errorf("record %s: %w; remove it with etcdctl if it is not ringadm's", key, err)
+	}
+	return nil
+}
+
+// ClientURLs returns the members' own, sorted.
+func (v View) ClientURLs() []string {
+	var all []string
+	for _, m := range v.Members {
+		all = append(all, m.ClientURLs...)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Members returns the membership in the brain's terms, without anyone's health.
+func (v View) RingMembers() []ring.Member {
+	var all []ring.Member
+	for _, m := range v.Members {
+		b := v.Bindings[ring.ID(m.ID)]
+		machine := cmp.Or(b.Machine, v.machineAt(m.PeerURLs), m.Name)
+		all = append(all, ring.Member{ID: ring.ID(m.ID), Name: m.Name, Machine: machine, Disk: b.Disk,
+			PeerURL: strings.Join(m.PeerURLs, ","), Learner: m.IsLearner})
+	}
+	slices.SortFunc(all, func(a, b ring.Member) int { return cmp.Compare(a.ID, b.ID) })
+	return all
+}
+
+func (v View) machineAt(urls []string) string {
+	for name, p := range v.Presences {
+		if slices.Contains(urls, p.PeerURL) {
+			return name
+		}
+	}
+	return ""
+}
+
+// Observer turns views into what the brain decides on. It remembers since when
+// a member or machine has not been seen: whoever begins to lead begins to
+// count, since what others saw is unknown to it.
+type Observer struct {
+	Ring    *Ring
+	silent  map[ring.ID]time.Time
+	absent  map[string]time.Time
+	machine map[string]ring.Machine
+}
+
+// Observe asks every member how it does, and returns it all. version is the
+// release that a machine must be able to run.
+func (o *Observer) Observe(ctx context.Context, v View, version string) ring.Observed {
+	seen := ring.Observed{Listed: true, Members: v.RingMembers()}
+	now := o.Ring.Host.Now()
+	leader := o.health(ctx, v, seen.Members)
+	for i := range seen.Members {
+		m := &seen.Members[i]
+		m.Silent = o.since(&o.silent, m.ID, m.Serving, now)
+		m.Leader = m.ID == leader
+	}
+	seen.Machines = o.machines(v, seen.Members, version, now)
+	return seen
+}
+
+// health asks each member for its status and returns who leads, by the word of
+// most of those that answered.
+func (o *Observer) health(ctx context.Context, v View, members []ring.Member) ring.ID {
+	applied := map[ring.ID]uint64{}
+	var leader, term, head uint64
+	for i := range members {
+		m := &members[i]
+		url := v.clientURL(m.ID)
+		if url == "" {
+			continue
+		}
+		err := o.Ring.ask(ctx, url, func(ctx context.Context, c host.Etcd) error {
+			is, err := c.Status(ctx, url)
+			if err != nil {
+				return err
+			}
+			m.Serving = is.Header.MemberId == uint64(m.ID) && is.Leader != 0
+			applied[m.ID] = is.RaftAppliedIndex
+			if m.Serving && is.RaftTerm >= term {
+				leader, term = is.Leader, is.RaftTerm
+			}
+			head = max(head, is.RaftIndex)
+			return nil
+		})
+		if err != nil {
+			m.Serving = false
+		}
+	}
+	for i := range members {
+		// etcd promotes a learner that holds nine tenths of the leader's log.
+		members[i].Ready = members[i].Serving && applied[members[i].ID]*10 >= head*9
+	}
+	return ring.ID(leader)
+}
+
+func (v View) clientURL(id ring.ID) string {
+	for _, m := range v.Members {
+		if m.ID == uint64(id) && len(m.ClientURLs) > 0 {
+			return m.ClientURLs[0]
+		}
+	}
+	return ""
+}
+
+// since returns how long id has been missing.
+func (o *Observer) since(from *map[ring.ID]time.Time, id ring.ID, there bool, now time.Time) time.Duration {
+	if *from == nil {
+		*from = map[ring.ID]time.Time{}
+	}
+	return missing(*from, id, there, now)
+}
+
+func missing[K comparable](from map[K]time.Time, key K, there bool, now time.Time) time.Duration {
+	if there {
+		delete(from, key)
+		return 0
+	}
+	if _, ok := from[key]; !ok {
+		from[key] = now
+	}
+	return now.Sub(from[key])
+}
+
+// machines returns every machine that is there, was there, or that a member
+// runs on, sorted by name as people count: m2 before m10.
+func (o *Observer) machines(v View, members []ring.Member, version string, now time.Time) []ring.Machine {
+	if o.machine == nil {
+		o.machine, o.absent = map[string]ring.Machine{}, map[string]time.Time{}
+	}
+	for _, m := range members {
+		if _, known := o.machine[m.Machine]; !known && m.Machine != "" {
+			o.machine[m.Machine] = ring.Machine{Name: m.Machine, PeerURL: m.PeerURL}
+		}
+	}
+	for name, p := range v.Presences {
+		o.machine[name] = ring.Machine{Name: name, PeerURL: p.PeerURL, Disk: p.Disk, Able: slices.Contains(p.Versions, version)}
+	}
+	var all []ring.Machine
+	for name, m := range o.machine {
+		_, m.Present = v.Presences[name]
+		m.Absent = missing(o.absent, name, m.Present, now)
+		all = append(all, m)
+	}
+	slices.SortFunc(all, func(a, b ring.Machine) int {
+		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), strings.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+// Address returns the host name in a URL.
+func Address(u string) string {
+	parsed, err := url.Parse(u)
+	if err != nil {
+		return ""
+	}
+	return parsed.Hostname()
+}

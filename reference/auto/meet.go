@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package auto
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/store"
+)
+
+// URL joins the parts; an IPv6 address gets its brackets.
+func URL(scheme, address string, port int) string {
+	return scheme + "://" + net.JoinHostPort(address, strconv.Itoa(port))
+}
+
+// Machines reads the latest record of every machine in the store.
+func Machines(ctx context.Context, s store.Store) (map[string]store.Machine, error) {
+	keys, err := s.List(ctx, MachinesPrefix+"/")
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	for _, key := range keys {
+		name, _, _ := strings.Cut(strings.TrimPrefix(key, MachinesPrefix+"/"), "/")
+		names[name] = true
+	}
+	machines := map[string]store.Machine{}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		n, m, err := store.Log[store.Machine]{Store: s, Prefix: MachinesPrefix + "/" + name}.Latest(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if n > 0 {
+			machines[name] = m
+		}
+	}
+	return machines, nil
+}
+
+// meet founds the ring, if this machine's turn it is. The founding record is
+// created if absent, so there is one ring whoever believes to lead; the epoch
+// keeps two from trying at once.
+func (a *Agent) meet(ctx context.Context) error {
+	founders := a.founders()
+	if len(founders) < a.known.spec.Nodes {
+		a.say(host.EventWaiting, fmt.Sprintf("%d of %d machines have come to the store", len(founders), a.known.spec.Nodes))
+		return nil
+	}
+	epoch, ours, err := a.epoch(ctx)
+	if err != nil || !ours {
+		return err
+	}
+	identity := store.Identity{Token: "ring-" + a.host.Nonce(), Members: founders, Epoch: epoch}
+	return a.act("bootstrap", "", "", func() error {
+		_, err := store.Log[store.Identity]{Store: a.store, Prefix: IdentityPrefix}.Append(ctx, 0, identity)
+		if errors.Is(err, store.ErrExists) {
+			return nil // another founded it: the next turn reads whom it names
+		}
+		return err
+	})
+}
+
+// founders picks the first machines, by name, that can run what is asked for.
+func (a *Agent) founders() []store.Founder {
+	var all []store.Founder
+	names := slices.SortedFunc(maps.Keys(a.known.machines), func(x, y string) int {
+		return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y))
+	})
+	for _, name := range names {
+		m := a.known.machines[name]
+		if !slices.Contains(m.Versions, a.known.spec.Version) || slices.Contains(a.known.spec.Retire, name) || len(all) == a.known.spec.Nodes {
+			continue
+		}
+		all = append(all, store.Founder{Name: name, Machine: name, Disk: m.Disk,
+			PeerURL: a.url(m.Address, 2380), ClientURL: a.url(m.Address, 2379)})
+	}
+	return all
+}
+
+// epoch returns the newest epoch and whether it is ours. One that has founded
+// nothing for a while is followed by the next.
+func (a *Agent) epoch(ctx context.Context) (n int, ours bool, err error) {
+	log := store.Log[store.Epoch]{Store: a.store, Prefix: EpochPrefix}
+	n, latest, err := log.Latest(ctx)
+	if err != nil {
+		return 0, false, err
+	}
+	if n > 0 && latest.Nonce == a.nonce {
+		return n, true, nil
+	}
+	if n > 0 && !a.overdue(n) {
+		return n, false, nil
+	}
+	n, err = log.Append(ctx, n, store.Epoch{Holder: a.Machine, Nonce: a.nonce})
+	if errors.Is(err, store.ErrExists) {
+		return n, false, nil
+	}
+	return n, err == nil, err
+}
+
+// overdue tells whether this machine has seen epoch n for too long, by its own
+// clock: machines need not agree on the time.
+func (a *Agent) overdue(n int) bool {
+	now := a.host.Now()
+	if a.epochSeen != n {
+		a.epochSeen, a.epochSince = n, now
+	}
+	return now.Sub(a.epochSince) > epochPeriod
+}
+
+func (a *Agent) versions() []string { return slices.Sorted(maps.Keys(a.Binaries)) }
+
+// epochWatch is the epoch seen last, and since when.
+type epochWatch struct {
+	epochSeen  int
+	epochSince time.Time
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+// Package cli is ringadm's command line. It wires and prints; what it does is
+// in auto and admin. It is a package so that a harness can run the very same
+// program with its seams decorated.
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringproof/ringproof/reference/auto"
+	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/store"
+)
+
+// Seams are what a harness may put itself between. The zero value is the
+// reference as it ships.
+type Seams struct {
+	Brain func(host.Host, auto.Brain) auto.Brain
+	Host  func(host.Host) host.Host
+	Store func(host.Host, store.Store) store.Store
+}
+
+// Main runs the command line and returns the exit code: 0 done, 1 failed, 2 a
+// mistake in the command line.
+func Main(args []string, s Seams) int {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	root := Command(s)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(root.ErrOrStderr(), "ringadm: "+err.Error())
+	var usage usageError
+	if errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command") {
+		return 2
+	}
+	return 1
+}
+
+// usageError is a mistake in the command line.
+type usageError struct{ error }
+
+func (u usageError) Unwrap() error { return u.error }
+
+// Command returns the tree of commands.
+func Command(s Seams) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "ringadm",
+		Short:         "ringadm creates, grows, shrinks and repairs etcd rings, by hand or by itself",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Long: `ringadm creates, grows, shrinks and repairs etcd rings.
+
+By itself, without Kubernetes: make a store that every machine mounts, and run
+an agent on each machine.
+
+  ringadm seed file:///mnt/ring version=v3.6.16 nodes=3
+  ringadm auto file:///mnt/ring --address 10.0.0.1 --data /var/lib/etcd
+
+By hand: each change that the automation makes is also a command, and the
+automation logs that command.`,
+	}
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
+	})
+	root.AddCommand(seedCommand(), specCommand(), autoCommand(s), infoCommand(), memberCommand())
+	return root
+}
+
+func exactly(n int, what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usageError{fmt.Errorf("%s takes %s; see %s --help", c.CommandPath(), what, c.CommandPath())}
+		}
+		return nil
+	}
+}
+
+func atLeast(n int, what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) < n {
+			return usageError{fmt.Errorf("%s takes %s; see %s --help", c.CommandPath(), what, c.CommandPath())}
+		}
+		return nil
+	}
+}
+
+// autoFlags are the flags of ringadm auto.
+type autoFlags struct {
+	machine, address, data, run, etcd string
+	binaries                          []string
+	dryRun                            bool
+}
+
+func autoCommand(s Seams) *cobra.Command {
+	var f autoFlags
+	name, _ := os.Hostname()
+	c := &cobra.Command{
+		Use:   "auto STORE",
+		Short: "run this machine's part of the ring, until it is interrupted",
+		Long: `auto runs this machine's part of the ring: it meets the other machines in the
+store, runs one etcd, and, on the machine that leads, brings the ring to what
+the spec asks for, one change at a time.
+
+The log is JSON, a line for each thing that happened, on standard output. An
+agent that is killed leaves its etcd running, and takes it over when it comes
+back; one that is interrupted hands leadership over and stops etcd.`,
+		Args: exactly(1, "the store's address"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return runAuto(c.Context(), c.OutOrStdout(), args[0], f, s)
+		},
+	}
+	c.Flags().StringVar(&f.machine, "machine", strings.ToLower(name), "name of this machine, unique in the ring")
+	c.Flags().StringVar(&f.address, "address", "", "IP address or host name that the other machines reach (required)")
+	c.Flags().StringVar(&f.data, "data", "/var/lib/ringadm", "the data filesystem of this machine")
+	c.Flags().StringVar(&f.run, "run", "/run/ringadm", "directory for the pid file and etcd's output")
+	c.Flags().StringVar(&f.etcd, "etcd-dir", "/opt/etcd", "directory that holds VERSION/etcd for each release")
+	c.Flags().StringArrayVar(&f.binaries, "etcd", nil, "VERSION=PATH of one etcd binary, instead of --etcd-dir; repeatable")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "say which command would be run next, and run none")
+	return c
+}
+
+func runAuto(ctx context.Context, out io.Writer, address string, f autoFlags, s Seams) error {
+	if f.address == "" {
+		return usageError{errors.New("--address is missing: the address at which other machines reach this one")}
+	}
+	binaries, err := findBinaries(f)
+	if err != nil {
+		return err
+	}
+	opened, err := store.Open(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer opened.Close()
+	var h host.Host = host.NewReal(f.machine, f.data, f.run, out)
+	if s.Host != nil {
+		h = s.Host(h)
+	}
+	var st store.Store = opened
+	if s.Store != nil {
+		st = s.Store(h, st)
+	}
+	brain := auto.Reference()
+	if s.Brain != nil {
+		brain = s.Brain(h, brain)
+	}
+	agent := auto.New(h, st, auto.Config{Machine: f.machine, Address: f.address, Binaries: binaries, DryRun: f.dryRun, Brain: brain})
+	return agent.Run(ctx, 15*time.Second)
+}
+
+func findBinaries(f autoFlags) (map[string]string, error) {
+	found := map[string]string{}
+	for _, pair := range f.binaries {
+		version, path, ok := strings.Cut(pair, "=")
+		if !ok {
+			return nil, usageError{fmt.Errorf("--etcd %q: write VERSION=PATH, as in v3.6.16=/opt/etcd/v3.6.16/etcd", pair)}
+		}
+		found[version] = path
+	}
+	if len(found) == 0 {
+		paths, _ := filepath.Glob(filepath.Join(f.etcd, "v*", "etcd"))
+		for _, path := range paths {
+			found[filepath.Base(filepath.Dir(path))] = path
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("no etcd in %s: put binaries at %s, or name them with --etcd VERSION=PATH", f.etcd, filepath.Join(f.etcd, "v3.6.16", "etcd"))
+	}
+	for version, path := range found {
+		if stat, err := os.Stat(path); err != nil || stat.Mode()&0o111 == 0 {
+			return nil, fmt.Errorf("etcd %s: %s is not an executable file", version, path)
+		}
+	}
+	return found, nil
+}
+
+func printJSON(w io.Writer, value any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringproof/ringproof/reference/admin"
+	"github.com/ringproof/ringproof/reference/auto"
+	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/ring"
+)
+
+// reach are the flags of every command that talks to a ring.
+type reach struct {
+	endpoints string
+	data      string
+}
+
+func (r *reach) flags(c *cobra.Command) {
+	c.PersistentFlags().StringVar(&r.endpoints, "endpoints", os.Getenv("RINGADM_ENDPOINTS"), "client URLs of members, comma-separated (RINGADM_ENDPOINTS)")
+	c.PersistentFlags().StringVar(&r.data, "data", "/var/lib/ringadm", "data filesystem of a machine of the ring, for its client certificate")
+}
+
+// open reaches the ring with the credentials of this machine.
+func (r reach) open() (*admin.Ring, error) {
+	if r.endpoints == "" {
+		return nil, usageError{errors.New("--endpoints is missing: the client URLs of members, as https://10.0.0.1:2379")}
+	}
+	opened := &admin.Ring{Host: host.NewReal("", r.data, "", nil)}
+	opened.Use(words(r.endpoints)...)
+	if !strings.HasPrefix(r.endpoints, "https://") {
+		return opened, nil
+	}
+	secure, err := auto.Credentials(func(name string) ([]byte, error) { return os.ReadFile(filepath.Join(r.data, name)) })
+	if err != nil {
+		return nil, fmt.Errorf("no client certificate in %s: %w; name the data filesystem of a machine of the ring with --data", r.data, err)
+	}
+	opened.Secure = secure
+	return opened, nil
+}
+
+func (r reach) do(ctx context.Context, a ring.Action) error {
+	opened, err := r.open()
+	if err != nil {
+		return err
+	}
+	defer opened.Close()
+	return opened.Do(ctx, a)
+}
+
+func memberCommand() *cobra.Command {
+	var r reach
+	c := &cobra.Command{
+		Use:   "member",
+		Short: "list, add, bind, promote and remove members, and move leadership",
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	r.flags(c)
+	c.AddCommand(listCommand(&r), addCommand(&r), bindCommand(&r),
+		byID(&r, ring.Promote, "make a learner that is caught up a voter"),
+		byID(&r, ring.Remove, "remove a member from the ring; its etcd stops by itself"),
+		byID(&r, ring.MoveLeader, "hand raft leadership to a member"))
+	return c
+}
+
+func byID(r *reach, kind ring.Kind, short string) *cobra.Command {
+	return &cobra.Command{
+		Use:   string(kind) + " MEMBER-ID",
+		Short: short,
+		Args:  exactly(1, "a member ID"),
+		RunE: func(c *cobra.Command, args []string) error {
+			id, err := parseID(args[0])
+			if err != nil {
+				return err
+			}
+			return r.do(c.Context(), ring.Action{Kind: kind, Member: id})
+		},
+	}
+}
+
+func addCommand(r *reach) *cobra.Command {
+	var a ring.Action
+	c := &cobra.Command{
+		Use:   "add MACHINE --peer-url URL --disk ID",
+		Short: "add a learner; bind it to a disk before it may start",
+		Args:  exactly(1, "a machine's name"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if a.PeerURL == "" {
+				return usageError{errors.New("--peer-url is missing")}
+			}
+			a.Kind, a.Machine = ring.AddLearner, args[0]
+			return r.do(c.Context(), a)
+		},
+	}
+	c.Flags().StringVar(&a.PeerURL, "peer-url", "", "where the other members will reach it")
+	c.Flags().StringVar(&a.Disk, "disk", "", "ID of the machine's data disk; ringadm info shows it")
+	return c
+}
+
+func bindCommand(r *reach) *cobra.Command {
+	var a ring.Action
+	c := &cobra.Command{
+		Use:   "bind MEMBER-ID --machine NAME --disk ID",
+		Short: "record on which disk a member may start, and on no other",
+		Args:  exactly(1, "a member ID"),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if a.Machine == "" || a.Disk == "" {
+				return usageError{errors.New("--machine and --disk are both needed")}
+			}
+			if a.Member, err = parseID(args[0]); err != nil {
+				return err
+			}
+			a.Kind = ring.Bind
+			return r.do(c.Context(), a)
+		},
+	}
+	c.Flags().StringVar(&a.Machine, "machine", "", "the machine's name")
+	c.Flags().StringVar(&a.Disk, "disk", "", "ID of the machine's data disk")
+	return c
+}
+
+func parseID(text string) (ring.ID, error) {
+	var id uint64
+	if n, err := fmt.Sscanf(text, "%x", &id); n != 1 || err != nil || ring.ID(id).String() != strings.ToLower(text) {
+		return 0, usageError{fmt.Errorf("member ID %q: write it in hex, as ringadm member list prints it", text)}
+	}
+	return ring.ID(id), nil
+}
+
+func listCommand(r *reach) *cobra.Command {
+	asJSON := false
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "list the members, and on which machine and disk each lives",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			seen, _, err := r.observe(c.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(c.OutOrStdout(), seen.Members)
+			}
+			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "MEMBER\tMACHINE\tDISK\tROLE\tSERVING\tPEER URL")
+			for _, m := range seen.Members {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%t\t%s\n", m.ID, m.Machine, m.Disk, role(m), m.Serving, m.PeerURL)
+			}
+			return w.Flush()
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func role(m ring.Member) string {
+	switch {
+	case m.Learner:
+		return "learner"
+	case m.Leader:
+		return "voter, leads"
+	}
+	return "voter"
+}
+
+func (r reach) observe(ctx context.Context) (ring.Observed, admin.View, error) {
+	opened, err := r.open()
+	if err != nil {
+		return ring.Observed{}, admin.View{}, err
+	}
+	defer opened.Close()
+	view, err := opened.View(ctx)
+	if err != nil {
+		return ring.Observed{}, admin.View{}, err
+	}
+	observer := admin.Observer{Ring: opened}
+	return observer.Observe(ctx, view, ""), view, nil
+}
+
+// Info is what ringadm info prints.
+type Info struct {
+	ClusterID string         `json:"clusterID"`
+	Lead      string         `json:"lead"` // the machine that leads the automation
+	Members   []ring.Member  `json:"members"`
+	Machines  []ring.Machine `json:"machines"`
+}
+
+func infoCommand() *cobra.Command {
+	var r reach
+	c := &cobra.Command{
+		Use:   "info",
+		Short: "print what is known of the ring, its members and machines, as JSON",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			seen, view, err := r.observe(c.Context())
+			if err != nil {
+				return err
+			}
+			info := Info{ClusterID: fmt.Sprintf("%x", view.ClusterID), Members: seen.Members, Machines: seen.Machines}
+			if view.Lead != nil {
+				info.Lead = view.Lead.Holder
+			}
+			return printJSON(c.OutOrStdout(), info)
+		},
+	}
+	r.flags(c)
+	return c
+}

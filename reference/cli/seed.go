@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringproof/ringproof/reference/auto"
+	"github.com/ringproof/ringproof/reference/pki"
+	"github.com/ringproof/ringproof/reference/store"
+)
+
+func seedCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "seed STORE nodes=3 version=v3.6.16 [KEY=VALUE...]",
+		Short: "make a store, and write in it what the ring should be",
+		Long: `seed makes a store and writes the ring's first spec in it. The agents that
+ringadm auto runs on each machine found the ring from it, once.
+
+` + specKeys,
+		Example: "  ringadm seed file:///mnt/ring version=v3.6.16 nodes=3",
+		Args:    atLeast(1, "the store's address and KEY=VALUE pairs"),
+		RunE: func(c *cobra.Command, args []string) error {
+			spec := store.Spec{Nodes: 3, Security: "tls"}
+			if err := set(&spec, args[1:]); err != nil {
+				return err
+			}
+			if err := seed(c.Context(), args[0], spec); err != nil {
+				return err
+			}
+			fmt.Fprintf(c.OutOrStdout(), "seeded: %d nodes of etcd %s (%s)\nnext, on each machine: ringadm auto %s --address ADDRESS\n", spec.Nodes, spec.Version, spec.Security, args[0])
+			return nil
+		},
+	}
+}
+
+const specKeys = `Keys:
+  nodes            voters: 1, 3, 5, 7 or 9
+  version          etcd release, as v3.6.16
+  security         tls (the default) or plain
+  retire           machines to move members off, comma-separated
+  paused           true: change nothing
+  heartbeat        raft heartbeat, as 100ms
+  election         election timeout, as 1s
+  snapshot-count   raft entries between snapshots
+  replace-after    how long a machine is absent before a spare takes its place, as 60s`
+
+func seed(ctx context.Context, address string, spec store.Spec) error {
+	if err := spec.Validate(); err != nil {
+		return err
+	}
+	s, err := store.Open(ctx, address+"?create_dir=true")
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := store.Init(ctx, s); err != nil {
+		return err
+	}
+	specs := store.Log[store.Spec]{Store: s, Prefix: auto.SpecPrefix}
+	if n, _, err := specs.Latest(ctx); err != nil {
+		return err
+	} else if n > 0 {
+		return fmt.Errorf("%s holds a ring's spec already; to change it: ringadm spec %s nodes=%d", address, address, spec.Nodes)
+	}
+	if spec.Security == "tls" {
+		if err := foundAuthority(ctx, s); err != nil {
+			return err
+		}
+	}
+	_, err = specs.Append(ctx, 0, spec)
+	return err
+}
+
+// foundAuthority keeps the authority of a seed that was cut off before it
+// wrote the spec.
+func foundAuthority(ctx context.Context, s store.Store) error {
+	log := store.Log[store.Authority]{Store: s, Prefix: auto.AuthorityPrefix}
+	if n, _, err := log.Latest(ctx); n > 0 || err != nil {
+		return err
+	}
+	authority, err := pki.NewAuthority(time.Now(), "ringadm")
+	if err != nil {
+		return err
+	}
+	key, err := authority.KeyPEM()
+	if err != nil {
+		return err
+	}
+	_, err = log.Append(ctx, 0, store.Authority{CertPEM: authority.CertPEM(), KeyPEM: key})
+	return err
+}
+
+func specCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "spec STORE [KEY=VALUE...]",
+		Short:   "show what the ring should be, or change it",
+		Long:    "spec shows the newest spec, or writes the next one with the keys changed.\n\n" + specKeys,
+		Example: "  ringadm spec file:///mnt/ring nodes=5",
+		Args:    atLeast(1, "the store's address and KEY=VALUE pairs"),
+		RunE: func(c *cobra.Command, args []string) error {
+			spec, err := respec(c.Context(), args[0], args[1:])
+			if err != nil {
+				return err
+			}
+			return printJSON(c.OutOrStdout(), spec)
+		},
+	}
+}
+
+func respec(ctx context.Context, address string, pairs []string) (store.Spec, error) {
+	s, err := store.Open(ctx, address)
+	if err != nil {
+		return store.Spec{}, err
+	}
+	defer s.Close()
+	if err := store.Check(ctx, s); err != nil {
+		return store.Spec{}, err
+	}
+	log := store.Log[store.Spec]{Store: s, Prefix: auto.SpecPrefix}
+	n, spec, err := log.Latest(ctx)
+	if err != nil || len(pairs) == 0 {
+		return spec, err
+	}
+	if n == 0 {
+		return spec, fmt.Errorf("%s holds no spec; make one with ringadm seed", address)
+	}
+	before := spec
+	if err := set(&spec, pairs); err != nil {
+		return spec, err
+	}
+	if spec.Version != before.Version || spec.Security != before.Security {
+		return before, errors.New("changing the version or the security of a ring is not supported by this release")
+	}
+	if err := spec.Validate(); err != nil {
+		return before, err
+	}
+	_, err = log.Append(ctx, n, spec)
+	return spec, err
+}
+
+// set applies KEY=VALUE pairs.
+func set(spec *store.Spec, pairs []string) error {
+	for _, pair := range pairs {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return usageError{fmt.Errorf("%q: write KEY=VALUE, as in nodes=3", pair)}
+		}
+		setter, known := setters[key]
+		if !known {
+			return usageError{fmt.Errorf("unknown key %q; the keys are nodes, version, security, retire, paused, heartbeat, election, snapshot-count, replace-after", key)}
+		}
+		if err := setter(spec, value); err != nil {
+			return usageError{fmt.Errorf("%s: %w", pair, err)}
+		}
+	}
+	return nil
+}
+
+var setters = map[string]func(*store.Spec, string) error{
+	"nodes":          func(s *store.Spec, v string) error { return setNumber(&s.Nodes, v) },
+	"version":        func(s *store.Spec, v string) error { s.Version = "v" + strings.TrimPrefix(v, "v"); return nil },
+	"security":       func(s *store.Spec, v string) error { s.Security = v; return nil },
+	"retire":         func(s *store.Spec, v string) error { s.Retire = words(v); return nil },
+	"paused":         func(s *store.Spec, v string) (err error) { s.Paused, err = strconv.ParseBool(v); return err },
+	"heartbeat":      func(s *store.Spec, v string) error { return setMillis(&s.HeartbeatMillis, v) },
+	"election":       func(s *store.Spec, v string) error { return setMillis(&s.ElectionMillis, v) },
+	"snapshot-count": func(s *store.Spec, v string) error { return setNumber(&s.SnapshotCount, v) },
+	"replace-after":  func(s *store.Spec, v string) error { return setMillis(&s.ReplaceAfterMillis, v) },
+}
+
+func setNumber(to *int, value string) (err error) {
+	*to, err = strconv.Atoi(value)
+	if err != nil {
+		return errors.New("write a whole number")
+	}
+	return nil
+}
+
+func setMillis(to *int, value string) error {
+	d, err := time.ParseDuration(value)
+	if err != nil || d%time.Millisecond != 0 {
+		return errors.New("write whole milliseconds with a unit, as 100ms or 5s")
+	}
+	*to = int(d.Milliseconds())
+	return nil
+}
+
+func words(list string) []string {
+	return slices.DeleteFunc(strings.Split(list, ","), func(w string) bool { return w == "" })
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
+	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
+)
+
+type disk struct{ root string }
+
+func (d disk) Path(name string) string { return filepath.Join(d.root, name) }
+
+func (d disk) Read(name string) ([]byte, error) { return os.ReadFile(d.Path(name)) }
+
+// Write writes beside the file and renames, syncing file and directory, so
+// that a crash leaves the old content or the new and never a torn one.
+func (d disk) Write(name string, content []byte) error {
+	path := d.Path(name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	if err := writeSynced(path+".new", content); err != nil {
+		return errors.Join(err, os.Remove(path+".new"))
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func writeSynced(path string, content []byte) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+func (d disk) Remove(name string) error { return os.RemoveAll(d.Path(name)) }
+
+func (d disk) Exists(name string) (bool, error) {
+	_, err := os.Stat(d.Path(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// WAL reads the log as etcd would at its start. It opens it for reading only:
+// a running etcd may hold it.
+func (d disk) WAL(dir string) (WAL, error) {
+	path := filepath.Join(d.Path(dir), "member", "wal")
+	if !wal.Exist(path) {
+		return WAL{}, fmt.Errorf("%s: %w", path, fs.ErrNotExist)
+	}
+	w, err := wal.OpenForRead(zap.NewNop(), path, &walpb.Snapshot{})
+	if err != nil {
+		return WAL{}, fmt.Errorf("reading the WAL in %s: %w", dir, err)
+	}
+	defer w.Close()
+	metadata, _, entries, err := w.ReadAll()
+	if len(metadata) == 0 {
+		return WAL{}, fmt.Errorf("reading the WAL in %s: no metadata record: %v", dir, err)
+	}
+	var whose etcdserverpb.Metadata
+	if err := proto.Unmarshal(metadata, &whose); err != nil {
+		return WAL{}, fmt.Errorf("reading the WAL in %s: %w", dir, err)
+	}
+	found := WAL{Member: whose.GetNodeID(), Cluster: whose.GetClusterID()}
+	if n := len(entries); n > 0 {
+		found.Last = entries[n-1].GetIndex()
+	}
+	return found, nil
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package host
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// process is the etcd process of a machine, known by a pid file that also
+// holds the time the kernel says it started: a pid alone may be reused. An
+// agent killed between starting etcd and writing the file leaves a process
+// that only its --data-dir names; a second one on the same directory would
+// fail for ever, so that one is looked for too.
+type process struct {
+	dir  string // of the pid file and the output
+	root string // every --data-dir of this machine is below it
+}
+
+// claim is the pid file.
+type claim struct {
+	PID     int    `json:"pid"`
+	Started string `json:"started"` // field 22 of /proc/PID/stat, in clock ticks since boot
+}
+
+func (p *process) file() string   { return filepath.Join(p.dir, "etcd.pid") }
+func (p *process) output() string { return filepath.Join(p.dir, "etcd.log") }
+
+// find returns the pid of the process; 0 when it is gone.
+func (p *process) find() (int, error) {
+	text, err := os.ReadFile(p.file())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, err
+	}
+	var c claim
+	if json.Unmarshal(text, &c) == nil {
+		if started, alive := startTime(c.PID); alive && started == c.Started {
+			return c.PID, nil
+		}
+	}
+	return p.search()
+}
+
+// search looks for a process that was started on this machine's data.
+func (p *process) search() (int, error) {
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		return 0, err
+	}
+	ours := []byte("\x00--data-dir=" + p.root + "/")
+	for _, file := range all {
+		text, err := os.ReadFile(file)
+		if err != nil || !bytes.Contains(text, ours) {
+			continue
+		}
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if _, alive := startTime(pid); alive {
+			return pid, nil
+		}
+	}
+	return 0, nil
+}
+
+// startTime reads when the kernel started the process. A zombie is gone: it
+// has let go of its files and ports.
+func startTime(pid int) (ticks string, alive bool) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return "", false
+	}
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 20 || string(fields[0]) == "Z" || string(fields[0]) == "X" {
+		return "", false
+	}
+	return string(fields[19]), true
+}
+
+func (p *process) Running() ([]string, error) {
+	pid, err := p.find()
+	if pid == 0 || err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	if err != nil {
+		return nil, nil
+	}
+	var args []string
+	for word := range bytes.SplitSeq(bytes.TrimRight(text, "\x00"), []byte{0}) {
+		args = append(args, string(word))
+	}
+	return args, nil
+}
+
+// Start starts etcd in a session of its own: a signal to the agent's process
+// group is not meant for it.
+func (p *process) Start(_ context.Context, args []string) error {
+	if err := os.MkdirAll(p.dir, 0o700); err != nil {
+		return err
+	}
+	output, err := os.OpenFile(p.output(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer output.Close()
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Stdout, cmd.Stderr = output, output
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting etcd: %w", err)
+	}
+	go cmd.Wait() // reaps it while this agent lives; init does afterwards
+	started, _ := startTime(cmd.Process.Pid)
+	text, _ := json.Marshal(claim{PID: cmd.Process.Pid, Started: started})
+	return disk{p.dir}.Write("etcd.pid", text)
+}
+
+func (p *process) Stop(ctx context.Context, grace time.Duration) error {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		pid, err := p.find()
+		if pid == 0 || err != nil {
+			return err
+		}
+		if err := syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("stopping etcd: %w", err)
+		}
+		if p.gone(ctx, grace) {
+			return nil
+		}
+	}
+	return errors.New("stopping etcd: it outlived SIGKILL")
+}
+
+func (p *process) gone(ctx context.Context, within time.Duration) bool {
+	for end := time.Now().Add(within); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+		if pid, err := p.find(); pid == 0 && err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// LastWords returns the last 2 KiB of etcd's output.
+func (p *process) LastWords() string {
+	text, err := os.ReadFile(p.output())
+	if err != nil {
+		return ""
+	}
+	return string(text[max(0, len(text)-2048):])
+}

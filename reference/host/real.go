@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package host
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+)
+
+// Real is the Linux machine that the program runs on.
+type Real struct {
+	Name    string    // of the machine, in log lines
+	Root    string    // its data filesystem
+	Run     string    // a directory for pid files and etcd's output, not on the data filesystem
+	Output  io.Writer // JSON log lines; nil: none
+	process *process
+
+	mu sync.Mutex
+}
+
+var _ Host = (*Real)(nil)
+
+// NewReal returns the machine whose data filesystem is mounted at root and
+// whose pid and log files go to run.
+func NewReal(name, root, run string, output io.Writer) *Real {
+	return &Real{Name: name, Root: root, Run: run, Output: output, process: &process{dir: run, root: root}}
+}
+
+// Now returns the wall clock.
+func (r *Real) Now() time.Time { return time.Now() }
+
+// Sleep sleeps, or returns ctx's error when that ends first.
+func (r *Real) Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// Timeout is context.WithTimeout.
+func (r *Real) Timeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, d)
+}
+
+// Nonce returns 64 random bits in hex.
+func (r *Real) Nonce() string {
+	var b [8]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// Log writes one JSON line.
+func (r *Real) Log(l Line) {
+	if r.Output == nil {
+		return
+	}
+	l.Time, l.Machine = time.Now().UTC(), r.Name
+	text, err := json.Marshal(l)
+	if err != nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Output.Write(append(text, '\n'))
+}
+
+// Disk returns the data filesystem.
+func (r *Real) Disk() Disk { return disk{r.Root} }
+
+// Process returns the etcd process.
+func (r *Real) Process() Process { return r.process }
+
+// Dial opens a client that neither retries nor waits: one endpoint, one
+// attempt a request, so that the caller knows what was asked of whom. clientv3
+// by itself holds a request until its endpoint can be reached; a launcher that
+// looks for a ring that isn't there yet would spend its time on that.
+func (r *Real) Dial(endpoint string, secure *tls.Config) (Etcd, error) { return Dial(endpoint, secure) }
+
+// Dial is Real's.
+func Dial(endpoint string, secure *tls.Config) (*clientv3.Client, error) {
+	once := func(ctx context.Context, method string, request, reply any, c *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		return invoke(ctx, method, request, reply, c, append(opts, grpc.WaitForReady(false))...)
+	}
+	return clientv3.New(clientv3.Config{
+		Endpoints:            []string{endpoint},
+		TLS:                  secure,
+		Logger:               zap.NewNop(),
+		MaxUnaryRetries:      1,
+		DialKeepAliveTime:    2 * time.Second,
+		DialKeepAliveTimeout: 2 * time.Second,
+		DialOptions: []grpc.DialOption{
+			grpc.WithChainUnaryInterceptor(once),
+			grpc.WithConnectParams(grpc.ConnectParams{
+				Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.5, MaxDelay: 500 * time.Millisecond},
+				MinConnectTimeout: time.Second,
+			}),
+		},
+	})
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+// Package launcher decides how one machine's etcd starts, and starts it. Decide
+// is pure; Launcher carries out what it decides.
+package launcher
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/ring"
+	"github.com/ringproof/ringproof/reference/store"
+)
+
+// Evidence is all that a machine goes by when its etcd is down. A pointer that
+// is nil means: positively not there. What could not be read is in Unknown.
+type Evidence struct {
+	Machine  string
+	Disk     string    // this disk's ID
+	Launched bool      // an etcd was started on this disk before
+	WAL      *host.WAL // whose log the disk holds
+	Damaged  string    // the log is there and unreadable: why
+
+	Listed  bool // the member list was read with a quorum
+	Why     string
+	Members []ring.Member
+
+	Identity *store.Identity // the ring's founding record
+	Formed   bool            // the ring has answered, once
+	Unknown  string          // why the two above could not be read
+}
+
+// Do is what a launcher does next.
+type Do string
+
+// What a launcher does.
+const (
+	Start  Do = "start"
+	Wait   Do = "wait"
+	Clear  Do = "clear"  // remove the data of a member that has left the ring
+	Disown Do = "disown" // give the disk a new ID: what it held is gone
+	Halt   Do = "halt"
+)
+
+// State is etcd's --initial-cluster-state, or Resume for a disk with a log,
+// where etcd ignores it.
+type State string
+
+// The states.
+const (
+	Resume   State = "resume"
+	New      State = "new"
+	Existing State = "existing"
+)
+
+// Boot is a decision.
+type Boot struct {
+	Do      Do
+	State   State    // Start
+	Cluster []string // Start: name=peer-url of every member
+	Token   string   // Start: --initial-cluster-token; "" when etcd ignores it
+	Why     string
+}
+
+// String prints "start (existing): …".
+func (b Boot) String() string {
+	if b.Do == Start {
+		return fmt.Sprintf("%s (%s): %s", b.Do, b.State, b.Why)
+	}
+	return fmt.Sprintf("%s: %s", b.Do, b.Why)
+}
+
+// Decide goes by the log on the disk and by the member list, never by
+// directory names or flags.
+//
+// An ID whose log is gone never starts again: raft trusts a member to remember
+// its votes and what it acknowledged. Leader 1 and member 2 commit X while 3
+// is cut off; 2 loses its log and starts again under its ID; it votes for 3,
+// and X is gone. And --initial-cluster-state=new is used only while no ring
+// has ever answered: two founders that start anew on empty disks are a quorum
+// of an empty ring (etcd#12227).
+func Decide(e Evidence) Boot {
+	switch {
+	case e.Damaged != "":
+		return Boot{Do: Halt, Why: "the log on this disk can't be read: " + e.Damaged}
+	case e.WAL != nil:
+		return withLog(e)
+	case e.Listed:
+		return withList(e)
+	default:
+		return withNothing(e)
+	}
+}
+
+// withLog starts the member whose log it is, unless the ring has let it go. A
+// list that can't be read decides nothing: after a power loss every member
+// starts like this, and there is no list before they have.
+func withLog(e Evidence) Boot {
+	if _, in := member(e, func(m ring.Member) bool { return uint64(m.ID) == e.WAL.Member }); e.Listed && !in {
+		return Boot{Do: Clear, Why: fmt.Sprintf("member %x has left the ring", e.WAL.Member)}
+	}
+	return Boot{Do: Start, State: Resume, Why: fmt.Sprintf("the disk holds the log of member %x up to %d", e.WAL.Member, e.WAL.Last)}
+}
+
+func withList(e Evidence) Boot {
+	m, in := member(e, func(m ring.Member) bool { return m.Machine == e.Machine })
+	switch {
+	case !in:
+		return Boot{Do: Wait, Why: "no member of the ring is on this machine"}
+	case m.Disk == "":
+		return Boot{Do: Wait, Why: fmt.Sprintf("member %s is bound to no disk yet", m.ID)}
+	case m.Disk != e.Disk:
+		return Boot{Do: Wait, Why: fmt.Sprintf("member %s lives on disk %s, and this is %s: it must be replaced", m.ID, m.Disk, e.Disk)}
+	case e.Launched:
+		return Boot{Do: Disown, Why: fmt.Sprintf("member %s ran on this disk, and its log is gone", m.ID)}
+	}
+	return Boot{Do: Start, State: Existing, Cluster: cluster(e.Members), Why: fmt.Sprintf("member %s is bound to this disk and has never run", m.ID)}
+}
+
+func withNothing(e Evidence) Boot {
+	switch {
+	case e.Unknown != "":
+		return Boot{Do: Wait, Why: "empty disk, unreadable member list (" + e.Why + "), and the store can't tell whether a ring exists: " + e.Unknown}
+	case e.Identity == nil:
+		return Boot{Do: Wait, Why: "no ring has been founded yet"}
+	case e.Formed:
+		return Boot{Do: Wait, Why: "empty disk, and the member list can't be read: " + e.Why}
+	}
+	var founders []string
+	ours := false
+	for _, f := range e.Identity.Members {
+		founders = append(founders, f.Name+"="+f.PeerURL)
+		ours = ours || f.Machine == e.Machine && f.Disk == e.Disk
+	}
+	if !ours {
+		return Boot{Do: Wait, Why: "this disk is not among the founders', and the member list can't be read: " + e.Why}
+	}
+	return Boot{Do: Start, State: New, Cluster: founders, Token: e.Identity.Token, Why: "the founding record names this disk, and no ring has answered yet"}
+}
+
+func member(e Evidence, is func(ring.Member) bool) (ring.Member, bool) {
+	for _, m := range e.Members {
+		if is(m) {
+			return m, true
+		}
+	}
+	return ring.Member{}, false
+}
+
+// cluster lists every member as --initial-cluster wants it: etcd compares
+// number and URLs with what its peers say. A member that has not started has
+// no name yet; its machine's will be its name.
+func cluster(members []ring.Member) []string {
+	var all []string
+	for _, m := range members {
+		name := m.Name
+		if name == "" {
+			name = m.Machine
+		}
+		for url := range strings.SplitSeq(m.PeerURL, ",") {
+			all = append(all, name+"="+url)
+		}
+	}
+	return all
+}

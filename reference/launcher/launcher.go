@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package launcher
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/ringproof/ringproof/reference/host"
+)
+
+// Names on the data filesystem.
+const (
+	DataDir  = "etcd"
+	diskFile = "disk.json"
+)
+
+// Disk is what the data filesystem says of itself. It is written before
+// anything else, so a disk without it has never held a member.
+type Disk struct {
+	ID       string `json:"id"`
+	Launched bool   `json:"launched,omitempty"` // written before the first etcd starts
+}
+
+// OpenDisk reads the disk's identity and gives a new disk one. fresh tells
+// that it did.
+func OpenDisk(h host.Host) (d Disk, fresh bool, err error) {
+	text, err := h.Disk().Read(diskFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		d = Disk{ID: h.Nonce()}
+		return d, true, d.write(h)
+	}
+	if err != nil {
+		return Disk{}, false, fmt.Errorf("reading the disk's identity: %w", err)
+	}
+	if err := json.Unmarshal(text, &d); err != nil || d.ID == "" {
+		return Disk{}, false, fmt.Errorf("reading the disk's identity: %s is not what was written: %v; empty the disk, and its member will be replaced", h.Disk().Path(diskFile), err)
+	}
+	return d, false, nil
+}
+
+func (d Disk) write(h host.Host) error {
+	text, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	return h.Disk().Write(diskFile, text)
+}
+
+// ReadLog adds to the evidence what the disk holds.
+func ReadLog(h host.Host, e *Evidence) {
+	log, err := h.Disk().WAL(DataDir)
+	switch {
+	case err == nil:
+		e.WAL = &log
+	case !errors.Is(err, fs.ErrNotExist):
+		e.Damaged = err.Error()
+	}
+}
+
+// Launch starts etcd as the command says. The disk is marked first: an etcd
+// that ran and left no log has lost it.
+func Launch(ctx context.Context, h host.Host, d Disk, c Command) error {
+	if !d.Launched {
+		d.Launched = true
+		if err := d.write(h); err != nil {
+			return fmt.Errorf("marking the disk before etcd's first start: %w", err)
+		}
+	}
+	return h.Process().Start(ctx, c.Args())
+}
+
+// Empty removes the etcd data and gives the disk a new identity, in an order
+// that a crash may interrupt anywhere: until the identity is written the data
+// still belongs to a member that has left.
+func Empty(h host.Host) (Disk, error) {
+	if err := h.Disk().Remove(DataDir); err != nil {
+		return Disk{}, fmt.Errorf("removing the data of a member that has left: %w", err)
+	}
+	d := Disk{ID: h.Nonce()}
+	return d, d.write(h)
+}

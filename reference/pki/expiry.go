@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package pki
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// SoonLeft is the remaining time below which a certificate expires soon.
+const SoonLeft = 30 * 24 * time.Hour
+
+// Expiry is what there is to know about a certificate's end.
+type Expiry struct {
+	Subject   string
+	Hosts     []string // its SANs
+	NotBefore time.Time
+	NotAfter  time.Time
+	Remaining time.Duration // negative once expired
+	Soon      bool          // less than SoonLeft remains, or nothing
+}
+
+// Expired tells whether it is over.
+func (e Expiry) Expired() bool { return e.Remaining < 0 }
+
+// String says what to do when there is something to do.
+func (e Expiry) String() string {
+	days := int(e.Remaining.Abs() / (24 * time.Hour))
+	text := fmt.Sprintf("certificate %q for %s", e.Subject, strings.Join(e.Hosts, ", "))
+	if len(e.Hosts) == 0 {
+		text = fmt.Sprintf("certificate %q", e.Subject)
+	}
+	switch {
+	case e.Expired():
+		return fmt.Sprintf("%s expired at %s, %d days ago: renew it now", text, stamp(e.NotAfter), days)
+	case e.Soon:
+		return fmt.Sprintf("%s expires soon, at %s, in %d days: renew it", text, stamp(e.NotAfter), days)
+	}
+	return fmt.Sprintf("%s is good until %s, %d days", text, stamp(e.NotAfter), days)
+}
+
+// Inspect reports on a certificate; of a bundle, on the one that expires first.
+func Inspect(pem []byte, now time.Time) (Expiry, error) {
+	certs, err := parseCerts(pem)
+	if err != nil {
+		return Expiry{}, err
+	}
+	first := slices.MinFunc(certs, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
+	left := first.NotAfter.Sub(now)
+	return Expiry{
+		Subject: first.Subject.CommonName, Hosts: hosts(first),
+		NotBefore: first.NotBefore, NotAfter: first.NotAfter, Remaining: left, Soon: left < SoonLeft,
+	}, nil
+}
+
+func hosts(cert *x509.Certificate) []string {
+	all := slices.Clone(cert.DNSNames)
+	for _, ip := range cert.IPAddresses {
+		all = append(all, ip.String())
+	}
+	return all
+}
+
+// Covers tells whether a certificate still names every host it is dialled by. A
+// machine that got a new address keeps a certificate that no date says is bad.
+func Covers(cert *x509.Certificate, names []string) error {
+	if cert == nil {
+		return errors.New("no certificate to compare with its hosts; issue one")
+	}
+	var missing []string
+	for _, name := range names {
+		// A wildcard is a name to issue, not one to dial.
+		if !slices.Contains(cert.DNSNames, strings.ToLower(name)) && cert.VerifyHostname(name) != nil {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("certificate %q does not cover %s (it covers %s): issue it again for all of them",
+			cert.Subject.CommonName, strings.Join(missing, ", "), strings.Join(hosts(cert), ", "))
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package ring
+
+import "fmt"
+
+// Kind names a change of the ring.
+type Kind string
+
+// The changes. Each is one request to etcd, or one record beside it.
+const (
+	AddLearner Kind = "add-learner" // Machine, Disk, PeerURL
+	Bind       Kind = "bind"        // Member may start on Disk of Machine, and nowhere else
+	Promote    Kind = "promote"     // Member
+	Remove     Kind = "remove"      // Member
+	MoveLeader Kind = "move-leader" // to Member
+)
+
+// Action is one change. It prints as the ringadm command that does it by hand.
+type Action struct {
+	Kind    Kind
+	Member  ID
+	Machine string
+	Disk    string
+	PeerURL string
+	Why     string
+}
+
+// String prints "ringadm member promote 8e9e05c52164694d".
+func (a Action) String() string {
+	switch a.Kind {
+	case AddLearner:
+		return fmt.Sprintf("ringadm member add %s --peer-url %s --disk %s", a.Machine, a.PeerURL, a.Disk)
+	case Bind:
+		return fmt.Sprintf("ringadm member bind %s --machine %s --disk %s", a.Member, a.Machine, a.Disk)
+	default:
+		return fmt.Sprintf("ringadm member %s %s", a.Kind, a.Member)
+	}
+}
+
+// Decision is what Next comes to: exactly one of an Action, a Wait and a Halt.
+type Decision struct {
+	Action   *Action
+	Wait     string   // why nothing is done now; "steady" when nothing is left to do
+	Halt     string   // why only a person should go on
+	Commands []string // what that person should consider
+}
+
+// Steady is the Wait of a ring that is what was asked for.
+const Steady = "steady"
+
+// String prints the action's command, or "wait: …", or "halt: …".
+func (d Decision) String() string {
+	switch {
+	case d.Action != nil:
+		return d.Action.String()
+	case d.Halt != "":
+		return "halt: " + d.Halt
+	default:
+		return "wait: " + d.Wait
+	}
+}
+
+func act(a Action) (Decision, bool) { return Decision{Action: &a}, true }
+
+func wait(format string, args ...any) (Decision, bool) {
+	return Decision{Wait: fmt.Sprintf(format, args...)}, true
+}
+
+func pass() (Decision, bool) { return Decision{}, false }

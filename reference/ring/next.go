@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package ring
+
+import (
+	"slices"
+	"strings"
+)
+
+// rule looks at one concern. It decides, or leaves the decision to the rules
+// after it.
+type rule func(Spec, Observed) (Decision, bool)
+
+// The order is the safety argument. What is unknown stops everything; a member
+// that can never vote again goes before anything is added, since it only
+// raises the quorum; a change in flight ends before the next begins; and no
+// healthy voter leaves before the one that takes its place votes.
+var rules = []rule{
+	unreadable,
+	paused,
+	foreign,
+	unbound,
+	lostDisk,
+	learner,
+	silent,
+	surplus,
+	short,
+}
+
+// Next decides the one next change that brings the ring from what was observed
+// towards spec, or says why to wait or halt. It is a function of its arguments
+// alone.
+func Next(spec Spec, o Observed) Decision {
+	for _, r := range rules {
+		if d, decided := r(spec, o); decided {
+			return d
+		}
+	}
+	return Decision{Wait: Steady}
+}
+
+func unreadable(_ Spec, o Observed) (Decision, bool) {
+	if !o.Listed {
+		return wait("the member list could not be read with a quorum: %s", o.Why)
+	}
+	return pass()
+}
+
+func paused(spec Spec, _ Observed) (Decision, bool) {
+	if spec.Paused {
+		return wait("paused by the spec")
+	}
+	return pass()
+}
+
+// foreign halts on a member that somebody added by hand at an address we don't
+// know: it may be anyone's, so neither keeping nor removing it is ours to say.
+func foreign(_ Spec, o Observed) (Decision, bool) {
+	for _, m := range o.Members {
+		if m.Machine == "" && (m.Started() || !m.Learner) {
+			return Decision{
+				Halt:     "member " + m.ID.String() + " at " + m.PeerURL + " is on no machine of this ring",
+				Commands: []string{"ringadm member remove " + m.ID.String()},
+			}, true
+		}
+	}
+	return pass()
+}
+
+// unbound finishes an addition whose author died, or whose reply was lost,
+// between the member list and the binding. Launchers start no unbound member,
+// so nothing has run under this ID: it is safe to bind it, and safe to drop it.
+func unbound(spec Spec, o Observed) (Decision, bool) {
+	for _, m := range o.Members {
+		if m.Started() || m.Disk != "" {
+			continue
+		}
+		machine, known := o.machine(m.Machine)
+		switch {
+		case known && machine.Present && machine.Disk != "":
+			return act(Action{Kind: Bind, Member: m.ID, Machine: m.Machine, Disk: machine.Disk, Why: "it was added and never bound"})
+		case o.gone(m, spec), m.Machine == "" && m.Silent > spec.ReplaceAfter:
+			return act(Action{Kind: Remove, Member: m.ID, Machine: m.Machine, Why: "it never started, and its machine is absent"})
+		default:
+			return wait("member %s was added and never bound, and its machine is not here", m)
+		}
+	}
+	return pass()
+}
+
+// lostDisk removes the voter whose disk is known to be gone. Its ID can never
+// run again: with an empty log it would vote away what it once acknowledged.
+// Removing it first costs nothing, since it can't vote, and etcd refuses a
+// second member at the same peer URL.
+func lostDisk(_ Spec, o Observed) (Decision, bool) {
+	for _, m := range o.Voters() {
+		if !o.lostDisk(m) {
+			continue
+		}
+		if n := len(o.Voters()); o.serving() < Quorum(n) {
+			return wait("the disk of %s is lost, and only %d of %d voters answer: no quorum of the rest", m, o.serving(), n)
+		}
+		return act(Action{Kind: Remove, Member: m.ID, Machine: m.Machine, Why: "its disk is lost"})
+	}
+	return pass()
+}
+
+// learner brings the one addition in flight to its end.
+func learner(spec Spec, o Observed) (Decision, bool) {
+	i := slices.IndexFunc(o.Members, func(m Member) bool { return m.Learner })
+	if i < 0 {
+		return pass()
+	}
+	m := o.Members[i]
+	remove := Action{Kind: Remove, Member: m.ID, Machine: m.Machine}
+	switch {
+	case o.lostDisk(m):
+		remove.Why = "its disk is lost"
+		return act(remove)
+	case o.gone(m, spec):
+		remove.Why = "its machine is absent"
+		return act(remove)
+	case len(keepers(spec, o)) >= spec.Nodes:
+		remove.Why = "it is no longer asked for"
+		return act(remove)
+	case !m.Started() || !m.Serving:
+		return wait("learner %s has not started", m)
+	case !m.Ready:
+		return wait("learner %s is catching up", m)
+	case o.serving()+1 < Quorum(len(o.Voters())+1):
+		return wait("promoting %s needs %d serving voters, %d answer", m, Quorum(len(o.Voters())+1)-1, o.serving())
+	}
+	return act(Action{Kind: Promote, Member: m.ID, Machine: m.Machine, Why: "it is caught up"})
+}
+
+// silent holds every further change while a voter doesn't answer, until its
+// machine has been absent for so long that it counts as gone. Then a spare
+// joins first, as the machine may only be cut off and its copy of the log the
+// newest; but etcd refuses an addition that would leave the serving voters
+// without a quorum (a ring of three with one silent), and there the removal
+// comes first.
+func silent(spec Spec, o Observed) (Decision, bool) {
+	for _, m := range o.Voters() {
+		if m.Serving {
+			continue
+		}
+		n := len(o.Voters())
+		_, spare := o.spare(spec)
+		switch {
+		case !o.gone(m, spec):
+			return wait("voter %s does not answer", m)
+		case o.serving() < Quorum(n):
+			return wait("voter %s is gone, and only %d of %d answer", m, o.serving(), n)
+		case n > spec.Nodes, spare && o.serving() < Quorum(n+1):
+			return act(Action{Kind: Remove, Member: m.ID, Machine: m.Machine, Why: "its machine is gone"})
+		case !spare:
+			return wait("voter %s is gone; add a machine to take its place", m)
+		}
+		return add(spec, o, "the machine of "+m.String()+" is gone")
+	}
+	return pass()
+}
+
+// surplus lets one voter go once all that stay are there and answer.
+func surplus(spec Spec, o Observed) (Decision, bool) {
+	voters := o.Voters()
+	if len(voters) <= spec.Nodes {
+		return pass()
+	}
+	victim := leaves(spec, voters)
+	if victim.Leader {
+		return handOver(voters, victim)
+	}
+	return act(Action{Kind: Remove, Member: victim.ID, Machine: victim.Machine, Why: "fewer voters are asked for"})
+}
+
+// leaves picks who goes: a machine that retires, else the last by name, so
+// that a ring grown and shrunk again is the ring it was.
+func leaves(spec Spec, voters []Member) Member {
+	return slices.MaxFunc(voters, func(a, b Member) int {
+		if x, y := retires(spec, a), retires(spec, b); x != y {
+			if x {
+				return 1
+			}
+			return -1
+		}
+		return byName(a.Machine, b.Machine)
+	})
+}
+
+// handOver moves leadership before its holder leaves, so that clients wait for
+// a hand-over and not for an election timeout.
+func handOver(voters []Member, from Member) (Decision, bool) {
+	for _, m := range voters {
+		if m.ID != from.ID && m.Serving {
+			return act(Action{Kind: MoveLeader, Member: m.ID, Machine: m.Machine, Why: from.String() + " leaves"})
+		}
+	}
+	return wait("%s leads and leaves, and nobody else can lead", from)
+}
+
+// short adds one learner while voters that stay are missing.
+func short(spec Spec, o Observed) (Decision, bool) {
+	if len(keepers(spec, o)) >= spec.Nodes {
+		return pass()
+	}
+	return add(spec, o, "more voters are asked for")
+}
+
+func add(spec Spec, o Observed, why string) (Decision, bool) {
+	machine, ok := o.spare(spec)
+	if !ok {
+		return wait("%s, and no machine is free", why)
+	}
+	return act(Action{Kind: AddLearner, Machine: machine.Name, Disk: machine.Disk, PeerURL: machine.PeerURL, Why: why})
+}
+
+// keepers are the voters that count towards what was asked for.
+func keepers(spec Spec, o Observed) []Member {
+	return where(o.Voters(), func(m Member) bool { return !retires(spec, m) && !o.gone(m, spec) })
+}
+
+func retires(spec Spec, m Member) bool { return slices.Contains(spec.Retire, m.Machine) }
+
+// byName orders m2 before m10.
+func byName(a, b string) int {
+	if len(a) != len(b) {
+		return len(a) - len(b)
+	}
+	return strings.Compare(a, b)
+}
