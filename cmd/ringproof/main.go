@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+// Command ringproof runs scenarios of harm against automation that operates
+// etcd, and says whether what it promises holds.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/internal/local/machines"
+	"github.com/ringproof/ringproof/internal/subject"
+)
+
+// Exit codes, the same for every command.
+const (
+	exitPass         = 0
+	exitFail         = 1
+	exitUsage        = 2
+	exitInconclusive = 3
+	exitEnvironment  = 4
+	exitBug          = 5
+)
+
+// failure is an error with its exit code.
+type failure struct {
+	code int
+	error
+}
+
+func (f failure) Unwrap() error { return f.error }
+
+func usage(format string, args ...any) error {
+	return failure{exitUsage, fmt.Errorf(format, args...)}
+}
+
+func environment(err error) error {
+	if err == nil {
+		return nil
+	}
+	return failure{exitEnvironment, err}
+}
+
+// errVerdict carries a verdict that is no pass: it has been printed.
+type errVerdict struct{ ringproof.Verdict }
+
+func (e errVerdict) Error() string { return e.String() }
+
+func main() {
+	if entered, code := machines.Enter(); entered {
+		os.Exit(code)
+	}
+	if len(os.Args) > 1 && os.Args[1] == "subject" {
+		os.Exit(subject.Main(os.Args[2:]))
+	}
+	os.Exit(run(os.Args[1:]))
+}
+
+func run(args []string) (code int) {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	root := command()
+	root.SetArgs(args)
+	return exitCode(root, root.ExecuteContext(ctx))
+}
+
+func exitCode(root *cobra.Command, err error) int {
+	var verdict errVerdict
+	var failed failure
+	switch {
+	case err == nil:
+		return exitPass
+	case errors.As(err, &verdict):
+		return map[ringproof.Verdict]int{ringproof.Fail: exitFail}[verdict.Verdict] + inconclusive(verdict.Verdict)
+	case errors.As(err, &failed):
+		fmt.Fprintln(root.ErrOrStderr(), "ringproof: "+err.Error())
+		return failed.code
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(root.ErrOrStderr(), "ringproof: interrupted")
+		return exitInconclusive
+	case strings.HasPrefix(err.Error(), "unknown command"):
+		fmt.Fprintln(root.ErrOrStderr(), "ringproof: "+err.Error())
+		return exitUsage
+	}
+	fmt.Fprintln(root.ErrOrStderr(), "ringproof: "+err.Error())
+	return exitEnvironment
+}
+
+func inconclusive(v ringproof.Verdict) int {
+	if v == ringproof.Inconclusive {
+		return exitInconclusive
+	}
+	return 0
+}
+
+func command() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "ringproof",
+		Short:         "ringproof harms etcd rings while their automation works, and judges what became of them",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Long: `ringproof runs automation that operates etcd against scenarios of harm, on real
+etcd, and judges what clients saw and what the ring became.
+
+  ringproof run                        every shipped scenario against the reference
+  ringproof run --run leader-killed    one of them
+  ringproof run my-scenario.yaml       your own
+  ringproof replay PLAN                one plan again
+
+Exit codes: 0 pass, 1 fail, 2 usage or scenario error, 3 inconclusive,
+4 environment, 5 a bug of ringproof itself.`,
+	}
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usage("%w; see %s --help", err, c.CommandPath())
+	})
+	root.AddCommand(runCommand(), replayCommand(), lintCommand(), planCommand(), listCommand(), newCommand(), explainCommand(),
+		schemaCommand(), etcdCommand(), reportCommand(), doctorCommand(), cleanCommand(), versionCommand())
+	return root
+}

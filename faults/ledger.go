@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package faults
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ringproof/ringproof"
+)
+
+// Config is the voters of one membership.
+type Config []ringproof.MemberID
+
+// intact counts the voters that aren't lost.
+func (c Config) intact(lost map[ringproof.MemberID]bool) int {
+	n := 0
+	for _, voter := range c {
+		if !lost[voter] {
+			n++
+		}
+	}
+	return n
+}
+
+// spare is how many voters more than a quorum are intact.
+func (c Config) spare(lost map[ringproof.MemberID]bool) int {
+	return c.intact(lost) - ringproof.Quorum(len(c))
+}
+
+// Ledger is the ground truth of what a run has taken from its ring, and
+// decides what may still be taken.
+//
+// A loss is admissible if in every configuration that could still commit a
+// quorum of voters stays intact. Those configurations are the last observed
+// membership, each one that a member still reports as its own, and, while the
+// subject changes the membership, the one after the change. A charge ends when
+// the lost member has left all of them: committing its removal took a quorum
+// that holds every acknowledged entry.
+//
+// Feed it every observation and every event, in order.
+type Ledger struct {
+	mode    ringproof.Mode
+	want    int // voters that the ring was last asked to have
+	last    ringproof.Observation
+	pending []pendingChange
+	lost    map[ringproof.MemberID]bool
+	entries []Budget
+}
+
+// pendingChange is a membership change that the subject began. Until an
+// observation later than its end shows the membership, it may yet commit.
+type pendingChange struct {
+	action  string
+	member  ringproof.MemberID // 0: the subject didn't say
+	machine string
+	ended   bool
+	at      ringproof.Instant // when it ended
+}
+
+// Budget is one line of the ledger's timeline.
+type Budget struct {
+	At   ringproof.Instant `json:"at"`
+	What string            `json:"what"`
+	Used int               `json:"used"` // voters lost in the configuration that is worst off
+	Left int               `json:"left"` // how many more may be lost there; negative: the quorum is gone
+}
+
+// String prints one line.
+func (b Budget) String() string {
+	return fmt.Sprintf("%9.3fs  used %d, left %d  %s", b.At.Seconds(), b.Used, b.Left, b.What)
+}
+
+// NewLedger opens the ledger of a ring that starts with size voters.
+func NewLedger(size int, mode ringproof.Mode) *Ledger {
+	return &Ledger{mode: mode, want: size, lost: map[ringproof.MemberID]bool{}}
+}
+
+// Want records how many voters the ring is asked to have from now on. Losing
+// machines is fair only while that many remain.
+func (l *Ledger) Want(voters int) { l.want = voters }
+
+// Observe takes what the world saw, and ends the charges whose member has left.
+// Only a membership that was read with quorum replaces the one before it.
+func (l *Ledger) Observe(o ringproof.Observation) {
+	if !o.Fresh || len(o.Members) == 0 {
+		l.last.Machines = o.Machines
+		return
+	}
+	before := voters(l.last)
+	l.last = o
+	l.settle(o)
+	l.release(o.At)
+	if after := voters(o); !slices.Equal(before, after) {
+		l.enter(o.At, fmt.Sprintf("membership: %d voters", len(after)))
+	}
+}
+
+// Note takes an event. Only the subject's membership changes matter.
+func (l *Ledger) Note(e ringproof.Event) {
+	if e.Action != "promote" && e.Action != "remove" {
+		return // add-learner changes no voter; nothing else changes the membership
+	}
+	switch e.Kind {
+	case ringproof.EventActionBegun:
+		l.pending = append(l.pending, pendingChange{action: e.Action, member: e.Member, machine: e.Machine})
+	case ringproof.EventActionDone, ringproof.EventActionFailed:
+		for i, p := range l.pending {
+			if !p.ended && p.action == e.Action && p.member == e.Member {
+				l.pending[i].ended = true
+				l.pending[i].at = e.At
+			}
+		}
+	}
+}
+
+// settle forgets the changes that the observation shows, and those that ended
+// before it was made.
+func (l *Ledger) settle(o ringproof.Observation) {
+	l.pending = slices.DeleteFunc(l.pending, func(p pendingChange) bool {
+		m, present := o.Member(p.member)
+		shown := p.member != 0 && (p.action == "remove" && !present || p.action == "promote" && present && !m.Learner)
+		return shown || p.ended && o.At > p.at
+	})
+}
+
+// Configs lists the configurations that could still commit, the last observed
+// one first.
+func (l *Ledger) Configs() []Config {
+	configs := []Config{voters(l.last)}
+	for _, m := range l.last.Members {
+		if len(m.Peers) > 0 {
+			configs = append(configs, l.reported(m))
+		}
+	}
+	for _, p := range l.pending {
+		configs = append(configs, l.after(p)...)
+	}
+	return distinct(configs)
+}
+
+// reported is the membership as one member lists it. Who it lists and the ring
+// has no more is taken for a voter: that is the stricter guess.
+func (l *Ledger) reported(m ringproof.MemberView) Config {
+	var c Config
+	for _, peer := range m.Peers {
+		if entry, known := l.last.Member(peer); !known || !entry.Learner {
+			c = append(c, peer)
+		}
+	}
+	slices.Sort(c)
+	return c
+}
+
+// after lists what the membership becomes when the change commits: one
+// configuration, or each possible one when the subject didn't name the member.
+func (l *Ledger) after(p pendingChange) []Config {
+	var configs []Config
+	for _, m := range l.last.Members {
+		named := m.ID == p.member || p.member == 0 && (p.machine == "" || m.Machine == p.machine)
+		if named && m.Learner == (p.action == "promote") {
+			configs = append(configs, toggle(voters(l.last), m.ID))
+		}
+	}
+	return configs
+}
+
+// Admit returns the fault as it may be applied to the targets, and why it
+// isn't the one that was asked for; the reason is empty when it is. A fault of
+// no kind means: do nothing.
+func (l *Ledger) Admit(f ringproof.Fault, targets []string) (ringproof.Fault, string) {
+	if !f.Permanent() {
+		return f, ""
+	}
+	reason := ""
+	if l.mode != ringproof.ModeDisaster {
+		reason = l.unfair(f, targets)
+	}
+	if reason != "" {
+		milder := l.milder(f, targets)
+		l.enter(l.last.At, fmt.Sprintf("%s of %s refused: %s", f.Kind, strings.Join(targets, " "), reason))
+		return milder, reason
+	}
+	for _, id := range l.members(targets) {
+		l.lost[id] = true
+	}
+	l.markLost(f, targets)
+	l.enter(l.last.At, fmt.Sprintf("%s of %s", f.Kind, strings.Join(targets, " ")))
+	return f, ""
+}
+
+// unfair says why the loss is beyond what a correct subject can survive.
+func (l *Ledger) unfair(f ringproof.Fault, targets []string) string {
+	if len(l.last.Members) == 0 {
+		return "no membership was observed yet"
+	}
+	lost := maps.Clone(l.lost)
+	for _, id := range l.members(targets) {
+		lost[id] = true
+	}
+	for _, c := range l.Configs() {
+		// Taking what no configuration counts is always fair, however little is left.
+		if c.intact(lost) < c.intact(l.lost) && c.spare(lost) < 0 {
+			return fmt.Sprintf("of %d voters %d would keep their log, a quorum is %d", len(c), c.intact(lost), ringproof.Quorum(len(c)))
+		}
+	}
+	if left := l.machinesLeft(targets); f.Kind == ringproof.FaultMachineLoss && left < l.want {
+		return fmt.Sprintf("%d machines would be left for %d voters", left, l.want)
+	}
+	return ""
+}
+
+// milder is the harm that takes the place of an unfair loss.
+func (l *Ledger) milder(f ringproof.Fault, targets []string) ringproof.Fault {
+	for _, name := range targets {
+		if m, ok := l.last.Machine(name); ok && m.Lost {
+			return ringproof.Fault{}
+		}
+	}
+	milder, _ := Downgrade(f)
+	return milder
+}
+
+// downgradedFor is how long a downgraded harm lasts when the plan didn't say:
+// the rest of the plan may demand what only a healed ring can give.
+const downgradedFor = ringproof.Duration(5e9)
+
+// Downgrade returns the next milder harm: a loss becomes a kill of the
+// machine, a kill a pause, and a pause nothing (false). The ledger takes the
+// first step; a world that can't do the kill may take the next.
+func Downgrade(f ringproof.Fault) (ringproof.Fault, bool) {
+	milder := ringproof.Fault{Target: f.Target, Scope: "machine", For: cmp.Or(f.For, downgradedFor)}
+	switch f.Kind {
+	case ringproof.FaultMachineLoss, ringproof.FaultVolumeLoss:
+		milder.Kind = ringproof.FaultKill
+	case ringproof.FaultKill:
+		milder.Kind = ringproof.FaultPause
+		milder.Scope = f.Scope
+	default:
+		return ringproof.Fault{}, false
+	}
+	return milder, true
+}
+
+// members are the entries whose log is on the machines.
+func (l *Ledger) members(machines []string) []ringproof.MemberID {
+	var ids []ringproof.MemberID
+	for _, m := range l.last.Members {
+		if slices.Contains(machines, m.Machine) {
+			ids = append(ids, m.ID)
+		}
+	}
+	return ids
+}
+
+func (l *Ledger) machinesLeft(without []string) int {
+	n := 0
+	for _, m := range l.last.Machines {
+		if !m.Lost && !slices.Contains(without, m.Name) {
+			n++
+		}
+	}
+	return n
+}
+
+// markLost keeps a second loss fair before the next observation comes.
+func (l *Ledger) markLost(f ringproof.Fault, targets []string) {
+	if f.Kind != ringproof.FaultMachineLoss {
+		return
+	}
+	l.last.Machines = slices.Clone(l.last.Machines)
+	for i, m := range l.last.Machines {
+		l.last.Machines[i].Lost = m.Lost || slices.Contains(targets, m.Name)
+	}
+}
+
+// release ends the charges of members that have left every configuration.
+func (l *Ledger) release(at ringproof.Instant) {
+	held := map[ringproof.MemberID]bool{}
+	for _, m := range l.last.Members {
+		held[m.ID] = true // a lost learner may be promoted yet
+	}
+	for _, c := range l.Configs() {
+		for _, id := range c {
+			held[id] = true
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(l.lost)) {
+		if !held[id] {
+			delete(l.lost, id)
+			l.enter(at, fmt.Sprintf("lost member %s has left", id))
+		}
+	}
+}
+
+func (l *Ledger) enter(at ringproof.Instant, what string) {
+	used, left := l.Budget()
+	l.entries = append(l.entries, Budget{At: at, What: what, Used: used, Left: left})
+}
+
+// Budget tells, for the configuration that is worst off, how many voters are
+// lost and how many more may be.
+func (l *Ledger) Budget() (used, left int) {
+	for i, c := range l.Configs() {
+		used = max(used, len(c)-c.intact(l.lost))
+		if spare := c.spare(l.lost); i == 0 || spare < left {
+			left = spare
+		}
+	}
+	return used, left
+}
+
+// Timeline returns what was charged, refused and released, in order.
+func (l *Ledger) Timeline() []Budget { return slices.Clone(l.entries) }
+
+func voters(o ringproof.Observation) Config {
+	var c Config
+	for _, m := range o.Voters() {
+		c = append(c, m.ID)
+	}
+	slices.Sort(c)
+	return c
+}
+
+// toggle puts the voter in, or takes it out.
+func toggle(c Config, id ringproof.MemberID) Config {
+	i, found := slices.BinarySearch(c, id)
+	if found {
+		return slices.Delete(slices.Clone(c), i, i+1)
+	}
+	return slices.Insert(slices.Clone(c), i, id)
+}
+
+func distinct(configs []Config) []Config {
+	var kept []Config
+	for _, c := range configs {
+		if !slices.ContainsFunc(kept, func(k Config) bool { return slices.Equal(k, c) }) {
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+// Package client makes a workload client of clientv3's own interfaces, one for
+// every world: real etcd by grpc, or a simulated one.
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/ringproof/ringproof"
+)
+
+// Etcd is the part of clientv3 that a workload needs.
+type Etcd interface {
+	clientv3.KV
+	clientv3.Watcher
+}
+
+// Dial opens a real client of one endpoint, with every retry off: a request
+// that was repeated behind the caller's back would make two of one.
+func Dial(endpoint string, secure *tls.Config) (*clientv3.Client, error) {
+	once := func(ctx context.Context, method string, request, reply any, c *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		return invoke(ctx, method, request, reply, c, append(opts, grpc.WaitForReady(false))...)
+	}
+	return clientv3.New(clientv3.Config{
+		Endpoints:            []string{endpoint},
+		TLS:                  secure,
+		Logger:               zap.NewNop(),
+		MaxUnaryRetries:      1,
+		DialKeepAliveTime:    time.Second,
+		DialKeepAliveTimeout: time.Second,
+		DialOptions: []grpc.DialOption{
+			grpc.WithChainUnaryInterceptor(once),
+			grpc.WithConnectParams(grpc.ConnectParams{
+				Backoff:           backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.5, MaxDelay: 200 * time.Millisecond},
+				MinConnectTimeout: time.Second,
+			}),
+		},
+	})
+}
+
+// Client speaks the vocabulary's requests to etcd.
+type Client struct {
+	Etcd    Etcd
+	Machine string // asked
+	Shut    func() error
+}
+
+var _ ringproof.Client = (*Client)(nil)
+
+// Endpoint names the machine asked.
+func (c *Client) Endpoint() string { return c.Machine }
+
+// Close closes the connection.
+func (c *Client) Close() error { return c.Shut() }
+
+// Do makes one attempt.
+func (c *Client) Do(ctx context.Context, r ringproof.Request) (ringproof.Response, error) {
+	response, err := c.do(ctx, r)
+	if err != nil && refused(err) {
+		err = fmt.Errorf("%w: %w", ringproof.ErrRefused, err)
+	}
+	return response, err
+}
+
+func (c *Client) do(ctx context.Context, r ringproof.Request) (ringproof.Response, error) {
+	switch r.Kind {
+	case ringproof.RequestGet, ringproof.RequestRange:
+		return c.get(ctx, r)
+	case ringproof.RequestPut:
+		put, err := c.Etcd.Put(ctx, r.Key, r.Value)
+		if err != nil {
+			return ringproof.Response{}, err
+		}
+		return header(put.Header), nil
+	case ringproof.RequestDelete:
+		deleted, err := c.Etcd.Delete(ctx, r.Key)
+		if err != nil {
+			return ringproof.Response{}, err
+		}
+		response := header(deleted.Header)
+		response.Deleted = deleted.Deleted
+		return response, nil
+	case ringproof.RequestTxn:
+		return c.txn(ctx, r)
+	case ringproof.RequestCompact:
+		compacted, err := c.Etcd.Compact(ctx, r.Revision, clientv3.WithCompactPhysical())
+		if err != nil {
+			return ringproof.Response{}, err
+		}
+		return header(compacted.Header), nil
+	}
+	return ringproof.Response{}, fmt.Errorf("request %q: there is no such kind", r.Kind)
+}
+
+func (c *Client) get(ctx context.Context, r ringproof.Request) (ringproof.Response, error) {
+	var opts []clientv3.OpOption
+	if r.Kind == ringproof.RequestRange {
+		opts = append(opts, clientv3.WithPrefix())
+	}
+	if r.Serializable {
+		opts = append(opts, clientv3.WithSerializable())
+	}
+	if r.Revision > 0 {
+		opts = append(opts, clientv3.WithRev(r.Revision))
+	}
+	got, err := c.Etcd.Get(ctx, r.Key, opts...)
+	if err != nil {
+		return ringproof.Response{}, err
+	}
+	response := header(got.Header)
+	response.KVs = kvs(got.Kvs)
+	return response, nil
+}
+
+func (c *Client) txn(ctx context.Context, r ringproof.Request) (ringproof.Response, error) {
+	done, err := c.Etcd.Txn(ctx).
+		If(clientv3.Compare(clientv3.ModRevision(r.Key), "=", r.Compare)).
+		Then(clientv3.OpPut(r.Key, r.Value)).
+		Else(clientv3.OpGet(r.Key)).Commit()
+	if err != nil {
+		return ringproof.Response{}, err
+	}
+	response := header(done.Header)
+	response.Succeeded = done.Succeeded
+	if !done.Succeeded {
+		response.KVs = kvs(done.Responses[0].GetResponseRange().GetKvs())
+	}
+	return response, nil
+}
+
+// refused tells whether etcd surely didn't apply the request: it answered with
+// an error of its own that is no timeout, or was never reached.
+func refused(err error) bool {
+	var etcd rpctypes.EtcdError
+	if errors.As(err, &etcd) {
+		code := etcd.Code()
+		return code != codes.Unavailable && code != codes.DeadlineExceeded && code != codes.Canceled && code != codes.Unknown
+	}
+	return status.Code(err) == codes.Unavailable && dialFailed(err)
+}
+
+// dialFailed tells whether a connection could not be made at all: then nothing
+// was sent. grpc has no code of its own for it.
+func dialFailed(err error) bool {
+	return strings.Contains(status.Convert(err).Message(), "error while dialing") || strings.Contains(status.Convert(err).Message(), "Error while dialing")
+}
+
+// Watch streams events until ctx ends or the stream breaks.
+func (c *Client) Watch(ctx context.Context, prefix string, start int64, see func(ringproof.WatchEvent)) error {
+	opts := []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithPrevKV(), clientv3.WithProgressNotify()}
+	if start > 0 {
+		opts = append(opts, clientv3.WithRev(start))
+	}
+	// A clientv3 watcher resumes by itself on the same endpoint; what it then
+	// delivers is still one stream and must hold the same guarantees.
+	for r := range c.Etcd.Watch(clientv3.WithRequireLeader(ctx), prefix, opts...) {
+		if err := r.Err(); err != nil {
+			if r.CompactRevision > 0 {
+				return Compacted{r.CompactRevision}
+			}
+			return err
+		}
+		if r.IsProgressNotify() {
+			see(ringproof.WatchEvent{Bookmark: true, Revision: r.Header.Revision})
+		}
+		for _, e := range r.Events {
+			see(event(e))
+		}
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return errors.New("the watch stream ended")
+}
+
+// Compacted says that a watch asked for history that is gone.
+type Compacted struct{ Revision int64 }
+
+func (c Compacted) Error() string {
+	return fmt.Sprintf("the history before revision %d was compacted", c.Revision)
+}
+
+func event(e *clientv3.Event) ringproof.WatchEvent {
+	seen := ringproof.WatchEvent{Revision: e.Kv.ModRevision, Delete: e.Type == mvccpb.Event_DELETE, Create: e.IsCreate(), KV: kv(e.Kv)}
+	if e.PrevKv != nil {
+		prev := kv(e.PrevKv)
+		seen.Prev = &prev
+	}
+	return seen
+}
+
+func header(h *etcdserverpb.ResponseHeader) ringproof.Response {
+	return ringproof.Response{ClusterID: h.GetClusterId(), Member: ringproof.MemberID(h.GetMemberId()), Term: h.GetRaftTerm(), Revision: h.GetRevision()}
+}
+
+func kvs(from []*mvccpb.KeyValue) []ringproof.KV {
+	var all []ringproof.KV
+	for _, each := range from {
+		all = append(all, kv(each))
+	}
+	return all
+}
+
+func kv(from *mvccpb.KeyValue) ringproof.KV {
+	return ringproof.KV{Key: string(from.Key), Value: string(from.Value), CreateRevision: from.CreateRevision,
+		ModRevision: from.ModRevision, Version: from.Version}
+}

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+//go:build linux
+
+package machines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// block is one rule of a machine: drop what comes from an address, or what goes to it.
+type block struct {
+	addr netip.Addr
+	to   bool
+}
+
+func (b block) String() string {
+	if b.to {
+		return fmt.Sprintf("to %v", b.addr)
+	}
+	return fmt.Sprintf("from %v", b.addr)
+}
+
+const tableName = "ringproof"
+
+// firewall is the table of the machine whose process 1 is pid. Close it.
+type firewall struct {
+	*nftables.Conn
+	ns      int
+	table   *nftables.Table
+	in, out *nftables.Chain
+}
+
+func openFirewall(pid int) (*firewall, error) {
+	ns, err := unix.Open(fmt.Sprintf("/proc/%d/ns/net", pid), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("finding the machine's network namespace: %w", err)
+	}
+	c, err := nftables.New(nftables.WithNetNSFd(ns), nftables.AsLasting())
+	if err != nil {
+		unix.Close(ns)
+		return nil, fmt.Errorf("opening nftables on the machine: %w", err)
+	}
+	f := &firewall{Conn: c, ns: ns, table: &nftables.Table{Name: tableName, Family: nftables.TableFamilyIPv4}}
+	f.in = &nftables.Chain{
+		Name: "in", Table: f.table, Type: nftables.ChainTypeFilter,
+		Hooknum: nftables.ChainHookInput, Priority: nftables.ChainPriorityFilter,
+	}
+	f.out = &nftables.Chain{
+		Name: "out", Table: f.table, Type: nftables.ChainTypeFilter,
+		Hooknum: nftables.ChainHookOutput, Priority: nftables.ChainPriorityFilter,
+	}
+	return f, nil
+}
+
+func (f *firewall) close() {
+	_ = f.CloseLasting()
+	unix.Close(f.ns)
+}
+
+// deny queues a rule. The address is kept beside it, so that its counter can be found again.
+func (f *firewall) deny(b block) {
+	chain, offset := f.in, uint32(12) // the source in an IPv4 header
+	if b.to {
+		chain, offset = f.out, 16
+	}
+	a := b.addr.As4()
+	f.AddRule(&nftables.Rule{
+		Table: f.table, Chain: chain, UserData: a[:],
+		Exprs: []expr.Any{
+			&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: a[:]},
+			&expr.Counter{},
+			&expr.Verdict{Kind: expr.VerdictDrop},
+		},
+	})
+}
+
+// drops counts the dropped packets of each block that is in force.
+func (f *firewall) drops() (map[block]uint64, error) {
+	counts := map[block]uint64{}
+	for _, chain := range []*nftables.Chain{f.in, f.out} {
+		rules, err := f.GetRules(f.table, chain)
+		if errors.Is(err, unix.ENOENT) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading drop counters: %w", err)
+		}
+		for _, r := range rules {
+			a, _ := netip.AddrFromSlice(r.UserData)
+			for _, e := range r.Exprs {
+				if c, ok := e.(*expr.Counter); ok {
+					counts[block{a, chain == f.out}] += c.Packets
+				}
+			}
+		}
+	}
+	return counts, nil
+}
+
+// lay puts the blocks in force, all at once.
+func lay(pid int, blocks []block) error {
+	if len(blocks) == 0 {
+		return nil
+	}
+	f, err := openFirewall(pid)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	f.AddTable(f.table)
+	f.AddChain(f.in)
+	f.AddChain(f.out)
+	for _, b := range blocks {
+		f.deny(b)
+	}
+	if err := f.Flush(); err != nil {
+		return fmt.Errorf("adding nftables rules: %w", err)
+	}
+	return nil
+}
+
+func (m *Machine) inForce() []block {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.blocks)
+}
+
+func (m *Machine) note(blocks []block) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.blocks = blocks
+}
+
+// Block drops what arrives at this machine from the given addresses: machines, or the gateway. The other
+// way stays open, so a reply can come but no acknowledgement; for a partition block both machines.
+func (m *Machine) Block(from ...netip.Addr) (Evidence, error) { return m.block(from, false) }
+
+// BlockTo drops what this machine sends to the given addresses.
+func (m *Machine) BlockTo(to ...netip.Addr) (Evidence, error) { return m.block(to, true) }
+
+func (m *Machine) block(addrs []netip.Addr, to bool) (Evidence, error) {
+	m.harm.Lock()
+	defer m.harm.Unlock()
+	if err := m.lab.limits; err != nil {
+		return Evidence{}, fmt.Errorf("refused to block machine %s: %w", m.name, err)
+	}
+	var fresh []block
+	for _, a := range addrs {
+		if !m.lab.subnet.Contains(a) || a == m.addr {
+			return Evidence{}, fmt.Errorf("refused to block %v on machine %s: give the address of another machine, or the gateway", a, m.name)
+		}
+		if b := (block{a, to}); !slices.Contains(m.inForce(), b) && !slices.Contains(fresh, b) {
+			fresh = append(fresh, b)
+		}
+	}
+	e, err := m.enforce(fresh)
+	if err != nil {
+		return Evidence{}, fmt.Errorf("blocking machine %s: %w", m.name, err)
+	}
+	return e, nil
+}
+
+func (m *Machine) enforce(fresh []block) (Evidence, error) {
+	e := Evidence{What: "block on machine " + m.name}
+	if len(fresh) == 0 {
+		e.Detail = fmt.Sprintf("already in force: %v", m.inForce())
+		return e, nil
+	}
+	t, err := m.powered()
+	if err != nil {
+		m.note(append(m.inForce(), fresh...))
+		e.Detail = fmt.Sprintf("it is off; in force from its next boot: %v", fresh)
+		return e, nil
+	}
+	if err := lay(t.pid(), fresh); err != nil {
+		return e, err
+	}
+	m.note(append(m.inForce(), fresh...))
+	e.Detail, err = m.witness(t, fresh)
+	return e, err
+}
+
+// witness sends a packet against each block and sees it dropped.
+func (m *Machine) witness(t *tether, blocks []block) (string, error) {
+	f, err := openFirewall(t.pid())
+	if err != nil {
+		return "", err
+	}
+	defer f.close()
+	var seen []string
+	for _, b := range blocks {
+		if !m.poke(t, b) {
+			seen = append(seen, fmt.Sprintf("%v: in force, not tried: no packet can come from there now", b))
+			continue
+		}
+		var n uint64
+		if !within(time.Second, func() bool {
+			counts, _ := f.drops()
+			n = counts[b]
+			return n > 0
+		}) {
+			return "", fmt.Errorf("block %v did not land: a packet against it was not dropped", b)
+		}
+		seen = append(seen, fmt.Sprintf("%v: %d dropped", b, n))
+	}
+	return strings.Join(seen, ", "), nil
+}
+
+// poke sends one datagram that the block must drop; to a port where nobody listens, if it does not. It
+// returns false if its source is off, or blocks its own packets.
+func (m *Machine) poke(t *tether, b block) bool {
+	from, to := t.pid(), b.addr
+	if !b.to {
+		to = m.addr
+		src := m.lab.at(b.addr)
+		switch {
+		case b.addr == m.lab.Gateway():
+			datagram(to)
+			return true
+		case src == nil || slices.Contains(src.inForce(), block{m.addr, true}):
+			return false
+		}
+		s, err := src.powered()
+		if err != nil {
+			return false
+		}
+		from = s.pid()
+	}
+	return inNetworkOf(from, func() error { datagram(to); return nil }) == nil
+}
+
+// datagram ignores errors: a packet dropped on its way out is told to its sender.
+func datagram(to netip.Addr) {
+	c, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(to, 9)))
+	if err == nil {
+		_, _ = c.Write([]byte("ringproof"))
+		c.Close()
+	}
+}
+
+// Unblock lifts every block on this machine.
+func (m *Machine) Unblock(ctx context.Context) (Evidence, error) {
+	m.harm.Lock()
+	defer m.harm.Unlock()
+	if err := m.lab.limits; err != nil {
+		return Evidence{}, fmt.Errorf("refused to unblock machine %s: %w", m.name, err)
+	}
+	lifted := m.inForce()
+	e := Evidence{What: "unblock of machine " + m.name, Detail: fmt.Sprintf("lifted: %v", lifted)}
+	t, err := m.powered()
+	if err != nil || len(lifted) == 0 {
+		m.note(nil)
+		return e, nil
+	}
+	m.tally(t)
+	if err := lift(t.pid()); err != nil {
+		return Evidence{}, fmt.Errorf("unblocking machine %s: %w", m.name, err)
+	}
+	m.note(nil)
+	for _, b := range lifted {
+		e.Detail += ", " + m.knock(ctx, b.addr)
+	}
+	return e, nil
+}
+
+func lift(pid int) error {
+	f, err := openFirewall(pid)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	f.DelTable(f.table)
+	if err := f.Flush(); err != nil {
+		return fmt.Errorf("deleting nftables rules: %w", err)
+	}
+	counts, err := f.drops()
+	if err == nil && len(counts) > 0 {
+		return fmt.Errorf("%d nftables rules are still in force", len(counts))
+	}
+	return err
+}
+
+// knock dials a port where nobody listens: a refusal is an answer. None proves nothing: the other side
+// may be off, or block us.
+func (m *Machine) knock(ctx context.Context, a netip.Addr) string {
+	ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	defer cancel()
+	c, err := m.DialContext(ctx, "tcp", netip.AddrPortFrom(a, 9).String())
+	if err == nil {
+		c.Close()
+	}
+	if err == nil || errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Sprintf("%v answers", a)
+	}
+	return fmt.Sprintf("%v does not answer: %v", a, err)
+}
+
+// tally keeps the counters of rules that are about to go.
+func (m *Machine) tally(t *tether) {
+	if m.lab.limits != nil || len(m.inForce()) == 0 {
+		return
+	}
+	n, _ := count(t.pid())
+	m.dropped += n
+}
+
+func count(pid int) (n uint64, err error) {
+	f, err := openFirewall(pid)
+	if err != nil {
+		return 0, err
+	}
+	defer f.close()
+	counts, err := f.drops()
+	for _, c := range counts {
+		n += c
+	}
+	return n, err
+}
+
+// Drops counts the packets that blocks on this machine dropped so far, those that prove a block included.
+func (m *Machine) Drops() (uint64, error) {
+	m.harm.Lock()
+	defer m.harm.Unlock()
+	if err := m.lab.limits; err != nil {
+		return 0, fmt.Errorf("no drops are counted on machine %s: %w", m.name, err)
+	}
+	t, err := m.powered()
+	if err != nil || len(m.inForce()) == 0 {
+		return m.dropped, nil
+	}
+	n, err := count(t.pid())
+	return m.dropped + n, err
+}

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+//go:build linux
+
+package machines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Files that a full volume needs; the dot keeps them out of most programs' way.
+const (
+	ballast = ".ringproof-ballast"
+	probe   = ".ringproof-probe"
+)
+
+// furnish makes a new empty volume and notes where it is.
+func (m *Machine) furnish() error {
+	dir, err := m.newVolume()
+	if err != nil {
+		return fmt.Errorf("making a volume for machine %s: %w", m.name, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.volume = dir
+	return nil
+}
+
+func (m *Machine) newVolume() (string, error) {
+	if m.lab.limits != nil {
+		m.lab.trace.folder(m.name, filepath.Dir(m.DataDir()))
+		return m.DataDir(), os.MkdirAll(m.DataDir(), 0o755)
+	}
+	// The machine mounts it here; it may be a place that machines and run share.
+	if err := os.MkdirAll(m.DataDir(), 0o755); err != nil {
+		return "", err
+	}
+	m.swaps++
+	dir := filepath.Join(m.lab.volumes, fmt.Sprintf("%s-%d", m.name, m.swaps))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return "", err
+	}
+	size := fmt.Sprintf("mode=0755,size=%d", m.lab.opts.VolumeBytes)
+	return dir, unix.Mount("ringproof-"+m.name, dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, size)
+}
+
+// detached is a second mount of the volume that is nowhere yet.
+func detached(dir string) (*os.File, error) {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("copying the mount of a volume: %w", err)
+	}
+	return os.NewFile(uintptr(fd), "volume"), nil
+}
+
+// scrapVolume removes the volume at dir; processes may still hold it.
+func (l *Lab) scrapVolume(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	if l.limits == nil {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
+			return fmt.Errorf("unmounting a volume: %w", err)
+		}
+	}
+	return os.RemoveAll(dir)
+}
+
+func (m *Machine) scrap() error {
+	if err := m.lab.scrapVolume(m.DataRoot()); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	m.volume = ""
+	m.mu.Unlock()
+	// The mount point and the machine's folder: only if empty, the caller may keep logs there.
+	_ = os.Remove(m.DataDir())
+	_ = os.Remove(filepath.Dir(m.DataDir()))
+	return nil
+}
+
+// SwapVolume kills the processes that hold the volume and puts a new empty one in its place, as when a
+// disk was lost and replaced. The old one's files are gone for good. The machine may be off.
+func (m *Machine) SwapVolume(ctx context.Context) (Evidence, error) {
+	m.harm.Lock()
+	defer m.harm.Unlock()
+	hit, err := m.swap(ctx)
+	if err != nil {
+		return Evidence{}, fmt.Errorf("losing the volume of machine %s: %w", m.name, err)
+	}
+	left, err := os.ReadDir(m.DataRoot())
+	if err != nil || len(left) > 0 {
+		return Evidence{}, fmt.Errorf("loss of the volume did not land on machine %s: %d entries in the new one: %w", m.name, len(left), err)
+	}
+	return Evidence{
+		What:      "loss of the volume of machine " + m.name,
+		Detail:    "the new one is empty; dead: " + roll(hit),
+		Processes: hit,
+	}, nil
+}
+
+func (m *Machine) swap(ctx context.Context) (hit []Process, err error) {
+	old := m.DataRoot()
+	holds := m.holder(old)
+	if hit, err = m.evict(holds); err != nil {
+		return nil, err
+	}
+	if m.lab.limits != nil {
+		// Renamed, what restarts meanwhile finds the new one and never half of the old.
+		aside := old + ".lost"
+		if err := os.Rename(old, aside); err != nil {
+			return nil, err
+		}
+		old, holds = aside, m.holder(aside)
+	}
+	if err := m.furnish(); err != nil {
+		return nil, err
+	}
+	if err := m.replug(ctx); err != nil {
+		return nil, err
+	}
+	// A supervisor may have started something on the old one in between.
+	late, err := m.evict(holds)
+	if err != nil {
+		return nil, err
+	}
+	return append(hit, late...), m.lab.scrapVolume(old)
+}
+
+// replug tells a machine that is on of its new volume.
+func (m *Machine) replug(ctx context.Context) error {
+	t, err := m.powered()
+	if err != nil || m.lab.limits != nil {
+		return nil
+	}
+	mount, err := detached(m.DataRoot())
+	if err != nil {
+		return err
+	}
+	defer mount.Close()
+	_, err = t.call(ctx, request{ID: t.number(), Do: doVolume, Dir: m.DataDir()}, mount)
+	return err
+}
+
+// evict kills what holds a volume, until nothing does.
+func (m *Machine) evict(holds func(Process) bool) (hit []Process, err error) {
+	known := map[life]bool{}
+	free := within(patience, func() bool {
+		none := true
+		ps, _ := m.Processes()
+		for _, p := range ps {
+			if !holds(p) {
+				continue
+			}
+			none = false
+			_ = p.kill(syscall.SIGKILL)
+			if !known[p.life()] {
+				known[p.life()] = true
+				hit = append(hit, p)
+			}
+		}
+		return none
+	})
+	if !free {
+		return hit, fmt.Errorf("processes still hold it %v after SIGKILL: %s", patience, roll(hit))
+	}
+	return hit, nil
+}
+
+// holder tells whether a process has a file, a mapping or its working directory on the volume at dir. A
+// volume of its own is known by its device; the fallback has only the path.
+func (m *Machine) holder(dir string) func(Process) bool {
+	if m.lab.limits != nil {
+		return func(p Process) bool {
+			return maps(p, " "+dir+"/") || anyLink(p, func(link string) bool {
+				to, err := os.Readlink(link)
+				return err == nil && (to == dir || strings.HasPrefix(to, dir+"/"))
+			})
+		}
+	}
+	var volume unix.Stat_t
+	_ = unix.Stat(dir, &volume)
+	device := fmt.Sprintf(" %02x:%02x ", unix.Major(volume.Dev), unix.Minor(volume.Dev))
+	return func(p Process) bool {
+		return maps(p, device) || anyLink(p, func(link string) bool {
+			var s unix.Stat_t
+			return unix.Stat(link, &s) == nil && s.Dev == volume.Dev
+		})
+	}
+}
+
+func anyLink(p Process, is func(string) bool) bool {
+	dir := fmt.Sprintf("/proc/%d/", p.PID)
+	if is(dir + "cwd") {
+		return true
+	}
+	entries, _ := os.ReadDir(dir + "fd")
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return is(dir + "fd/" + e.Name()) })
+}
+
+// maps looks for a device or a path among the mappings: a mapped file may be closed.
+func maps(p Process, part string) bool {
+	all, _ := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.PID))
+	return strings.Contains(string(all), part)
+}
+
+// FillVolume writes until the kernel says that no space is left, for every program on the machine. It
+// works with the machine frozen or off. Space that a program frees later is free again.
+func (m *Machine) FillVolume() (Evidence, error) {
+	m.harm.Lock()
+	defer m.harm.Unlock()
+	if err := m.lab.limits; err != nil {
+		return Evidence{}, fmt.Errorf("refused to fill the volume of machine %s: %w", m.name, err)
+	}
+	dir := m.DataRoot()
+	written, err := stuff(filepath.Join(dir, ballast))
+	if err != nil {
+		return Evidence{}, fmt.Errorf("filling the volume of machine %s: %w", m.name, err)
+	}
+	err = tryWrite(dir)
+	if !errors.Is(err, unix.ENOSPC) {
+		return Evidence{}, fmt.Errorf("full volume did not land on machine %s: a probe was told %v; fill it again", m.name, err)
+	}
+	return Evidence{
+		What:   "full volume of machine " + m.name,
+		Detail: fmt.Sprintf("%d bytes of ballast, %d free; a probe was told: %v", written, available(dir), err),
+	}, nil
+}
+
+// FreeVolume takes the ballast away.
+func (m *Machine) FreeVolume() (Evidence, error) {
+	m.harm.Lock()
+	defer m.harm.Unlock()
+	if err := m.lab.limits; err != nil {
+		return Evidence{}, fmt.Errorf("refused to free the volume of machine %s: %w", m.name, err)
+	}
+	dir := m.DataRoot()
+	if err := os.Remove(filepath.Join(dir, ballast)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Evidence{}, fmt.Errorf("freeing the volume of machine %s: %w", m.name, err)
+	}
+	if err := tryWrite(dir); err != nil {
+		return Evidence{}, fmt.Errorf("freeing the volume of machine %s did not help: %w", m.name, err)
+	}
+	return Evidence{What: "free volume of machine " + m.name, Detail: fmt.Sprintf("%d bytes free; a probe was written", available(dir))}, nil
+}
+
+func available(dir string) uint64 {
+	var s unix.Statfs_t
+	_ = unix.Statfs(dir, &s)
+	return s.Bavail * uint64(s.Bsize)
+}
+
+// stuff takes the bulk by reservation, which costs no copying, and the rest by writing, to be told
+// ENOSPC by the kernel itself.
+func stuff(path string) (written int64, err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	if at, err := f.Seek(0, 2); err == nil {
+		_ = unix.Fallocate(int(f.Fd()), 0, at, int64(available(filepath.Dir(path))))
+	}
+	for page := make([]byte, 4096); err == nil; {
+		_, err = f.Write(page)
+	}
+	if !errors.Is(err, unix.ENOSPC) {
+		return 0, err
+	}
+	s, err := f.Stat()
+	return s.Size(), err
+}
+
+func tryWrite(dir string) error {
+	path := filepath.Join(dir, probe)
+	defer os.Remove(path)
+	return os.WriteFile(path, []byte{0}, 0o600)
+}

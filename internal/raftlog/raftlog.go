@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+// Package raftlog reads the write-ahead logs of etcd data directories: whose
+// they are, which membership changes and which values they hold. It is the
+// ring's own word, where polling sees only moments.
+package raftlog
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
+	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.etcd.io/raft/v3/raftpb"
+	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/ringproof/ringproof"
+)
+
+// Log is the write-ahead log of one data directory.
+type Log struct {
+	Member  uint64
+	Cluster uint64
+	Term    uint64 // the highest voted in or heard of
+	Commit  uint64 // raft index known to be committed
+	entries []*raftpb.Entry
+}
+
+// First is the lowest raft index that the log holds; 0 when it is empty.
+func (l Log) First() uint64 {
+	if len(l.entries) == 0 {
+		return 0
+	}
+	return l.entries[0].GetIndex()
+}
+
+// Last is the highest; 0 when it is empty.
+func (l Log) Last() uint64 {
+	if len(l.entries) == 0 {
+		return 0
+	}
+	return l.entries[len(l.entries)-1].GetIndex()
+}
+
+// Read reads the log in an etcd data directory, which an etcd may hold open.
+// fs.ErrNotExist says that there is none.
+func Read(dataDir string) (Log, error) {
+	dir := filepath.Join(dataDir, "member", "wal")
+	if !wal.Exist(dir) {
+		return Log{}, fmt.Errorf("%s: %w", dir, fs.ErrNotExist)
+	}
+	// A member that joined by a snapshot has no entries before it, and its log
+	// can only be read from there: try each snapshot, the oldest first.
+	snapshots, err := wal.ValidSnapshotEntries(zap.NewNop(), dir)
+	if err != nil {
+		return Log{}, fmt.Errorf("reading the snapshots of %s: %w", dir, err)
+	}
+	for _, snapshot := range snapshots {
+		w, openErr := wal.OpenForRead(zap.NewNop(), dir, snapshot)
+		if openErr != nil {
+			err = openErr
+			continue
+		}
+		metadata, state, entries, readErr := w.ReadAll()
+		w.Close()
+		if len(metadata) == 0 || readErr != nil && len(entries) == 0 {
+			err = readErr
+			continue
+		}
+		return newLog(metadata, state, entries)
+	}
+	return Log{}, fmt.Errorf("reading %s: no snapshot leads into it: %w", dir, cmp.Or(err, fs.ErrInvalid))
+}
+
+func newLog(metadata []byte, state *raftpb.HardState, entries []*raftpb.Entry) (Log, error) {
+	var whose etcdserverpb.Metadata
+	if err := proto.Unmarshal(metadata, &whose); err != nil {
+		return Log{}, fmt.Errorf("reading a log's metadata: %w", err)
+	}
+	return Log{Member: whose.GetNodeID(), Cluster: whose.GetClusterID(), Term: state.GetTerm(), Commit: state.GetCommit(), entries: entries}, nil
+}
+
+// Values lists the values that the log's entries write, committed or not.
+func (l Log) Values() []string {
+	var values []string
+	for _, e := range l.entries {
+		if e.GetType() != raftpb.EntryNormal || len(e.GetData()) == 0 {
+			continue
+		}
+		var r etcdserverpb.InternalRaftRequest
+		if proto.Unmarshal(e.GetData(), &r) != nil {
+			continue
+		}
+		if put := r.GetPut(); put != nil {
+			values = append(values, string(put.GetValue()))
+		}
+		for _, op := range r.GetTxn().GetSuccess() {
+			if put := op.GetRequestPut(); put != nil {
+				values = append(values, string(put.GetValue()))
+			}
+		}
+	}
+	return values
+}
+
+// Changes merges the committed membership changes of several logs of one ring,
+// in raft order. Of two entries at one index the one with the higher term
+// counts: the other was overwritten. A gap that no log covers is an error:
+// what was changed there is unknown.
+func Changes(logs []Log) ([]ringproof.ConfChange, error) {
+	committed := uint64(0)
+	at := map[uint64]*raftpb.Entry{}
+	for _, l := range logs {
+		committed = max(committed, l.Commit)
+		for _, e := range l.entries {
+			if known := at[e.GetIndex()]; known == nil || e.GetTerm() > known.GetTerm() {
+				at[e.GetIndex()] = e
+			}
+		}
+	}
+	var changes []ringproof.ConfChange
+	view := members{}
+	for i, index := range slices.Sorted(maps.Keys(at)) {
+		if index > committed {
+			break
+		}
+		if index != uint64(i)+1 {
+			return changes, fmt.Errorf("no log holds entry %d", i+1)
+		}
+		c, ok, err := change(at[index])
+		if err != nil {
+			return changes, err
+		}
+		if ok && view.apply(c) {
+			changes = append(changes, c)
+		}
+	}
+	return changes, nil
+}
+
+// change reads a membership change. Term 1 is that of the founders: etcd
+// writes them as if they had been agreed before the first election.
+func change(e *raftpb.Entry) (ringproof.ConfChange, bool, error) {
+	if e.GetType() != raftpb.EntryConfChange {
+		return ringproof.ConfChange{}, false, nil
+	}
+	var cc raftpb.ConfChange
+	if err := proto.Unmarshal(e.GetData(), &cc); err != nil {
+		return ringproof.ConfChange{}, false, fmt.Errorf("entry %d: %w", e.GetIndex(), err)
+	}
+	c := ringproof.ConfChange{Index: e.GetIndex(), Term: e.GetTerm(), Member: ringproof.MemberID(cc.GetNodeId()), At: ringproof.Forever, Founder: e.GetTerm() == 1}
+	var context membership.ConfigChangeContext
+	if len(cc.GetContext()) > 0 {
+		if err := json.Unmarshal(cc.GetContext(), &context); err != nil {
+			return c, false, fmt.Errorf("entry %d: %w", e.GetIndex(), err)
+		}
+		c.PeerURLs = context.PeerURLs
+	}
+	switch cc.GetType() {
+	case raftpb.ConfChangeAddNode:
+		c.Kind = "add-voter"
+		if context.IsPromote {
+			c.Kind = "promote"
+		}
+	case raftpb.ConfChangeAddLearnerNode:
+		c.Kind = "add-learner"
+	case raftpb.ConfChangeRemoveNode:
+		c.Kind = "remove"
+	case raftpb.ConfChangeUpdateNode:
+		c.Kind = "update"
+	}
+	return c, c.Kind != "", nil
+}
+
+// members replays changes: etcd commits a change that it then refuses to
+// apply, such as adding a member twice.
+type members map[ringproof.MemberID]bool // true: learner
+
+func (m members) apply(c ringproof.ConfChange) bool {
+	learner, known := m[c.Member]
+	switch c.Kind {
+	case "add-voter", "add-learner":
+		if known {
+			return false
+		}
+		m[c.Member] = c.Kind == "add-learner"
+	case "promote":
+		if !known || !learner {
+			return false
+		}
+		m[c.Member] = false
+	case "remove":
+		if !known {
+			return false
+		}
+		delete(m, c.Member)
+	case "update":
+		return known
+	}
+	return true
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package run
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ringproof/ringproof"
+)
+
+const (
+	look = 100 * time.Millisecond // between two observations
+	thin = 500 * time.Millisecond // between two that are alike and kept
+	poll = 20 * time.Millisecond  // between two looks at the record
+)
+
+// observer looks at the ring until ctx ends, and tells what changed.
+func (r *runner) observer(ctx context.Context) {
+	var before ringproof.Observation
+	served := map[ringproof.MemberID]bool{}
+	for ctx.Err() == nil {
+		o, err := r.world.Observe(ctx)
+		if err == nil {
+			r.record.observe(o)
+			r.ledger.Observe(o)
+			for _, e := range changes(before, o, served) {
+				r.record.Record(e)
+			}
+			before = remember(before, o)
+		}
+		if r.world.Sleep(ctx, look) != nil {
+			return
+		}
+	}
+}
+
+// remember keeps the last membership that was read with a quorum: a member's
+// own list may be from before.
+func remember(before, now ringproof.Observation) ringproof.Observation {
+	if now.Fresh || len(before.Members) == 0 {
+		return now
+	}
+	kept := before
+	kept.At, kept.Machines = now.At, now.Machines
+	kept.Members = nil
+	for _, m := range before.Members {
+		if seen, ok := now.Member(m.ID); ok {
+			m.Serving, m.Leader, m.Term = seen.Serving, seen.Leader, seen.Term
+		} else {
+			m.Serving, m.Leader = false, false
+		}
+		kept.Members = append(kept.Members, m)
+	}
+	return kept
+}
+
+// changes tells what is different between two observations.
+func changes(before, now ringproof.Observation, served map[ringproof.MemberID]bool) []ringproof.Event {
+	var all []ringproof.Event
+	tell := func(kind ringproof.EventKind, m ringproof.MemberView, text string) {
+		all = append(all, ringproof.Event{At: now.At, Kind: kind, Machine: m.Machine, Member: m.ID, Learner: m.Learner, Text: text})
+	}
+	if now.Fresh && len(before.Members) == 0 {
+		tell(ringproof.EventRingCreated, ringproof.MemberView{}, fmt.Sprintf("%d members", len(now.Members)))
+	}
+	for _, m := range now.Members {
+		was, known := before.Member(m.ID)
+		switch {
+		case !known && now.Fresh:
+			tell(ringproof.EventMemberAdded, m, strings.Join(m.PeerURLs, ","))
+		case known && now.Fresh && was.Learner && !m.Learner:
+			tell(ringproof.EventMemberPromoted, m, "")
+		}
+		all = append(all, serving(was, m, served, tell)...)
+	}
+	if now.Fresh {
+		for _, m := range before.Members {
+			if _, still := now.Member(m.ID); !still {
+				tell(ringproof.EventMemberRemoved, m, "")
+			}
+		}
+	}
+	led, _ := before.Leader()
+	leads, ok := now.Leader()
+	if ok && led.ID != leads.ID {
+		tell(ringproof.EventLeaderChanged, leads, fmt.Sprintf("term %d", leads.Term))
+	}
+	return all
+}
+
+func serving(was, m ringproof.MemberView, served map[ringproof.MemberID]bool, tell func(ringproof.EventKind, ringproof.MemberView, string)) []ringproof.Event {
+	switch {
+	case m.Serving && !served[m.ID]:
+		served[m.ID] = true
+		tell(ringproof.EventMemberStarted, m, "etcd "+m.Version)
+	case m.Serving && !was.Serving:
+		tell(ringproof.EventMemberUp, m, "")
+	case !m.Serving && was.Serving:
+		tell(ringproof.EventMemberDown, m, "")
+	}
+	for _, alarm := range m.Alarms {
+		if !strings.Contains(strings.Join(was.Alarms, " "), alarm) {
+			tell(ringproof.EventAlarm, m, alarm)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/faults"
+)
+
+// Options are how a run is watched.
+type Options struct {
+	Told func(ringproof.Event) // each event as it happens; nil: nobody is told
+}
+
+const (
+	createWithin   = 60 * time.Second
+	convergeWithin = 90 * time.Second
+	calm           = time.Second     // the ring must be as asked for so long to count as converged
+	quiet          = 3 * time.Second // and is watched for so long afterwards
+	warm           = time.Second     // of load before the first step
+)
+
+// runner is one run of one plan.
+type runner struct {
+	plan   ringproof.Plan
+	world  ringproof.World
+	record *record
+	ledger *ledger
+
+	mu     sync.Mutex
+	ops    int             // operations so far
+	seen   map[int]int64   // watcher → the latest revision it saw
+	begun  map[string]bool // steps
+	done   map[string]bool // steps, failed ones too
+	harmed []harm          // what is to be healed
+	target int             // voters last asked for
+}
+
+// harm is a fault in force.
+type harm struct {
+	step    ringproof.Step
+	targets []string
+}
+
+// Run carries out the plan and returns all that happened. An error says that
+// the run could not be carried out; a ring that did wrong is no error but a
+// history for the checks.
+func Run(ctx context.Context, plan ringproof.Plan, world ringproof.World, o Options) (h ringproof.History, err error) {
+	r := &runner{plan: plan, world: world, target: plan.Ring.Size,
+		record: &record{now: world.Now, told: o.Told},
+		seen:   map[int]int64{}, done: map[string]bool{}, begun: map[string]bool{}}
+	r.ledger = &ledger{truth: faults.NewLedger(plan.Ring.Size, plan.Mode), record: r.record}
+	for _, s := range plan.Steps {
+		if err := world.Supports(s); err != nil {
+			return h, fmt.Errorf("step %s (%s): %w", s.Name, s.Position, err)
+		}
+	}
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	defer func() {
+		stop()
+		if left := world.Close(); left != nil {
+			h.Evidence.Leftovers = append(h.Evidence.Leftovers, left.Error())
+		}
+	}()
+	if err := world.Start(running, plan, r.record); err != nil {
+		return h, fmt.Errorf("starting the %s world: %w", world.Name(), err)
+	}
+	evidence, err := r.play(running)
+	if err != nil {
+		return h, err
+	}
+	stop()
+	return r.history(evidence), ctx.Err()
+}
+
+// play is the run between the world's start and its end.
+func (r *runner) play(ctx context.Context) (ringproof.Evidence, error) {
+	watching, unwatch := context.WithCancel(ctx)
+	defer unwatch()
+	r.world.Go(watching, "observer", r.observer)
+	if err := r.create(ctx); err != nil {
+		return ringproof.Evidence{}, err
+	}
+	load, unload := context.WithCancel(ctx)
+	defer unload()
+	r.load(load)
+	if r.plan.Workload.Profile != "none" {
+		if err := r.world.Sleep(ctx, warm); err != nil {
+			return ringproof.Evidence{}, err
+		}
+	}
+	if err := r.steps(ctx); err != nil {
+		return ringproof.Evidence{}, err
+	}
+	r.heal(ctx)
+	r.settle(ctx)
+	unload()
+	if err := r.drain(ctx); err != nil {
+		return ringproof.Evidence{}, err
+	}
+	evidence, err := r.world.Evidence(ctx)
+	evidence.Spec = r.target
+	r.record.Record(ringproof.Event{Kind: ringproof.EventRunEnds})
+	return evidence, err
+}
+
+// create waits for the ring that the subject makes. One that never comes is
+// for the checks to judge, so only an end of the context is an error.
+func (r *runner) create(ctx context.Context) error {
+	return r.wait(ctx, createWithin, func() bool { return r.asWanted(r.record.observation()) })
+}
+
+// load starts the clients and watchers.
+func (r *runner) load(ctx context.Context) {
+	if r.plan.Workload.Profile == "none" {
+		return
+	}
+	for i := range r.plan.Workload.Clients {
+		r.world.Go(ctx, fmt.Sprintf("client %d", i), func(ctx context.Context) { r.drive(ctx, i) })
+	}
+	for i := range watchers {
+		id := r.plan.Workload.Clients + i
+		r.world.Go(ctx, fmt.Sprintf("watcher %d", i), func(ctx context.Context) { r.watcher(ctx, id) })
+	}
+}
+
+// asWanted tells whether the ring is what was last asked for.
+func (r *runner) asWanted(o ringproof.Observation) bool {
+	if !o.Fresh || len(o.Voters()) != r.wanted() || len(o.Learners()) > 0 {
+		return false
+	}
+	for _, m := range o.Members {
+		machine, known := o.Machine(m.Machine)
+		if !m.Serving || known && !machine.Up {
+			return false
+		}
+	}
+	_, led := o.Leader()
+	return led
+}
+
+// heal ends the harm: what a fault took for a time comes back, what is lost
+// stays lost.
+func (r *runner) heal(ctx context.Context) {
+	r.mu.Lock()
+	harmed := r.harmed
+	r.harmed = nil
+	r.mu.Unlock()
+	for _, h := range harmed {
+		r.undo(ctx, h)
+	}
+	r.record.Record(ringproof.Event{Kind: ringproof.EventHealPhase})
+}
+
+// settle demands convergence: the ring is what was asked for, stays so, and
+// then nothing happens any more.
+func (r *runner) settle(ctx context.Context) {
+	if r.plan.Mode == ringproof.ModeDisaster {
+		_ = r.world.Sleep(ctx, quiet)
+		return
+	}
+	since := ringproof.Forever
+	converged := false
+	_ = r.wait(ctx, convergeWithin, func() bool {
+		if !r.asWanted(r.record.observation()) || r.busy() {
+			since = ringproof.Forever
+			return false
+		}
+		if since == ringproof.Forever {
+			since = r.world.Now()
+		}
+		converged = r.world.Now().Sub(since) >= calm
+		return converged
+	})
+	if !converged {
+		return
+	}
+	r.record.Record(ringproof.Event{Kind: ringproof.EventConverged, Text: fmt.Sprintf("%d voters", r.wanted())})
+	_ = r.world.Sleep(ctx, quiet)
+}
+
+// busy tells whether an action of the subject has begun and not ended.
+func (r *runner) busy() bool {
+	events, _ := r.record.since(0)
+	open := map[string]int{}
+	for _, e := range events {
+		key := e.Machine + " " + e.Action
+		switch e.Kind {
+		case ringproof.EventActionBegun:
+			open[key] = 1
+		case ringproof.EventActionDone, ringproof.EventActionFailed:
+			open[key] = 0
+		case ringproof.EventFaultLanded:
+			if e.Fault == ringproof.FaultAgentCrash {
+				open[key] = 0
+			}
+		}
+	}
+	for _, n := range open {
+		if n > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// drain writes one last value and waits until a watcher has seen it: then the
+// watches together hold every change.
+func (r *runner) drain(ctx context.Context) error {
+	if r.plan.Workload.Profile == "none" {
+		return nil
+	}
+	watching, unwatch := context.WithCancel(ctx)
+	defer unwatch()
+	last := int64(0)
+	id := r.plan.Workload.Clients + watchers
+	for n := 0; n < 10 && last == 0 && ctx.Err() == nil; n++ {
+		if c := r.seat(ctx, id, n); c != nil {
+			q := ringproof.Request{Kind: ringproof.RequestPut, Key: Prefix + "end", Value: fmt.Sprintf("c%d-%d", id, n)}
+			known := map[string]int64{}
+			r.attempt(ctx, c, id, q, known)
+			last = known[q.Key]
+			c.Close()
+		}
+	}
+	if last == 0 {
+		return ctx.Err()
+	}
+	r.world.Go(watching, "last watcher", func(ctx context.Context) { r.watcher(ctx, id+1) })
+	return r.wait(ctx, 20*time.Second, func() bool { return r.sawUpTo(id+1) >= last })
+}
+
+// wait polls until ready says so; it returns an error only when ctx ends.
+func (r *runner) wait(ctx context.Context, within time.Duration, ready func() bool) error {
+	end := r.world.Now().Add(within)
+	for r.world.Now() < end {
+		if ready() {
+			return nil
+		}
+		if err := r.world.Sleep(ctx, poll); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *runner) history(evidence ringproof.Evidence) ringproof.History {
+	r.record.mu.Lock()
+	defer r.record.mu.Unlock()
+	h := ringproof.History{Plan: r.plan, Tools: r.world.Tools(), Evidence: evidence}
+	h.Events = append(h.Events, r.record.events...)
+	h.Operations = append(h.Operations, r.record.operations...)
+	h.Watches = append(h.Watches, r.record.watches...)
+	h.Observations = append(h.Observations, r.record.observations...)
+	byCall(h.Operations)
+	return h
+}
+
+func (r *runner) number() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ops++
+	return r.ops
+}
+
+func (r *runner) saw(watcher int, revision int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen[watcher] = max(r.seen[watcher], revision)
+}
+
+func (r *runner) sawUpTo(watcher int) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.seen[watcher]
+}
+
+func (r *runner) wanted() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.target
+}
+
+func (r *runner) want(voters int) {
+	r.mu.Lock()
+	r.target = voters
+	r.mu.Unlock()
+	r.ledger.Want(voters)
+}
+
+var errTimeout = errors.New("timed out")

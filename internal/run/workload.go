@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package run
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/internal/client"
+)
+
+// Prefix is where the workload's keys are. Every other key is the subject's.
+const Prefix = "/w/"
+
+const (
+	patience = time.Second     // of one request
+	rotation = 5 * time.Second // of one watch stream: then the watcher goes on elsewhere
+	watchers = 2
+)
+
+// draw is keyed randomness: the same for the same seed, stream, actor and
+// ordinal, whatever else happened. Taking one fault out of a plan leaves every
+// other draw as it was.
+func draw(seed uint64, stream string, actor, n int) uint64 {
+	h := fnv.New64a()
+	var b [24]byte
+	binary.LittleEndian.PutUint64(b[0:], seed)
+	binary.LittleEndian.PutUint64(b[8:], uint64(actor))
+	binary.LittleEndian.PutUint64(b[16:], uint64(n))
+	h.Write(b[:])
+	h.Write([]byte(stream))
+	x := h.Sum64()
+	// FNV leaves the low bits of similar inputs similar: stir (splitmix64).
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// drive is one client until ctx ends.
+func (r *runner) drive(ctx context.Context, id int) {
+	w := r.plan.Workload
+	period := time.Duration(float64(time.Second) * float64(w.Clients) / w.Rate)
+	seat := id
+	c := r.seat(ctx, id, seat)
+	known := map[string]int64{} // mod revisions, as this client saw them last
+	for n := 0; ctx.Err() == nil; n++ {
+		began := r.world.Now()
+		if c == nil || !r.attempt(ctx, c, id, r.request(id, n, known), known) {
+			if c != nil {
+				c.Close()
+			}
+			seat++
+			c = r.seat(ctx, id, seat)
+		}
+		jitter := time.Duration(draw(r.plan.Seed, "pace", id, n) % uint64(period/2+1))
+		pause := period*3/4 + jitter - r.world.Now().Sub(began)
+		if r.world.Sleep(ctx, max(pause, time.Millisecond)) != nil {
+			break
+		}
+	}
+	if c != nil {
+		c.Close()
+	}
+}
+
+// seat opens client id on the machine whose turn it is.
+func (r *runner) seat(ctx context.Context, id, seat int) ringproof.Client {
+	c, err := r.world.Client(ctx, seat)
+	if err != nil {
+		return nil
+	}
+	return c
+}
+
+// request draws the nth request of a client.
+func (r *runner) request(id, n int, known map[string]int64) ringproof.Request {
+	w := r.plan.Workload
+	seed := r.plan.Seed
+	key := fmt.Sprintf("%sk%d", Prefix, draw(seed, "key", id, n)%uint64(w.Keys))
+	value := fmt.Sprintf("c%d-%d", id, n)
+	kind := draw(seed, "kind", id, n) % 100
+	if w.Profile == "kv" && kind >= 45 {
+		kind = 45 + kind%25
+	}
+	switch {
+	case kind < 45:
+		return ringproof.Request{Kind: ringproof.RequestPut, Key: key, Value: value}
+	case kind < 65:
+		return ringproof.Request{Kind: ringproof.RequestGet, Key: key}
+	case kind < 70:
+		return ringproof.Request{Kind: ringproof.RequestDelete, Key: key}
+	case kind < 75:
+		return ringproof.Request{Kind: ringproof.RequestRange, Key: Prefix}
+	case kind < 80:
+		return ringproof.Request{Kind: ringproof.RequestGet, Key: key, Serializable: true}
+	default:
+		return ringproof.Request{Kind: ringproof.RequestTxn, Key: key, Value: value, Compare: known[key]}
+	}
+}
+
+// attempt makes one request and records it. It tells whether the endpoint
+// answered.
+func (r *runner) attempt(ctx context.Context, c ringproof.Client, id int, q ringproof.Request, known map[string]int64) bool {
+	o := ringproof.Operation{ID: r.number(), Client: id, Endpoint: c.Endpoint(), Call: r.world.Now(), Request: q}
+	asking, cancel := r.world.Timeout(ctx, patience)
+	response, err := c.Do(asking, q)
+	cancel()
+	o.Return = r.world.Now()
+	if err != nil {
+		o.Err, o.Refused = err.Error(), errors.Is(err, ringproof.ErrRefused)
+	} else {
+		o.Response = &response
+		learnRevisions(known, q, response)
+	}
+	r.record.operation(o)
+	return err == nil
+}
+
+// learnRevisions keeps what a client may compare with in its next transaction.
+func learnRevisions(known map[string]int64, q ringproof.Request, response ringproof.Response) {
+	switch {
+	case q.Kind == ringproof.RequestPut, q.Kind == ringproof.RequestTxn && response.Succeeded:
+		known[q.Key] = response.Revision
+	case q.Kind == ringproof.RequestDelete, q.Kind == ringproof.RequestGet && len(response.KVs) == 0:
+		known[q.Key] = 0
+	}
+	for _, kv := range response.KVs {
+		known[kv.Key] = kv.ModRevision
+	}
+}
+
+// watcher follows the whole keyspace from its first revision, on one machine
+// after another, so that together its streams hold every change there was.
+func (r *runner) watcher(ctx context.Context, id int) {
+	next := int64(1)
+	for seat := id; ctx.Err() == nil; seat++ {
+		c := r.seat(ctx, id, seat)
+		if c == nil {
+			if r.world.Sleep(ctx, look) != nil {
+				return
+			}
+			continue
+		}
+		next = r.follow(ctx, c, id, next)
+		c.Close()
+		if r.world.Sleep(ctx, poll) != nil {
+			return
+		}
+	}
+}
+
+// follow records one stream and returns where the next one begins.
+func (r *runner) follow(ctx context.Context, c ringproof.Client, id int, start int64) int64 {
+	w := ringproof.Watch{Client: id, Endpoint: c.Endpoint(), Start: start, Opened: r.world.Now()}
+	next := start
+	streaming, cancel := r.world.Timeout(ctx, rotation)
+	err := c.Watch(streaming, "", start, func(e ringproof.WatchEvent) {
+		e.At = r.world.Now()
+		w.Events = append(w.Events, e)
+		next = max(next, e.Revision+1)
+		r.saw(id, e.Revision)
+	})
+	cancel()
+	w.Closed = r.world.Now()
+	var compacted client.Compacted
+	switch {
+	case errors.As(err, &compacted):
+		w.Compact, w.Err = compacted.Revision, err.Error()
+		next = max(next, compacted.Revision)
+	case err != nil && streaming.Err() == nil:
+		w.Err = err.Error()
+	}
+	r.record.watch(w)
+	return next
+}

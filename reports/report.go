@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package reports
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/ringproof/ringproof"
+)
+
+// Cell is one plan that ran, or why it didn't.
+type Cell struct {
+	Name       string            `json:"name"` // scenario[k=v,…]#seed
+	Scenario   string            `json:"scenario"`
+	Subject    string            `json:"subject"`
+	World      string            `json:"world"`
+	Seed       uint64            `json:"seed"`
+	Hypothesis string            `json:"hypothesis,omitempty"`
+	Verdict    ringproof.Verdict `json:"verdict"`
+
+	// NotApplicable says why the world can't do the plan. Such a cell neither
+	// passes nor fails: it is counted apart and merges into nothing.
+	NotApplicable string `json:"notApplicable,omitempty"`
+	// Skipped says why a cell that could have run did not. It was asked for
+	// and nobody judged it, so it merges as inconclusive.
+	Skipped string `json:"skipped,omitempty"`
+	// Beside marks a cell that ran only to be compared with another subject's.
+	// It is shown with its verdict and merges into nothing.
+	Beside bool `json:"beside,omitempty"`
+
+	Findings     []ringproof.Finding `json:"findings"`
+	Measurements Measurements        `json:"measurements"`
+
+	PlanFile    string `json:"plan,omitempty"`    // relative to the report's directory
+	HistoryFile string `json:"history,omitempty"` // relative to the report's directory
+	Replay      string `json:"replay,omitempty"`  // the whole command line that runs the plan again
+
+	History *ringproof.History `json:"-"` // what the page draws; nil: no timeline
+}
+
+// CellOf makes the cell of a history and the findings on it. The caller adds
+// the files and the replay line.
+func CellOf(h *ringproof.History, findings []ringproof.Finding) Cell {
+	verdicts := make([]ringproof.Verdict, 0, len(findings))
+	for _, f := range findings {
+		verdicts = append(verdicts, f.Verdict)
+	}
+	return Cell{
+		Name:         h.Plan.Cell,
+		Scenario:     h.Plan.Scenario,
+		Subject:      h.Plan.Subject,
+		World:        h.Plan.World,
+		Seed:         h.Plan.Seed,
+		Hypothesis:   h.Plan.Hypothesis,
+		Verdict:      ringproof.Merge(verdicts...),
+		Findings:     findings,
+		Measurements: Measure(h),
+		History:      h,
+	}
+}
+
+// Load reads the cell's history from its file under dir, so that a saved
+// report can be drawn again.
+func (c *Cell) Load(dir string) error {
+	if c.HistoryFile == "" {
+		return nil
+	}
+	file, err := os.Open(filepath.Join(dir, c.HistoryFile))
+	if err != nil {
+		return fmt.Errorf("loading cell %s: %w", c.Name, err)
+	}
+	defer file.Close()
+	history, err := ringproof.ReadHistory(file)
+	if err != nil {
+		return fmt.Errorf("loading cell %s: %s: %w", c.Name, c.HistoryFile, err)
+	}
+	c.History = &history
+	return nil
+}
+
+// Report is what a run of ringproof came to.
+type Report struct {
+	Error   string          `json:"error,omitempty"` // why the run could not be made
+	Subject string          `json:"subject"`
+	World   string          `json:"world"`
+	Command string          `json:"command,omitempty"` // the command line of the run
+	Started time.Time       `json:"started"`
+	Tools   ringproof.Tools `json:"tools"`
+	Cells   []Cell          `json:"cells"`
+}
+
+// Verdict merges the verdicts of the cells. A report with an error, or without
+// a cell that was judged, never passes.
+func (r Report) Verdict() ringproof.Verdict {
+	var verdicts []ringproof.Verdict
+	for _, c := range r.Cells {
+		if v, counts := c.outcome().merges(); counts {
+			verdicts = append(verdicts, v)
+		}
+	}
+	if r.Error != "" {
+		verdicts = append(verdicts, ringproof.Inconclusive)
+	}
+	return ringproof.Merge(verdicts...)
+}
+
+// Counts tells how many cells came to what. Beside counts those that ran for
+// comparison, and they are in none of the others.
+type Counts struct {
+	Cells         int `json:"cells"`
+	Pass          int `json:"pass"`
+	Fail          int `json:"fail"`
+	Inconclusive  int `json:"inconclusive"`
+	NotApplicable int `json:"notApplicable"`
+	Skipped       int `json:"skipped"`
+	Beside        int `json:"beside"`
+}
+
+// Counts counts the cells.
+func (r Report) Counts() Counts {
+	n := Counts{Cells: len(r.Cells)}
+	slot := map[outcome]*int{
+		passed: &n.Pass, failed: &n.Fail, inconclusive: &n.Inconclusive,
+		notApplicable: &n.NotApplicable, skipped: &n.Skipped, beside: &n.Beside,
+	}
+	for _, c := range r.Cells {
+		*slot[c.outcome()]++
+	}
+	return n
+}
+
+// String prints "18 cells: 17 pass, 0 fail, 0 inconclusive, 1 not applicable".
+// Skipped cells and those beside are named when there are any.
+func (n Counts) String() string {
+	cells := "cells"
+	if n.Cells == 1 {
+		cells = "cell"
+	}
+	s := fmt.Sprintf("%d %s: %d pass, %d fail, %d inconclusive, %d not applicable",
+		n.Cells, cells, n.Pass, n.Fail, n.Inconclusive, n.NotApplicable)
+	if n.Skipped > 0 {
+		s += fmt.Sprintf(", %d skipped", n.Skipped)
+	}
+	if n.Beside > 0 {
+		s += fmt.Sprintf(", %d beside", n.Beside)
+	}
+	return s
+}
+
+// outcome is a cell's verdict, or why it has none that counts.
+type outcome int
+
+const (
+	inconclusive outcome = iota
+	passed
+	failed
+	notApplicable
+	skipped
+	beside
+)
+
+func (c Cell) outcome() outcome {
+	switch {
+	case c.NotApplicable != "":
+		return notApplicable
+	case c.Skipped != "":
+		return skipped
+	case c.Beside:
+		return beside
+	}
+	return judged(c.Verdict)
+}
+
+func judged(v ringproof.Verdict) outcome {
+	switch v {
+	case ringproof.Pass:
+		return passed
+	case ringproof.Fail:
+		return failed
+	}
+	return inconclusive
+}
+
+// shown is the outcome whose mark a reader sees: a cell beside shows its own.
+func (c Cell) shown() outcome {
+	if o := c.outcome(); o != beside {
+		return o
+	}
+	return judged(c.Verdict)
+}
+
+// merges returns the verdict that the outcome brings into the report's.
+func (o outcome) merges() (ringproof.Verdict, bool) {
+	switch o {
+	case passed:
+		return ringproof.Pass, true
+	case failed:
+		return ringproof.Fail, true
+	case notApplicable, beside:
+		return ringproof.Inconclusive, false
+	}
+	return ringproof.Inconclusive, true
+}
+
+// String prints the outcome in words.
+func (o outcome) String() string {
+	return [...]string{"inconclusive", "pass", "fail", "not applicable", "skipped", "beside"}[o]
+}
+
+// mark is the outcome as one character.
+func (o outcome) mark() string {
+	return [...]string{"?", "✓", "✗", "–", "·", "∥"}[o]
+}
+
+// ran tells whether there is something to measure.
+func (c Cell) ran() bool { return c.NotApplicable == "" && c.Skipped == "" }
+
+// aside tells the cell apart where its name doesn't: another subject than the
+// report's, or one that runs beside it.
+func (r Report) aside(c Cell) string {
+	switch {
+	case c.outcome() == beside:
+		return "beside: " + plain(c.Subject)
+	case c.Subject != r.Subject:
+		return plain(c.Subject)
+	}
+	return ""
+}
+
+// reason is why the cell did not run.
+func (c Cell) reason() string {
+	if c.NotApplicable != "" {
+		return c.NotApplicable
+	}
+	return c.Skipped
+}
+
+// troubles returns the findings that are no pass, failures first.
+func (c Cell) troubles() []ringproof.Finding {
+	var found []ringproof.Finding
+	for _, want := range []ringproof.Verdict{ringproof.Fail, ringproof.Inconclusive} {
+		for _, f := range c.Findings {
+			if f.Verdict == want {
+				found = append(found, f)
+			}
+		}
+	}
+	return found
+}

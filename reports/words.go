@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ringproof/ringproof"
+)
+
+// unmeasured stands where a figure was not measured.
+const unmeasured = "–"
+
+// secs prints a figure in seconds: 0.84s, 12.1s, 340s.
+func secs(v *float64) string {
+	switch {
+	case v == nil:
+		return unmeasured
+	case *v < 10:
+		return fmt.Sprintf("%.2fs", *v)
+	case *v < 100:
+		return fmt.Sprintf("%.1fs", *v)
+	}
+	return fmt.Sprintf("%.0fs", *v)
+}
+
+// millis prints a figure in milliseconds: 4.2 ms, 1,204 ms.
+func millis(v *float64) string {
+	switch {
+	case v == nil:
+		return unmeasured
+	case *v < 100:
+		return fmt.Sprintf("%.1f ms", *v)
+	}
+	return count(int(*v+0.5)) + " ms"
+}
+
+// count prints 1,842.
+func count(n int) string {
+	digits := strconv.Itoa(n)
+	var b strings.Builder
+	for i, r := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 && digits[i-1] != '-' {
+			b.WriteByte(',')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// plain makes a text one line that a terminal and an XML parser can take:
+// no control character, and nothing that is not UTF-8.
+func plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t' || r == '\r':
+			return ' '
+		case r < ' ' || r >= 0x7f && r < 0xa0 || r == 0xfffe || r == 0xffff:
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\ufffd"))
+}
+
+// atText prints " at 12.345s", or nothing.
+func atText(f ringproof.Finding) string {
+	if f.At == nil {
+		return ""
+	}
+	return fmt.Sprintf(" at %.3fs", f.At.Seconds())
+}
+
+// started prints when the run began, in UTC.
+func (r Report) started() string {
+	if r.Started.IsZero() {
+		return ""
+	}
+	return r.Started.UTC().Format("2006-01-02 15:04:05 UTC")
+}
+
+// figures are the measurements as a reader's lines: name, value, explanation.
+func (m Measurements) figures() [][3]string {
+	started := ""
+	if m.LongestGapAtSeconds != nil {
+		started = fmt.Sprintf("from %.2fs on", *m.LongestGapAtSeconds)
+	}
+	rows := [][3]string{
+		{"longest gap", secs(m.LongestGapSeconds), started},
+		{"ring created", secs(m.CreateSeconds), "first linearizable answer"},
+		{"full strength", secs(m.FullStrengthSeconds), "after the last fault, heal or operation"},
+		{"leader changes", count(m.LeaderChanges), ""},
+		{"others restarted", count(m.OthersRestarted), "etcd processes that no fault touched"},
+		{"acknowledged", count(m.Acknowledged), fmt.Sprintf("%.1f operations a second", m.OperationsPerSecond)},
+		{"failed", count(m.Failed), "surely not applied"},
+		{"unknown", count(m.Unknown), "no answer: applied or not"},
+		{"latency", fmt.Sprintf("%s p50", millis(m.LatencyP50Ms)), fmt.Sprintf("%s p99, %s longest", millis(m.LatencyP99Ms), millis(m.LatencyMaxMs))},
+		{"faults", count(m.FaultsLanded) + " landed", fmt.Sprintf("%d downgraded, %d missed", m.FaultsDowngraded, m.FaultsMissed)},
+		{"time", secs(&m.SimulatedSeconds) + " run", secs(m.WallSeconds) + " on the wall"},
+	}
+	return append(rows, m.others()...)
+}
+
+func (m Measurements) others() [][3]string {
+	var rows [][3]string
+	for _, name := range sortedNames(m.Other) {
+		rows = append(rows, [3]string{name, strconv.FormatFloat(m.Other[name], 'g', 6, 64), ""})
+	}
+	return rows
+}
+
+// stepText says what a step does: "scale to 5", "volume-loss of leader".
+func stepText(s ringproof.Step) string {
+	switch {
+	case s.Op != nil:
+		return opText(*s.Op)
+	case s.Fault != nil:
+		return faultText(*s.Fault)
+	case s.Assert != nil:
+		return assertText(*s.Assert)
+	}
+	return ""
+}
+
+func opText(o ringproof.Op) string {
+	text := string(o.Kind)
+	if o.To != 0 {
+		text += fmt.Sprintf(" to %d", o.To)
+	}
+	if o.Target != "" {
+		text += " " + o.Target
+	}
+	if o.Refused {
+		text += ", to be refused"
+	}
+	return text
+}
+
+func faultText(f ringproof.Fault) string {
+	text := string(f.Kind)
+	for _, part := range []struct{ label, value string }{
+		{"of", f.Target}, {"scope", f.Scope}, {"shape", f.Shape}, {cmp.Or(f.Phase, "at"), f.Action}, {"leaving", f.Leave},
+	} {
+		if part.value != "" {
+			text += " " + part.label + " " + part.value
+		}
+	}
+	if f.For != 0 {
+		text += " for " + f.For.String()
+	}
+	if f.Stagger != 0 {
+		text += ", healed " + f.Stagger.String() + " apart"
+	}
+	return text
+}
+
+func assertText(a ringproof.Assert) string {
+	var wants []string
+	if a.Voters != 0 {
+		wants = append(wants, fmt.Sprintf("%d voters", a.Voters))
+	}
+	if a.Learners != nil {
+		wants = append(wants, fmt.Sprintf("%d learners", *a.Learners))
+	}
+	if a.HashKV != "" {
+		wants = append(wants, "hashKV "+a.HashKV)
+	}
+	if a.Halted {
+		wants = append(wants, "halted")
+	}
+	return fmt.Sprintf("%s within %s", strings.Join(wants, ", "), a.Within)
+}
+
+// whenText says when a step begins.
+func whenText(s ringproof.Step) string {
+	var parts []string
+	if t := s.After; t != nil {
+		text := "after " + string(t.Event)
+		for _, of := range []string{t.Step, t.Action} {
+			if of != "" {
+				text += " of " + of
+			}
+		}
+		if t.Nth > 1 {
+			text += fmt.Sprintf(" number %d", t.Nth)
+		}
+		if t.Delay != 0 {
+			text += " + " + t.Delay.String()
+		}
+		parts = append(parts, text)
+	}
+	if len(s.Join) > 0 {
+		parts = append(parts, "joins "+strings.Join(s.Join, ", "))
+	}
+	if s.Detach {
+		parts = append(parts, "detached")
+	}
+	return strings.Join(parts, ", ")
+}
+
+func wall(m Measurements) time.Duration {
+	if m.WallSeconds == nil {
+		return 0
+	}
+	return time.Duration(*m.WallSeconds * float64(time.Second))
+}

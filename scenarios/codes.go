@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package scenarios
+
+import "slices"
+
+// Code is one kind of problem. Codes are stable: a code is never given to
+// another problem.
+type Code struct {
+	Code  string `json:"code"`
+	Title string `json:"title"`
+	Doc   string `json:"doc"`
+}
+
+var codes = []Code{
+	{"S001", "not YAML", "The file can't be read as YAML 1.2. The place is where the reader gave up; the cause is often a line earlier: a quote, bracket or colon."},
+	{"S002", "empty file", "The file holds no scenario. `ringproof new NAME` writes one to start from."},
+	{"S003", "file too large", "A scenario file may hold 1 MiB. What is larger was generated: split it, or use a matrix."},
+	{"S004", "more than one document", "A file holds one scenario. Cut it at the --- line."},
+	{"S005", "YAML feature not supported", "Anchors, aliases, merge keys and tags are refused: with them a value no longer stands where it is used. Repeat the value, or use the matrix."},
+	{"S006", "duplicate key", "A key stands twice in one mapping. YAML readers differ in which one they take."},
+	{"S007", "tab in the indentation", "YAML is indented with spaces only."},
+	{"S008", "nested too deeply", "No part of a scenario nests deeper than 32 levels."},
+	{"S009", "too many problems", "Only the first 50 problems are shown; the rest is mostly a consequence of them."},
+	{"S010", "unknown key", "Decoding is strict: a key that means nothing here is an error, not ignored. `ringproof schema` prints every legal key."},
+	{"S011", "missing key", "A required key is absent."},
+	{"S012", "wrong kind of value", "A list, mapping, text, number or boolean stands where another is expected."},
+	{"S013", "unknown operation", "`ringproof list ops` prints the operations that can be asked of a subject."},
+	{"S014", "unknown fault", "`ringproof list faults` prints the catalogue."},
+	{"S015", "unknown event", "`ringproof list events` prints what a trigger can wait for. The names are the same in every world."},
+	{"S016", "illegal target", "The target is no selector, or one that this fault or operation can't have."},
+	{"S017", "bad duration", "A duration is a number with a unit: 500ms, 15s, 5m. A bare number is refused: nobody knows whether it means seconds."},
+	{"S018", "unknown action", "The subject has no action of that name. The reference's are bootstrap, add-learner, bind, promote, remove, move-leader, launch, clear."},
+	{"S019", "illegal value", "The value is outside what the key may hold."},
+	{"S020", "unknown check", "`ringproof list checks` prints the checks that can judge a history."},
+	{"S021", "bad parameter of a check", "The check has no such parameter, or it is written differently."},
+	{"S022", "not exactly one action", "A step does one thing: exactly one of op, fault and assert."},
+	{"S023", "not exactly one kind", "An op names exactly one operation, a fault exactly one fault, an invariant exactly one check."},
+	{"S024", "parameter that this fault doesn't take", "`ringproof explain FAULT` prints a fault's parameters."},
+	{"S025", "missing parameter of a fault", "`ringproof explain FAULT` prints which parameters a fault needs."},
+	{"S026", "malformed name", "Names become parts of cells' names, command lines and files: letters, digits, dots, dashes and underscores."},
+	{"S027", "duplicate name", "Steps are told apart by their names, and so are the values of an axis."},
+	{"S028", "assert that asks nothing", "An assert asks for voters, learners, hashKV or halted; without any it always holds."},
+	{"S030", "unknown matrix axis", "${matrix.x} names an axis that spec.matrix doesn't have."},
+	{"S031", "unused matrix axis", "No value uses the axis, so its cells are all the same run."},
+	{"S032", "axis without values", "An axis is a list of at least one value."},
+	{"S033", "too many cells", "The matrix makes more than 256 cells."},
+	{"S034", "malformed substitution", "The one substitution is ${matrix.axis}."},
+	{"S040", "trigger that nothing can produce", "No step before this one, as far as it can be told, causes the event; the step would wait until its timeout."},
+	{"S041", "unknown step", "join and after.step name steps that stand before this one."},
+	{"S042", "join of a step that isn't detached", "A step that isn't detached is done before the next begins; the join waits for nothing."},
+	{"S043", "beyond tolerance", "The losses up to here leave no quorum that keeps its log, so no subject could survive. Let the ring recover in between (assert its voters), or say mode: disaster. At run time the ledger would replace the loss by a kill."},
+	{"S044", "not possible in this world", "The chosen world can't do the step. The cell is not applicable there; it does not count as passed."},
+	{"S045", "detached step never joined", "Nothing waits for the step; join it where its outcome is asserted."},
+	{"S046", "timeouts that contradict each other", "The step's timeout ends before what it waits for may."},
+	{"S047", "refusal that doesn't fit", "Even sizes and sizes outside 1 to 9 are refused by a correct subject: write refused: true. Other sizes aren't."},
+	{"S048", "not enough machines", "More voters, or spares, are needed than ring.machines gives."},
+	{"S049", "mode that doesn't fit", "halted can be asserted in mode disaster only, and mode disaster needs a loss beyond tolerance."},
+	{"S050", "ring of an even size", "A ring starts with 1, 3, 5, 7 or 9 voters: an even size adds a voter and no tolerance."},
+	{"S051", "plan that holds chance", "A plan holds no draws: resolve the scenario again, or name the target."},
+}
+
+// Codes lists every code.
+func Codes() []Code { return slices.Clone(codes) }
+
+// Explain returns what a code means.
+func Explain(code string) (Code, bool) {
+	i := slices.IndexFunc(codes, func(c Code) bool { return c.Code == code })
+	if i < 0 {
+		return Code{}, false
+	}
+	return codes[i], true
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package scenarios
+
+import "github.com/ringproof/ringproof"
+
+// APIVersion and Kind open every scenario file.
+const (
+	APIVersion = "ringproof.dev/v1alpha1"
+	Kind       = "Scenario"
+)
+
+// Form is a scenario file as it is written, with the matrix substituted. Zero
+// fields were absent.
+type Form struct {
+	APIVersion string   `json:"apiVersion" jsonschema:"required,enum=ringproof.dev/v1alpha1" jsonschema_description:"the version of this form"`
+	Kind       string   `json:"kind" jsonschema:"required,enum=Scenario" jsonschema_description:"what the file holds"`
+	Metadata   Metadata `json:"metadata" jsonschema:"required" jsonschema_description:"the scenario's name and labels"`
+	Spec       Spec     `json:"spec" jsonschema:"required" jsonschema_description:"the scenario"`
+}
+
+// Metadata names a scenario.
+type Metadata struct {
+	Name   string            `json:"name" jsonschema:"required" jsonschema_description:"lower-case words joined by dashes; it begins the name of every cell"`
+	Labels map[string]string `json:"labels,omitempty" jsonschema_description:"free words to select scenarios by"`
+}
+
+// Spec is the scenario itself.
+type Spec struct {
+	Description string      `json:"description,omitempty" jsonschema_description:"what happens, in one sentence"`
+	Hypothesis  string      `json:"hypothesis" jsonschema:"required" jsonschema_description:"what is claimed to hold; the run tries to refute it"`
+	Mode        string      `json:"mode,omitempty" jsonschema:"enum=safe,enum=disaster" jsonschema_description:"safe (default): every harm is one that a correct subject survives. disaster: beyond that; the subject must halt and say so"`
+	Worlds      []string    `json:"worlds,omitempty" jsonschema:"enum=sim,enum=local,enum=kind" jsonschema_description:"where it can run; everywhere when absent"`
+	Matrix      Matrix      `json:"matrix,omitempty" jsonschema_description:"axes and their values; every combination is a cell; ${matrix.axis} stands for the value"`
+	Ring        Ring        `json:"ring" jsonschema:"required" jsonschema_description:"the ring at the start, and its machines"`
+	Workload    *Workload   `json:"workload,omitempty" jsonschema_description:"what the clients do meanwhile"`
+	Assumptions Assumptions `json:"assumptions,omitempty" jsonschema_description:"what must be true for the run to mean anything; unmet makes it inconclusive"`
+	Invariants  []Invariant `json:"invariants,omitempty" jsonschema_description:"the checks that judge the history; all that fit the mode when absent"`
+	Steps       []Step      `json:"steps,omitempty" jsonschema_description:"what is done, in order; without steps the ring is created and judged"`
+}
+
+// Ring is the ring at the start.
+type Ring struct {
+	Size         int                `json:"size" jsonschema:"required,minimum=1,maximum=9" jsonschema_description:"voters at the start: 1, 3, 5, 7 or 9"`
+	Machines     int                `json:"machines,omitempty" jsonschema:"minimum=1,maximum=32" jsonschema_description:"machines in all, spares included; when absent the largest size asked for, and spares where a step needs one"`
+	Version      Release            `json:"version,omitempty" jsonschema_description:"etcd release; v3.6.16 when absent"`
+	Security     string             `json:"security,omitempty" jsonschema:"enum=tls,enum=plain" jsonschema_description:"how members and clients talk; tls when absent"`
+	Heartbeat    ringproof.Duration `json:"heartbeat,omitempty" jsonschema_description:"raft heartbeat; etcd's default (100ms) when absent"`
+	Election     ringproof.Duration `json:"election,omitempty" jsonschema_description:"election timeout; etcd's default (1s) when absent"`
+	ReplaceAfter ringproof.Duration `json:"replaceAfter,omitempty" jsonschema_description:"how long a machine is absent before a spare takes its place; 10s when absent"`
+	Volume       Bytes              `json:"volume,omitempty" jsonschema_description:"size of each machine's data filesystem; 512Mi when absent"`
+	SnapCount    int                `json:"snapCount,omitempty" jsonschema:"minimum=1,maximum=1000000" jsonschema_description:"entries between raft snapshots; etcd's default when absent"`
+}
+
+// Workload is what the clients do.
+type Workload struct {
+	Profile string `json:"profile,omitempty" jsonschema:"enum=kv-txn-watch,enum=kv,enum=none" jsonschema_description:"kv-txn-watch when absent"`
+	Clients int    `json:"clients,omitempty" jsonschema:"minimum=1,maximum=100" jsonschema_description:"5 when absent"`
+	Keys    int    `json:"keys,omitempty" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"8 when absent; few keys make conflicts"`
+	Rate    Rate   `json:"rate,omitempty" jsonschema_description:"operations, all clients together; 60/s when absent"`
+}
+
+// Assumptions are what a run must have had to mean anything.
+type Assumptions struct {
+	MinAcked    *int   `json:"minAcked,omitempty" jsonschema:"minimum=0,maximum=10000000" jsonschema_description:"acknowledged operations; 100 when absent, 0 without a workload"`
+	FaultsFired string `json:"faultsFired,omitempty" jsonschema:"enum=all,enum=any" jsonschema_description:"all (default): every fault must have landed"`
+}
+
+// Step is one action. Exactly one of op, fault and assert is set.
+type Step struct {
+	Name    string             `json:"name" jsonschema:"required" jsonschema_description:"unique in the scenario"`
+	After   *After             `json:"after,omitempty" jsonschema_description:"begin at this event; when absent, once the step before is done"`
+	Join    []string           `json:"join,omitempty" jsonschema_description:"detached steps to wait for first"`
+	Detach  bool               `json:"detach,omitempty" jsonschema_description:"the next step doesn't wait for this one"`
+	Timeout ringproof.Duration `json:"timeout,omitempty" jsonschema_description:"for the action, from its begin; 60s when absent"`
+	Op      *Op                `json:"op,omitempty" jsonschema_description:"an operation that is asked of the subject"`
+	Fault   *Fault             `json:"fault,omitempty" jsonschema_description:"a harm"`
+	Assert  *Assert            `json:"assert,omitempty" jsonschema_description:"a state that the ring must reach"`
+}
+
+// After is a state to wait for.
+type After struct {
+	Event   Event              `json:"event" jsonschema:"required" jsonschema_description:"what to wait for"`
+	Nth     int                `json:"nth,omitempty" jsonschema:"minimum=1,maximum=1000" jsonschema_description:"the nth such event since the step before began; 1 when absent"`
+	Action  Action             `json:"action,omitempty" jsonschema_description:"only events of this action of the subject"`
+	Step    string             `json:"step,omitempty" jsonschema_description:"only events of this step"`
+	Delay   ringproof.Duration `json:"delay,omitempty" jsonschema_description:"this long after the event"`
+	Timeout ringproof.Duration `json:"timeout,omitempty" jsonschema_description:"how long to wait for the event; 60s when absent"`
+}
+
+// Op is one operation: exactly one of its kinds is set.
+type Op struct {
+	Scale      *Scale  `json:"scale,omitempty" jsonschema_description:"change the number of voters"`
+	Replace    *Member `json:"replace,omitempty" jsonschema_description:"move a healthy member to a spare machine"`
+	Restart    *Member `json:"restart,omitempty" jsonschema_description:"stop one etcd in order and wait until it serves again"`
+	Roll       *Roll   `json:"roll,omitempty" jsonschema_description:"restart every member, one after another, the leader last"`
+	MoveLeader *Member `json:"move-leader,omitempty" jsonschema_description:"hand leadership to a member"`
+	Refused    bool    `json:"refused,omitempty" jsonschema_description:"the subject must refuse it"`
+}
+
+// Scale is the number of voters asked for.
+type Scale struct {
+	To int `json:"to" jsonschema:"required,minimum=0,maximum=99" jsonschema_description:"voters"`
+}
+
+// Roll has no parameters.
+type Roll struct{}
+
+// Member is the one that an operation is about.
+type Member struct {
+	Target Selector `json:"target" jsonschema:"required" jsonschema_description:"which member: leader, follower/2, m3, …"`
+}
+
+// Fault is one harm: exactly one of its kinds is set. Which parameters a kind
+// takes is in package faults.
+type Fault struct {
+	Kill        *Harm `json:"kill,omitempty"`
+	Pause       *Harm `json:"pause,omitempty"`
+	DiskFull    *Harm `json:"disk-full,omitempty"`
+	Partition   *Harm `json:"partition,omitempty"`
+	StoreOutage *Harm `json:"store-outage,omitempty"`
+	StoreStale  *Harm `json:"store-stale,omitempty"`
+	AgentCrash  *Harm `json:"agent-crash,omitempty"`
+	VolumeLoss  *Harm `json:"volume-loss,omitempty"`
+	MachineLoss *Harm `json:"machine-loss,omitempty"`
+}
+
+// Harm holds the parameters of every fault; each kind takes some of them.
+type Harm struct {
+	Target  Selector           `json:"target,omitempty"`
+	Scope   string             `json:"scope,omitempty"`
+	Shape   string             `json:"shape,omitempty"`
+	Action  Action             `json:"action,omitempty"`
+	Phase   string             `json:"phase,omitempty"`
+	Leave   string             `json:"leave,omitempty"`
+	Nth     int                `json:"nth,omitempty" jsonschema:"minimum=1,maximum=1000"`
+	For     ringproof.Duration `json:"for,omitempty"`
+	Stagger ringproof.Duration `json:"stagger,omitempty"`
+}
+
+// Assert is a state that the ring must reach.
+type Assert struct {
+	Within ringproof.Duration `json:"within,omitempty" jsonschema_description:"how long it may take; 60s when absent"`
+	Ring   *RingState         `json:"ring,omitempty" jsonschema_description:"the membership and its data"`
+	Halted bool               `json:"halted,omitempty" jsonschema_description:"the subject says that it halts; mode disaster only"`
+}
+
+// RingState is what a ring is asserted to be.
+type RingState struct {
+	Voters   int    `json:"voters,omitempty" jsonschema:"minimum=1,maximum=9" jsonschema_description:"voters that serve"`
+	Learners *int   `json:"learners,omitempty" jsonschema:"minimum=0,maximum=9" jsonschema_description:"entries that don't vote"`
+	HashKV   string `json:"hashKV,omitempty" jsonschema:"enum=equal" jsonschema_description:"every member holds the same data"`
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package scenarios_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/scenarios"
+)
+
+// storeless is a world without a store.
+type storeless struct{}
+
+func (storeless) Name() string { return "storeless" }
+
+func (storeless) Supports(s ringproof.Step) error {
+	if s.Fault != nil && s.Fault.Kind == ringproof.FaultStoreOutage {
+		return errors.New("there is no store")
+	}
+	return nil
+}
+
+const divider = "-- diagnostics --\n"
+
+// TestDiagnostics reads each testdata/CODE-*.txt, a scenario and what is said
+// of it. RINGPROOF_GOLDEN=1 writes what is said now; read the difference as a
+// user would before you keep it.
+func TestDiagnostics(t *testing.T) {
+	files, err := filepath.Glob("testdata/S*.txt")
+	require.NoError(t, err)
+	covered := map[string]bool{"S003": true, "S051": true} // see the tests below
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		src, want, ok := strings.Cut(string(text), divider)
+		require.True(t, ok, file)
+		code, _, _ := strings.Cut(filepath.Base(file), "-")
+		found := diagnose(src)
+		assert.True(t, slices.ContainsFunc(found, func(d scenarios.Diagnostic) bool { return d.Code == code }), "%s: no %s in\n%s", file, code, found)
+		covered[code] = true
+		if os.Getenv("RINGPROOF_GOLDEN") != "" {
+			require.NoError(t, os.WriteFile(file, []byte(src+divider+found.String()), 0o644))
+			continue
+		}
+		assert.Equal(t, want, found.String(), file)
+	}
+	for _, c := range scenarios.Codes() {
+		assert.True(t, covered[c.Code], "no test triggers %s", c.Code)
+	}
+}
+
+func diagnose(src string) scenarios.Diagnostics {
+	s, found := scenarios.Parse("t.yaml", []byte(src))
+	if s == nil {
+		return found
+	}
+	return append(found, s.Lint(storeless{})...)
+}
+
+func TestEveryDiagnosticHasAnExplainedCode(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range scenarios.Codes() {
+		assert.False(t, seen[c.Code], "%s twice", c.Code)
+		seen[c.Code] = true
+		got, ok := scenarios.Explain(c.Code)
+		assert.True(t, ok)
+		assert.NotEmpty(t, got.Doc)
+	}
+	_, ok := scenarios.Explain("S999")
+	assert.False(t, ok)
+}
+
+func TestHugeFileIsOneError(t *testing.T) {
+	_, found := scenarios.Parse("t.yaml", make([]byte, 1<<20+1))
+	require.Len(t, found, 1)
+	assert.Equal(t, "t.yaml:1:1: error[S003]: the file has 1048577 bytes, a scenario may have 1048576\n", found.String())
+}
+
+// The alias bomb is refused where its first anchor stands, unexpanded.
+func TestAliasBombIsRefused(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("a0: &a0 [x]\n")
+	for i := 1; i < 30; i++ {
+		fmt.Fprintf(&b, "a%d: &a%d [*a%d, *a%d]\n", i, i, i-1, i-1)
+	}
+	_, found := scenarios.Parse("t.yaml", []byte(b.String()))
+	require.NotEmpty(t, found)
+	assert.LessOrEqual(t, len(found), 51)
+	assert.Equal(t, "S005", found[0].Code)
+}

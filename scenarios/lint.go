@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package scenarios
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/faults"
+)
+
+// Lint reviews every cell of a scenario that decodes: what it means, not how
+// it is written. A nil world supports everything.
+func (s *Scenario) Lint(world World) Diagnostics {
+	if world == nil {
+		world = Anywhere("")
+	}
+	found := s.unusedAxes()
+	for _, cell := range s.Cells(1) {
+		_, more := s.Resolve(cell, "", world)
+		found = append(found, more...)
+	}
+	return found.ordered()
+}
+
+func (s *Scenario) unusedAxes() Diagnostics {
+	used := map[string]bool{}
+	references(s.tree, used)
+	var found Diagnostics
+	for _, axis := range s.Axes {
+		if !used[axis.Name] {
+			c := complaint{code: "S031", message: fmt.Sprintf("axis %q is not used: its %d cells are the same run", axis.Name, len(axis.Values))}
+			found = append(found, s.text.at(s.axes[axis.Name], Warning, c, fmt.Sprintf("write \"${matrix.%s}\" where the value belongs", axis.Name)))
+		}
+	}
+	return found
+}
+
+// review judges one cell: its form, with the places, and the plan made of it.
+type review struct {
+	form    Form
+	plan    draft
+	decoder *decoder
+}
+
+func (r review) all(world World, worlds []string) Diagnostics {
+	var found Diagnostics
+	found = append(found, r.sizes()...)
+	found = append(found, r.losses()...)
+	for i := range r.plan.Steps {
+		found = append(found, r.order(i)...)
+		found = append(found, r.trigger(i)...)
+		found = append(found, r.step(i)...)
+	}
+	return append(found, r.portable(world, worlds)...)
+}
+
+func (r review) say(path string, severity Severity, code, help, format string, args ...any) Diagnostics {
+	return Diagnostics{r.decoder.text.at(r.decoder.keyed(path), severity, complaint{code: code, message: fmt.Sprintf(format, args...)}, help)}
+}
+
+func at(i int, rest string) string { return fmt.Sprintf("spec.steps[%d]%s", i, rest) }
+
+// sizes judges the sizes asked for and the machines that they need.
+func (r review) sizes() Diagnostics {
+	var found Diagnostics
+	ring := r.plan.Ring
+	if ring.Size%2 == 0 {
+		found = append(found, r.say("spec.ring.size", Error, "S050", "", "a ring of %d voters has an even size", ring.Size)...)
+	}
+	for i, s := range r.plan.Steps {
+		if s.Op == nil || s.Op.Kind != ringproof.OpScale {
+			continue
+		}
+		fair := s.Op.To%2 == 1 && s.Op.To <= 9
+		switch path := at(i, ".op.scale.to"); {
+		case !fair && !s.Op.Refused:
+			found = append(found, r.say(path, Error, "S047", "write op: {scale: {to: N}, refused: true}", "a correct subject refuses %d voters", s.Op.To)...)
+		case fair && s.Op.Refused:
+			found = append(found, r.say(path, Warning, "S047", "", "%d voters are a fair size; why would a subject refuse them?", s.Op.To)...)
+		}
+	}
+	need := largest(ring.Size, r.plan.Steps)
+	if ring.Machines < need {
+		found = append(found, r.say("spec.ring.machines", Error, "S048", "", "%d machines can't hold %d voters", ring.Machines, need)...)
+	} else if n := spares(r.plan.Steps); ring.Machines < need+n {
+		found = append(found, r.say("spec.ring.machines", Warning, "S048", "without one the ring can't get back to its size", "%d machines leave no spare for what the steps lose or move (%d needed)", ring.Machines, need+n)...)
+	}
+	return found
+}
+
+// losses counts what is taken for good until an assert says that the ring has
+// recovered. It is the ledger's rule as far as it can be known beforehand.
+func (r review) losses() Diagnostics {
+	var found Diagnostics
+	voters, lost, beyond := r.plan.Ring.Size, 0, false
+	for i, s := range r.plan.Steps {
+		switch before := voters; {
+		case s.Op != nil && s.Op.Kind == ringproof.OpScale && !s.Op.Refused:
+			voters = max(s.Op.To, 1)
+			if s.Detach {
+				voters = min(before, voters) // it may not have got far
+			}
+		case s.Assert != nil && s.Assert.Voters > 0:
+			voters, lost = s.Assert.Voters, 0
+		case s.Fault != nil && s.Fault.Permanent():
+			lost += faults.Sketch(s.Fault.Target, voters)
+			if left := max(0, voters-lost); lost > 0 && left < ringproof.Quorum(voters) {
+				beyond = true
+				found = append(found, r.beyond(i, voters, left)...)
+			}
+		}
+	}
+	if r.plan.Mode == ringproof.ModeDisaster {
+		found = nil
+		if !beyond {
+			found = r.say("spec.mode", Warning, "S049", "", "mode disaster, and a quorum survives every loss")
+		}
+	}
+	return found
+}
+
+func (r review) beyond(i, voters, left int) Diagnostics {
+	help := "assert the ring's voters before the next loss, or say mode: disaster"
+	return r.say(at(i, ".fault"), Error, "S043", help, "beyond tolerance: of %d voters %d would keep their log, a quorum is %d", voters, left, ringproof.Quorum(voters))
+}
+
+// order judges what names other steps.
+func (r review) order(i int) Diagnostics {
+	var found Diagnostics
+	s := r.plan.Steps[i]
+	for j, name := range s.Join {
+		path := at(i, fmt.Sprintf(".join[%d]", j))
+		k := r.before(i, name)
+		if k < 0 {
+			found = append(found, r.unknownStep(path, name, i)...)
+		} else if !r.plan.Steps[k].Detach {
+			found = append(found, r.say(path, Warning, "S042", "", "step %q isn't detached; it is done already", name)...)
+		}
+	}
+	if s.After != nil && s.After.Step != "" && r.before(i, s.After.Step) < 0 {
+		found = append(found, r.unknownStep(at(i, ".after.step"), s.After.Step, i)...)
+	}
+	if s.Detach && !r.joined(i) {
+		found = append(found, r.say(at(i, ".detach"), Warning, "S045", "", "no step joins %q", s.Name)...)
+	}
+	return found
+}
+
+// before returns the index of the step with that name, if it stands before i.
+func (r review) before(i int, name string) int {
+	return slices.IndexFunc(r.plan.Steps[:i], func(s ringproof.Step) bool { return s.Name == name })
+}
+
+func (r review) joined(i int) bool {
+	return slices.ContainsFunc(r.plan.Steps[i+1:], func(s ringproof.Step) bool { return slices.Contains(s.Join, r.plan.Steps[i].Name) })
+}
+
+func (r review) unknownStep(path, name string, i int) Diagnostics {
+	var names []string
+	for _, s := range r.plan.Steps[:i] {
+		names = append(names, s.Name)
+	}
+	help := "no step stands before this one"
+	if len(names) > 0 {
+		help = "the steps before this one are " + strings.Join(names, ", ")
+	}
+	c := complaint{"S041", fmt.Sprintf("unknown step %q", name), names}
+	return Diagnostics{r.decoder.text.at(r.decoder.placed(path), Error, c, help)}
+}
+
+// trigger asks whether anything before step i can cause its event.
+func (r review) trigger(i int) Diagnostics {
+	t := r.plan.Steps[i].After
+	if t == nil || t.Step != "" && r.before(i, t.Step) < 0 {
+		return nil
+	}
+	voters := r.plan.Ring.Size
+	for _, s := range r.plan.Steps[:i] {
+		if (t.Step == "" || t.Step == s.Name) && r.causes(s, voters, t) {
+			return nil
+		}
+		if s.Op != nil && s.Op.Kind == ringproof.OpScale && !s.Op.Refused {
+			voters = s.Op.To
+		}
+	}
+	path := at(i, ".after.event")
+	if t.Action != "" {
+		return r.say(path, Error, "S040", "", "no step before this one causes %s of action %s", t.Event, t.Action)
+	}
+	return r.say(path, Error, "S040", "", "no step before this one causes %s", t.Event)
+}
+
+// causes tells whether the step, taken at that many voters, may cause what the
+// trigger waits for. In doubt it says yes: a false error is worse here.
+func (r review) causes(s ringproof.Step, voters int, t *ringproof.Trigger) bool {
+	events := r.effects(s, voters)
+	if !slices.Contains(events, t.Event) {
+		return false
+	}
+	needs := map[string]ringproof.EventKind{
+		"bootstrap":   ringproof.EventRingCreated, // before the first step, so never
+		"add-learner": ringproof.EventMemberAdded, "bind": ringproof.EventMemberAdded, "promote": ringproof.EventMemberPromoted,
+		"remove": ringproof.EventMemberRemoved, "clear": ringproof.EventMemberRemoved, "move-leader": ringproof.EventLeaderChanged,
+	}
+	need, known := needs[t.Action]
+	return !known || slices.Contains(events, need)
+}
+
+var (
+	always   = []ringproof.EventKind{ringproof.EventStepBegun, ringproof.EventStepDone, ringproof.EventStepFailed}
+	acted    = []ringproof.EventKind{ringproof.EventActionBegun, ringproof.EventActionDone, ringproof.EventActionFailed, ringproof.EventWaiting, ringproof.EventBoot}
+	grown    = []ringproof.EventKind{ringproof.EventMemberAdded, ringproof.EventMemberStarted, ringproof.EventMemberPromoted, ringproof.EventProcessStarted, ringproof.EventMemberUp}
+	shrunk   = []ringproof.EventKind{ringproof.EventMemberRemoved, ringproof.EventMemberDown, ringproof.EventProcessExited, ringproof.EventLeaderChanged}
+	bounced  = []ringproof.EventKind{ringproof.EventMemberDown, ringproof.EventMemberUp, ringproof.EventProcessExited, ringproof.EventProcessStarted, ringproof.EventLeaderChanged}
+	harmed   = []ringproof.EventKind{ringproof.EventFaultLanded, ringproof.EventFaultMissed, ringproof.EventFaultHealed, ringproof.EventFaultDowngraded}
+	replaced = union(grown, shrunk)
+)
+
+func union(lists ...[]ringproof.EventKind) []ringproof.EventKind { return slices.Concat(lists...) }
+
+// effects lists every event that the step may cause.
+func (r review) effects(s ringproof.Step, voters int) []ringproof.EventKind {
+	switch {
+	case s.Op != nil && s.Op.Refused:
+		return append(slices.Clone(always), ringproof.EventRefused, ringproof.EventWaiting)
+	case s.Op != nil && s.Op.Kind == ringproof.OpScale && s.Op.To > voters:
+		return union(always, acted, grown)
+	case s.Op != nil && s.Op.Kind == ringproof.OpScale:
+		return union(always, acted, shrunk)
+	case s.Op != nil && s.Op.Kind == ringproof.OpReplace:
+		return union(always, acted, replaced)
+	case s.Op != nil && s.Op.Kind == ringproof.OpMoveLeader:
+		return union(always, acted, []ringproof.EventKind{ringproof.EventLeaderChanged})
+	case s.Op != nil:
+		return union(always, acted, bounced)
+	case s.Fault != nil:
+		return union(always, r.harm(*s.Fault))
+	}
+	return always
+}
+
+func (r review) harm(f ringproof.Fault) []ringproof.EventKind {
+	events := union(harmed, acted)
+	switch f.Kind {
+	case ringproof.FaultStoreOutage, ringproof.FaultStoreStale, ringproof.FaultAgentCrash:
+		return events
+	case ringproof.FaultVolumeLoss, ringproof.FaultMachineLoss:
+		events = append(events, ringproof.EventDiskReplaced)
+		events = append(events, replaced...)
+	case ringproof.FaultDiskFull:
+		events = append(events, ringproof.EventAlarm)
+	}
+	// Who is away for long is replaced.
+	if f.For == 0 || f.For >= r.plan.Ring.ReplaceAfter {
+		events = append(events, replaced...)
+	}
+	if r.plan.Mode == ringproof.ModeDisaster {
+		events = append(events, ringproof.EventHalted)
+	}
+	return append(events, bounced...)
+}
+
+// step judges one step by itself.
+func (r review) step(i int) Diagnostics {
+	var found Diagnostics
+	form, s := r.form.Spec.Steps[i], r.plan.Steps[i]
+	if a := s.Assert; a != nil {
+		if a.Voters == 0 && a.Learners == nil && a.HashKV == "" && !a.Halted {
+			found = append(found, r.say(at(i, ".assert"), Error, "S028", "", "the assert asks for nothing")...)
+		}
+		if a.Halted && r.plan.Mode != ringproof.ModeDisaster {
+			found = append(found, r.say(at(i, ".assert.halted"), Error, "S049", "", "only mode disaster asks a subject to halt")...)
+		}
+		if form.Timeout > 0 && form.Timeout < a.Within {
+			found = append(found, r.say(at(i, ".timeout"), Error, "S046", "", "the step ends after %s, its assert may take %s", form.Timeout, a.Within)...)
+		}
+	}
+	if s.After != nil && s.After.Delay >= s.After.Timeout {
+		found = append(found, r.say(at(i, ".after.delay"), Error, "S046", "", "the delay of %s is no shorter than the trigger's timeout of %s", s.After.Delay, s.After.Timeout)...)
+	}
+	if form.Op != nil {
+		found = append(found, r.opTarget(i, s.Op)...)
+	}
+	return found
+}
+
+// opTarget: an operation is about one member.
+func (r review) opTarget(i int, op *ringproof.Op) Diagnostics {
+	legal := append(faults.MemberForms(), "mN", "machine/N")
+	if op.Target == "" || faults.Legal(op.Target, legal) {
+		return nil
+	}
+	c := complaint{"S016", fmt.Sprintf("%s can't target %q", op.Kind, op.Target), legal}
+	return Diagnostics{r.decoder.text.at(r.decoder.placed(at(i, ".op."+string(op.Kind)+".target")), Error, c, "")}
+}
+
+// portable asks whether the world can run the cell.
+func (r review) portable(world World, worlds []string) Diagnostics {
+	if name := world.Name(); name != "" && len(worlds) > 0 && !slices.Contains(worlds, name) {
+		return r.say("spec.worlds", NotApplicable, "S044", "", "the scenario is for %s, not for %s", strings.Join(worlds, ", "), name)
+	}
+	var found Diagnostics
+	for i, s := range r.plan.Steps {
+		if err := world.Supports(s); err != nil {
+			found = append(found, r.say(at(i, ""), NotApplicable, "S044", "", "world %s can't do step %q: %v", world.Name(), s.Name, err)...)
+		}
+	}
+	return found
+}

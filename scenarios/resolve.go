@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package scenarios
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/faults"
+)
+
+// What a scenario doesn't say.
+const (
+	defaultVersion      = "v3.6.16"
+	defaultReplaceAfter = ringproof.Duration(10 * time.Second)
+	defaultVolume       = 512 << 20
+	defaultClients      = 5
+	defaultKeys         = 8
+	defaultRate         = 60
+	defaultMinAcked     = 100
+	defaultTimeout      = ringproof.Duration(60 * time.Second)
+)
+
+// World is what resolving needs to know of a world. Every ringproof.World is
+// one.
+type World interface {
+	Name() string
+	Supports(ringproof.Step) error
+}
+
+// Anywhere is a world that can do every step. It serves lint and plan when no
+// world was chosen.
+type Anywhere string
+
+// Name returns the word itself.
+func (w Anywhere) Name() string { return string(w) }
+
+// Supports always returns nil.
+func (Anywhere) Supports(ringproof.Step) error { return nil }
+
+// Resolve makes every choice of a cell. The plan is whole only if no
+// diagnostic is an error; when the world can't do it, Inapplicable of the
+// diagnostics says why.
+func (s *Scenario) Resolve(cell Cell, subject string, world World) (ringproof.Plan, Diagnostics) {
+	if c, ok := s.stranger(cell); ok {
+		return ringproof.Plan{}, Diagnostics{s.text.at(place{1, 1, 1}, Error, c, "the cells are those that `ringproof plan` prints")}
+	}
+	form, d := s.decode(cell.Values)
+	p := form.plan()
+	p.Cell, p.Scenario, p.Source = cell.String(), s.Name, s.File
+	p.Matrix, p.Seed, p.Subject, p.World = cell.Values, cell.Seed, subject, world.Name()
+	if len(p.Invariants) == 0 {
+		p.Invariants = s.known.fitting(p.Mode)
+	}
+	for i := range p.Steps {
+		p.Steps[i].Position = fmt.Sprintf("%s:%d", s.File, d.placed(fmt.Sprintf("spec.steps[%d]", i)).line)
+	}
+	p.draw()
+	found := append(d.found, review{form: form, plan: p, decoder: d}.all(world, s.Worlds)...)
+	return p.Plan, found.ordered()
+}
+
+// stranger tells whether the cell isn't one of the scenario's.
+func (s *Scenario) stranger(cell Cell) (complaint, bool) {
+	for _, own := range s.Cells(cell.Seed) {
+		own.Seeded = cell.Seeded
+		if own.String() == cell.String() {
+			return complaint{}, false
+		}
+	}
+	return complaint{code: "S030", message: fmt.Sprintf("%s has no cell %q", s.Name, cell)}, true
+}
+
+// draft is a plan in the making.
+type draft struct{ ringproof.Plan }
+
+func (f Form) mode() ringproof.Mode {
+	if f.Spec.Mode == string(ringproof.ModeDisaster) {
+		return ringproof.ModeDisaster
+	}
+	return ringproof.ModeSafe
+}
+
+func (f Form) plan() draft {
+	p := draft{ringproof.Plan{
+		Hypothesis: f.Spec.Hypothesis,
+		Mode:       f.mode(),
+		Workload:   f.workload(),
+		Steps:      []ringproof.Step{},
+	}}
+	for _, v := range f.Spec.Invariants {
+		p.Invariants = append(p.Invariants, ringproof.Invariant(v))
+	}
+	for _, step := range f.Spec.Steps {
+		p.Steps = append(p.Steps, step.step())
+	}
+	p.Assumptions = f.assumptions(p.Workload)
+	p.Ring = f.ring(p.Steps)
+	return p
+}
+
+func (f Form) ring(steps []ringproof.Step) ringproof.RingSpec {
+	r := f.Spec.Ring
+	return ringproof.RingSpec{
+		Size:         r.Size,
+		Machines:     cmp.Or(r.Machines, largest(r.Size, steps)+spares(steps)),
+		Version:      cmp.Or(string(r.Version), defaultVersion),
+		Security:     cmp.Or(r.Security, "tls"),
+		Heartbeat:    r.Heartbeat,
+		Election:     r.Election,
+		ReplaceAfter: cmp.Or(r.ReplaceAfter, defaultReplaceAfter),
+		Volume:       cmp.Or(int64(r.Volume), defaultVolume),
+		SnapCount:    r.SnapCount,
+	}
+}
+
+// largest is the most voters that the ring is asked to have.
+func largest(size int, steps []ringproof.Step) int {
+	for _, s := range steps {
+		if s.Op != nil && s.Op.Kind == ringproof.OpScale && !s.Op.Refused {
+			size = max(size, s.Op.To)
+		}
+	}
+	return size
+}
+
+// spares is one machine for each that is lost for good, and one if a member is
+// moved: the machine that it leaves is free again.
+func spares(steps []ringproof.Step) int {
+	lost, moved := 0, 0
+	for _, s := range steps {
+		if s.Fault != nil && s.Fault.Kind == ringproof.FaultMachineLoss {
+			lost++
+		}
+		if s.Op != nil && s.Op.Kind == ringproof.OpReplace {
+			moved = 1
+		}
+	}
+	return max(lost, moved)
+}
+
+func (f Form) workload() ringproof.Workload {
+	w := Workload{}
+	if f.Spec.Workload != nil {
+		w = *f.Spec.Workload
+	}
+	if w.Profile == "none" {
+		return ringproof.Workload{Profile: "none"}
+	}
+	return ringproof.Workload{
+		Profile: cmp.Or(w.Profile, "kv-txn-watch"),
+		Clients: cmp.Or(w.Clients, defaultClients),
+		Keys:    cmp.Or(w.Keys, defaultKeys),
+		Rate:    cmp.Or(float64(w.Rate), defaultRate),
+	}
+}
+
+func (f Form) assumptions(w ringproof.Workload) ringproof.Assumptions {
+	a := ringproof.Assumptions{MinAcked: defaultMinAcked, FaultsFired: f.Spec.Assumptions.FaultsFired != "any"}
+	if w.Profile == "none" {
+		a.MinAcked = 0
+	}
+	if f.Spec.Assumptions.MinAcked != nil {
+		a.MinAcked = *f.Spec.Assumptions.MinAcked
+	}
+	return a
+}
+
+func (s Step) step() ringproof.Step {
+	step := ringproof.Step{Name: s.Name, Join: s.Join, Detach: s.Detach, Timeout: s.Timeout}
+	if s.After != nil {
+		step.After = s.After.trigger()
+	}
+	switch {
+	case s.Op != nil:
+		step.Op = s.Op.operation()
+	case s.Fault != nil:
+		step.Fault = s.Fault.harm()
+	case s.Assert != nil:
+		step.Assert = s.Assert.state(s.Timeout)
+		step.Timeout = cmp.Or(s.Timeout, step.Assert.Within)
+	}
+	step.Timeout = cmp.Or(step.Timeout, defaultTimeout)
+	return step
+}
+
+func (a After) trigger() *ringproof.Trigger {
+	return &ringproof.Trigger{
+		Event: ringproof.EventKind(a.Event), Step: a.Step, Action: string(a.Action), Nth: cmp.Or(a.Nth, 1),
+		Delay: a.Delay, Timeout: cmp.Or(a.Timeout, defaultTimeout),
+	}
+}
+
+func (o Op) operation() *ringproof.Op {
+	op := &ringproof.Op{Refused: o.Refused}
+	switch {
+	case o.Scale != nil:
+		op.Kind, op.To = ringproof.OpScale, o.Scale.To
+	case o.Replace != nil:
+		op.Kind, op.Target = ringproof.OpReplace, string(o.Replace.Target)
+	case o.Restart != nil:
+		op.Kind, op.Target = ringproof.OpRestart, string(o.Restart.Target)
+	case o.Roll != nil:
+		op.Kind = ringproof.OpRoll
+	case o.MoveLeader != nil:
+		op.Kind, op.Target = ringproof.OpMoveLeader, string(o.MoveLeader.Target)
+	}
+	return op
+}
+
+// harm is the fault with its first legal values where none was written.
+func (f Fault) harm() *ringproof.Fault {
+	for kind, params := range f.kinds() {
+		if params == nil {
+			continue
+		}
+		fault := params.fault(kind)
+		entry, _ := faults.Lookup(kind)
+		for _, choice := range []struct {
+			name  string
+			value *string
+		}{{"scope", &fault.Scope}, {"shape", &fault.Shape}, {"leave", &fault.Leave}} {
+			if p, ok := entry.Param(choice.name); ok {
+				*choice.value = cmp.Or(*choice.value, p.Values[0])
+			}
+		}
+		return &fault
+	}
+	return nil
+}
+
+func (f Fault) kinds() map[ringproof.FaultKind]*Harm {
+	return map[ringproof.FaultKind]*Harm{
+		ringproof.FaultKill: f.Kill, ringproof.FaultPause: f.Pause, ringproof.FaultDiskFull: f.DiskFull,
+		ringproof.FaultPartition: f.Partition, ringproof.FaultStoreOutage: f.StoreOutage, ringproof.FaultStoreStale: f.StoreStale,
+		ringproof.FaultAgentCrash: f.AgentCrash, ringproof.FaultVolumeLoss: f.VolumeLoss, ringproof.FaultMachineLoss: f.MachineLoss,
+	}
+}
+
+func (h Harm) fault(kind ringproof.FaultKind) ringproof.Fault {
+	return ringproof.Fault{
+		Kind: kind, Target: string(h.Target), Scope: h.Scope, Shape: h.Shape, Action: string(h.Action), Phase: h.Phase,
+		Leave: h.Leave, Nth: h.Nth, For: h.For, Stagger: h.Stagger,
+	}
+}
+
+func (a Assert) state(timeout ringproof.Duration) *ringproof.Assert {
+	state := &ringproof.Assert{Within: cmp.Or(a.Within, timeout, defaultTimeout), Halted: a.Halted}
+	if a.Ring != nil {
+		state.Voters, state.Learners, state.HashKV = a.Ring.Voters, a.Ring.Learners, a.Ring.HashKV
+	}
+	return state
+}
+
+// draw spends all chance. A draw is keyed by its step's name, so that taking
+// one step away leaves the others as they were.
+func (p *draft) draw() {
+	smallest := p.Ring.Size
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		if s.Op != nil && s.Op.Kind == ringproof.OpScale && !s.Op.Refused && s.Op.To > 0 {
+			smallest = min(smallest, s.Op.To)
+		}
+		for _, target := range targets(s) {
+			if *target == faults.Random {
+				*target = member(draw(p.Seed, "target", s.Name, 0, smallest))
+			}
+		}
+	}
+}
+
+func targets(s *ringproof.Step) []*string {
+	var all []*string
+	if s.Op != nil {
+		all = append(all, &s.Op.Target)
+	}
+	if s.Fault != nil {
+		all = append(all, &s.Fault.Target)
+	}
+	return all
+}
+
+// member names a member that is there whatever the ring has become: machines
+// come and go, the leader and its followers stay.
+func member(n int) string {
+	if n == 0 {
+		return "leader"
+	}
+	return fmt.Sprintf("follower/%d", n)
+}
+
+// draw is keyed randomness: the same key gives the same number below limit,
+// whatever else was drawn.
+func draw(seed uint64, stream, actor string, n, limit int) int {
+	key := fmt.Sprintf("%d\x00%s\x00%s\x00%d", seed, stream, actor, n)
+	sum := sha256.Sum256([]byte(key))
+	return int(binary.BigEndian.Uint64(sum[:8]) % uint64(max(limit, 1)))
+}
+
+// Estimate is roughly how long a plan takes in real time, from its creation to
+// its verdict.
+func Estimate(p ringproof.Plan) time.Duration {
+	const start, judge = 3 * time.Second, 5 * time.Second
+	total := start + judge
+	size := p.Ring.Size
+	for _, s := range p.Steps {
+		took := stepTime(p, s, size)
+		if s.Op != nil && s.Op.Kind == ringproof.OpScale && !s.Op.Refused {
+			size = s.Op.To
+		}
+		if s.After != nil {
+			took += s.After.Delay.Std()
+		}
+		total += took
+	}
+	if p.Workload.Rate > 0 {
+		total = max(total, time.Duration(float64(p.Assumptions.MinAcked)/p.Workload.Rate*float64(time.Second)))
+	}
+	return total
+}
+
+// stepTime is what one step takes. Detached steps count in full: what waits
+// for them waits that long.
+func stepTime(p ringproof.Plan, s ringproof.Step, size int) time.Duration {
+	switch {
+	case s.Op != nil && !s.Op.Refused:
+		return map[ringproof.OpKind]time.Duration{
+			ringproof.OpScale: time.Duration(abs(s.Op.To-size)) * 4 * time.Second, ringproof.OpReplace: 6 * time.Second,
+			ringproof.OpRestart: 3 * time.Second, ringproof.OpRoll: time.Duration(size) * 4 * time.Second, ringproof.OpMoveLeader: time.Second,
+		}[s.Op.Kind]
+	case s.Fault != nil && s.Fault.Kind == ringproof.FaultMachineLoss:
+		return p.Ring.ReplaceAfter.Std() + 6*time.Second
+	case s.Fault != nil && s.Fault.Kind == ringproof.FaultVolumeLoss:
+		return s.Fault.For.Std() + 6*time.Second
+	case s.Fault != nil:
+		return max(time.Second, s.Fault.For.Std()) + time.Duration(size-1)*s.Fault.Stagger.Std()
+	}
+	return 2 * time.Second
+}
+
+func abs(n int) int { return max(n, -n) }
+
+// FaultsPerOp is how many faults a plan does for each operation; a plan
+// without operations counts as one that has one: the ring's creation.
+func FaultsPerOp(p ringproof.Plan) float64 {
+	harms := len(slices.DeleteFunc(slices.Clone(p.Steps), func(s ringproof.Step) bool { return s.Fault == nil }))
+	ops := len(slices.DeleteFunc(slices.Clone(p.Steps), func(s ringproof.Step) bool { return s.Op == nil }))
+	return float64(harms) / float64(max(1, ops))
+}
