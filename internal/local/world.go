@@ -169,12 +169,10 @@ func (w *World) Tools() ringproof.Tools {
 func (w *World) Start(ctx context.Context, plan ringproof.Plan, recorder ringproof.Recorder) (err error) {
 	w.plan, w.recorder = plan, recorder
 	w.looks, w.steps = map[string]*looker{}, map[string]ringproof.FaultKind{}
-	if w.dir, err = workDir(); err != nil {
-		return err
-	}
 	if w.lab, err = machines.NewLab(ctx, machines.Options{VolumeBytes: plan.Ring.Volume, OnExit: w.exited}); err != nil {
 		return err
 	}
+	w.dir = w.lab.Shared()
 	for i := range plan.Ring.Machines {
 		if err := w.add(ctx, fmt.Sprintf("m%d", i+1)); err != nil {
 			return err
@@ -193,15 +191,6 @@ func (w *World) Start(ctx context.Context, plan ringproof.Plan, recorder ringpro
 		}
 	}
 	return nil
-}
-
-// workDir is in memory, inside the sandbox, so that nothing of it outlives
-// the run however that ends.
-func workDir() (string, error) {
-	if machines.Inside() {
-		return os.MkdirTemp("/dev/shm", "ring-")
-	}
-	return os.MkdirTemp("", "ringproof-")
 }
 
 func (w *World) add(ctx context.Context, name string) error {
@@ -320,9 +309,7 @@ func (w *World) Close() error {
 	for _, l := range looks {
 		l.close()
 	}
-	if w.dir != "" {
-		errs = append(errs, os.RemoveAll(w.dir), leftovers())
-	}
+	errs = append(errs, leftovers())
 	return errors.Join(errs...)
 }
 

@@ -21,12 +21,17 @@ const (
 // observer looks at the ring until ctx ends, and tells what changed.
 func (r *runner) observer(ctx context.Context) {
 	var before ringproof.Observation
+	created := false
 	served := map[ringproof.MemberID]bool{}
 	for ctx.Err() == nil {
 		o, err := r.world.Observe(ctx)
 		if err == nil {
 			r.record.observe(o)
 			r.ledger.Observe(o)
+			if o.Fresh && !created {
+				created = true
+				r.record.Record(ringproof.Event{At: o.At, Kind: ringproof.EventRingCreated, Text: fmt.Sprintf("%d members", len(o.Members))})
+			}
 			for _, e := range changes(before, o, served) {
 				r.record.Record(e)
 			}
@@ -64,13 +69,10 @@ func changes(before, now ringproof.Observation, served map[ringproof.MemberID]bo
 	tell := func(kind ringproof.EventKind, m ringproof.MemberView, text string) {
 		all = append(all, ringproof.Event{At: now.At, Kind: kind, Machine: m.Machine, Member: m.ID, Learner: m.Learner, Text: text})
 	}
-	if now.Fresh && len(before.Members) == 0 {
-		tell(ringproof.EventRingCreated, ringproof.MemberView{}, fmt.Sprintf("%d members", len(now.Members)))
-	}
 	for _, m := range now.Members {
 		was, known := before.Member(m.ID)
 		switch {
-		case !known && now.Fresh:
+		case !known && (now.Fresh || len(before.Members) == 0):
 			tell(ringproof.EventMemberAdded, m, strings.Join(m.PeerURLs, ","))
 		case known && now.Fresh && was.Learner && !m.Learner:
 			tell(ringproof.EventMemberPromoted, m, "")

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -261,7 +262,20 @@ func (r *runner) history(evidence ringproof.Evidence) ringproof.History {
 	h.Watches = append(h.Watches, r.record.watches...)
 	h.Observations = append(h.Observations, r.record.observations...)
 	byCall(h.Operations)
+	date(h.Evidence.Changes, h.Observations)
 	return h
+}
+
+// date says when each change was first seen applied by a member.
+func date(changes []ringproof.ConfChange, observations []ringproof.Observation) {
+	for i := range changes {
+		for _, o := range observations {
+			if slices.ContainsFunc(o.Members, func(m ringproof.MemberView) bool { return m.Applied >= changes[i].Index }) {
+				changes[i].At = o.At
+				break
+			}
+		}
+	}
 }
 
 func (r *runner) number() int {

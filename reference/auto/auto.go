@@ -187,7 +187,7 @@ func (a *Agent) boot(ctx context.Context, view admin.View, listed error) error {
 	e := launcher.Evidence{Machine: a.Machine, Disk: a.disk.ID, Launched: a.disk.Launched, Listed: listed == nil,
 		Identity: a.known.identity, Formed: a.known.formed}
 	if listed == nil {
-		e.Members = view.RingMembers()
+		e.Cluster, e.Members = view.ClusterID, view.RingMembers()
 	} else {
 		e.Why = listed.Error()
 	}

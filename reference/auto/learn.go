@@ -61,6 +61,8 @@ func (a *Agent) learn(ctx context.Context) {
 	defer cancel()
 	if err := a.read(asking); err != nil {
 		a.known.trouble = err.Error()
+		// "Not formed yet" may have become untrue; all else stays as it was.
+		a.known.formedKnown = a.known.formed
 		return
 	}
 	a.known.trouble = ""

@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
+	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
 )
@@ -73,12 +74,15 @@ func (d disk) WAL(dir string) (WAL, error) {
 	if !wal.Exist(path) {
 		return WAL{}, fmt.Errorf("%s: %w", path, fs.ErrNotExist)
 	}
-	w, err := wal.OpenForRead(zap.NewNop(), path, &walpb.Snapshot{})
+	from, err := oldest(path)
 	if err != nil {
 		return WAL{}, fmt.Errorf("reading the WAL in %s: %w", dir, err)
 	}
-	defer w.Close()
-	metadata, _, entries, err := w.ReadAll()
+	metadata, entries, err := readAll(path, from)
+	if errors.Is(err, wal.ErrSnapshotMismatch) {
+		// A snapshot was taken at that very index, in a term not known here.
+		metadata, entries, err = readAll(path, from+1)
+	}
 	if len(metadata) == 0 {
 		return WAL{}, fmt.Errorf("reading the WAL in %s: no metadata record: %v", dir, err)
 	}
@@ -91,4 +95,26 @@ func (d disk) WAL(dir string) (WAL, error) {
 		found.Last = entries[n-1].GetIndex()
 	}
 	return found, nil
+}
+
+func readAll(path string, from uint64) (metadata []byte, entries []*raftpb.Entry, err error) {
+	w, err := wal.OpenForRead(zap.NewNop(), path, &walpb.Snapshot{Index: &from})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer w.Close()
+	metadata, _, entries, err = w.ReadAll()
+	return metadata, entries, err
+}
+
+// oldest returns the index at which the oldest segment begins: etcd deletes
+// those that a snapshot covers, so that it is 0 only in a young log.
+func oldest(path string) (index uint64, err error) {
+	segments, err := filepath.Glob(filepath.Join(path, "*.wal")) // sorted
+	if err != nil || len(segments) == 0 {
+		return 0, errors.Join(err, errors.New("no segment"))
+	}
+	var sequence uint64
+	_, err = fmt.Sscanf(filepath.Base(segments[0]), "%016x-%016x.wal", &sequence, &index)
+	return index, err
 }

@@ -110,5 +110,6 @@ type Line struct {
 	Member  string    `json:"member,omitempty"`
 	Target  string    `json:"target,omitempty"` // the machine that an action is about
 	Command string    `json:"command,omitempty"`
+	Step    string    `json:"step,omitempty"` // of a harness that decorates the seams
 	Text    string    `json:"text,omitempty"`
 }

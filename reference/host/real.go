@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -33,8 +34,12 @@ type Real struct {
 var _ Host = (*Real)(nil)
 
 // NewReal returns the machine whose data filesystem is mounted at root and
-// whose pid and log files go to run.
+// whose pid and log files go to run. The root is made absolute and clean, as it
+// is what a process of an earlier agent is found by.
 func NewReal(name, root, run string, output io.Writer) *Real {
+	if absolute, err := filepath.Abs(root); err == nil {
+		root = absolute
+	}
 	return &Real{Name: name, Root: root, Run: run, Output: output, process: &process{dir: run, root: root}}
 }
 

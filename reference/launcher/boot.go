@@ -25,6 +25,7 @@ type Evidence struct {
 
 	Listed  bool // the member list was read with a quorum
 	Why     string
+	Cluster uint64 // the ID of the ring whose list it is
 	Members []ring.Member
 
 	Identity *store.Identity // the ring's founding record
@@ -98,6 +99,9 @@ func Decide(e Evidence) Boot {
 // list that can't be read decides nothing: after a power loss every member
 // starts like this, and there is no list before they have.
 func withLog(e Evidence) Boot {
+	if e.Listed && e.WAL.Cluster != e.Cluster {
+		return Boot{Do: Halt, Why: fmt.Sprintf("the disk holds the log of member %x of ring %x, and this is ring %x: it may be the last copy of the other", e.WAL.Member, e.WAL.Cluster, e.Cluster)}
+	}
 	if _, in := member(e, func(m ring.Member) bool { return uint64(m.ID) == e.WAL.Member }); e.Listed && !in {
 		return Boot{Do: Clear, Why: fmt.Sprintf("member %x has left the ring", e.WAL.Member)}
 	}

@@ -24,6 +24,7 @@ const (
 type Disk struct {
 	ID       string `json:"id"`
 	Launched bool   `json:"launched,omitempty"` // written before the first etcd starts
+	Emptying bool   `json:"emptying,omitempty"` // what a member left is being removed, and perhaps is there in part
 }
 
 // OpenDisk reads the disk's identity and gives a new disk one. fresh tells
@@ -39,6 +40,10 @@ func OpenDisk(h host.Host) (d Disk, fresh bool, err error) {
 	}
 	if err := json.Unmarshal(text, &d); err != nil || d.ID == "" {
 		return Disk{}, false, fmt.Errorf("reading the disk's identity: %s is not what was written: %v; empty the disk, and its member will be replaced", h.Disk().Path(diskFile), err)
+	}
+	if d.Emptying {
+		d, err = Empty(h)
+		return d, err == nil, err
 	}
 	return d, false, nil
 }
@@ -75,12 +80,16 @@ func Launch(ctx context.Context, h host.Host, d Disk, c Command) error {
 }
 
 // Empty removes the etcd data and gives the disk a new identity, in an order
-// that a crash may interrupt anywhere: until the identity is written the data
-// still belongs to a member that has left.
+// that a crash may interrupt anywhere: what is half removed would look like a
+// damaged log, so the disk says first that it is being emptied.
 func Empty(h host.Host) (Disk, error) {
+	d := Disk{ID: h.Nonce(), Emptying: true}
+	if err := d.write(h); err != nil {
+		return Disk{}, fmt.Errorf("marking the disk before it is emptied: %w", err)
+	}
 	if err := h.Disk().Remove(DataDir); err != nil {
 		return Disk{}, fmt.Errorf("removing the data of a member that has left: %w", err)
 	}
-	d := Disk{ID: h.Nonce()}
+	d.Emptying = false
 	return d, d.write(h)
 }

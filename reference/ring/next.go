@@ -54,14 +54,16 @@ func paused(spec Spec, _ Observed) (Decision, bool) {
 	return pass()
 }
 
-// foreign halts on a member that somebody added by hand at an address we don't
-// know: it may be anyone's, so neither keeping nor removing it is ours to say.
+// foreign halts on a member that somebody else added: the automation adds
+// learners, and starts none before a record binds it to a disk. It may be
+// anyone's, so neither keeping nor removing it is ours to say.
 func foreign(_ Spec, o Observed) (Decision, bool) {
 	for _, m := range o.Members {
-		if m.Machine == "" && (m.Started() || !m.Learner) {
+		if m.Disk == "" && (m.Started() || !m.Learner) {
+			bind := Action{Kind: Bind, Member: m.ID, Machine: "NAME", Disk: "DISK"}
 			return Decision{
-				Halt:     "member " + m.ID.String() + " at " + m.PeerURL + " is on no machine of this ring",
-				Commands: []string{"ringadm member remove " + m.ID.String()},
+				Halt:     "member " + m.ID.String() + " at " + m.PeerURL + " is bound to no disk of this ring: somebody else added it",
+				Commands: []string{"ringadm member remove " + m.ID.String(), bind.String()},
 			}, true
 		}
 	}
@@ -93,17 +95,23 @@ func unbound(spec Spec, o Observed) (Decision, bool) {
 // run again: with an empty log it would vote away what it once acknowledged.
 // Removing it first costs nothing, since it can't vote, and etcd refuses a
 // second member at the same peer URL.
-func lostDisk(_ Spec, o Observed) (Decision, bool) {
+func lostDisk(_ Spec, o Observed) (held Decision, found bool) {
 	for _, m := range o.Voters() {
 		if !o.lostDisk(m) {
 			continue
 		}
-		if n := len(o.Voters()); o.serving() < Quorum(n) {
-			return wait("the disk of %s is lost, and only %d of %d voters answer: no quorum of the rest", m, o.serving(), n)
+		// It may still answer from memory: then it is not one of the rest.
+		rest := o.serving()
+		if m.Serving {
+			rest--
+		}
+		if n := len(o.Voters()); o.serving() < Quorum(n) || rest < Quorum(n-1) {
+			held, _ = wait("the disk of %s is lost, and only %d of the other %d voters answer: no quorum of the rest", m, rest, n-1)
+			continue // another's removal may be what makes this one safe
 		}
 		return act(Action{Kind: Remove, Member: m.ID, Machine: m.Machine, Why: "its disk is lost"})
 	}
-	return pass()
+	return held, held.Wait != ""
 }
 
 // learner brings the one addition in flight to its end.
@@ -170,7 +178,7 @@ func surplus(spec Spec, o Observed) (Decision, bool) {
 	}
 	victim := leaves(spec, voters)
 	if victim.Leader {
-		return handOver(voters, victim)
+		return handOver(spec, voters, victim)
 	}
 	return act(Action{Kind: Remove, Member: victim.ID, Machine: victim.Machine, Why: "fewer voters are asked for"})
 }
@@ -178,26 +186,29 @@ func surplus(spec Spec, o Observed) (Decision, bool) {
 // leaves picks who goes: a machine that retires, else the last by name, so
 // that a ring grown and shrunk again is the ring it was.
 func leaves(spec Spec, voters []Member) Member {
-	return slices.MaxFunc(voters, func(a, b Member) int {
-		if x, y := retires(spec, a), retires(spec, b); x != y {
-			if x {
-				return 1
-			}
-			return -1
+	return slices.MaxFunc(voters, func(a, b Member) int { return byLeaving(spec, a, b) })
+}
+
+func byLeaving(spec Spec, a, b Member) int {
+	if x, y := retires(spec, a), retires(spec, b); x != y {
+		if x {
+			return 1
 		}
-		return byName(a.Machine, b.Machine)
-	})
+		return -1
+	}
+	return byName(a.Machine, b.Machine)
 }
 
 // handOver moves leadership before its holder leaves, so that clients wait for
-// a hand-over and not for an election timeout.
-func handOver(voters []Member, from Member) (Decision, bool) {
-	for _, m := range voters {
-		if m.ID != from.ID && m.Serving {
-			return act(Action{Kind: MoveLeader, Member: m.ID, Machine: m.Machine, Why: from.String() + " leaves"})
-		}
+// a hand-over and not for an election timeout; and to the one who leaves last,
+// so that they wait once.
+func handOver(spec Spec, voters []Member, from Member) (Decision, bool) {
+	others := where(voters, func(m Member) bool { return m.ID != from.ID && m.Serving })
+	if len(others) == 0 {
+		return wait("%s leads and leaves, and nobody else can lead", from)
 	}
-	return wait("%s leads and leaves, and nobody else can lead", from)
+	to := slices.MinFunc(others, func(a, b Member) int { return byLeaving(spec, a, b) })
+	return act(Action{Kind: MoveLeader, Member: to.ID, Machine: to.Machine, Why: from.String() + " leaves"})
 }
 
 // short adds one learner while voters that stay are missing.

@@ -96,10 +96,11 @@ func (o Observed) machine(name string) (Machine, bool) {
 }
 
 // lostDisk tells whether another disk is known to be in the member's machine
-// than the one the member lives on. An absent machine's disk is unknown.
+// than the one the member lives on. An absent machine's disk is unknown, and so
+// is one that its machine doesn't name.
 func (o Observed) lostDisk(m Member) bool {
 	machine, ok := o.machine(m.Machine)
-	return ok && machine.Present && m.Disk != "" && machine.Disk != m.Disk
+	return ok && machine.Present && m.Disk != "" && machine.Disk != "" && machine.Disk != m.Disk
 }
 
 // gone tells whether the member's machine has been absent for so long that a

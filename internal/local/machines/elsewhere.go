@@ -44,6 +44,7 @@ func Doctor() []Capability {
 }
 
 func (*Lab) Limits() error                                 { return errElsewhere }
+func (*Lab) Shared() string                                { return "" }
 func (*Lab) Gateway() netip.Addr                           { return netip.Addr{} }
 func (*Lab) Add(context.Context, string) (*Machine, error) { return nil, errElsewhere }
 func (*Lab) Close() error                                  { return nil }

@@ -6,6 +6,7 @@
 package machines
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -97,7 +98,7 @@ func (h *host) settle(q request, files []*os.File) error {
 	if err := unix.Sethostname([]byte(q.Name)); err != nil {
 		return fmt.Errorf("naming the machine: %w", err)
 	}
-	return plug(files[0], q.Dir)
+	return errors.Join(plug(files[0], q.Dir), plug(files[1], q.Shared))
 }
 
 // plug attaches a volume that came as a detached mount.

@@ -27,6 +27,7 @@ type Lab struct {
 	subnet netip.Prefix
 	// volumes is where the run sees the volumes.
 	volumes string
+	shared  string
 	// trace is what Clean goes by, in the fallback only.
 	trace *trace
 
@@ -86,6 +87,9 @@ func (l *Lab) open() (err error) {
 	if l.volumes, err = os.MkdirTemp(private, "volumes-"); err != nil {
 		return fmt.Errorf("making a place for volumes: %w", err)
 	}
+	if l.shared, err = os.MkdirTemp(private, "shared-"); err != nil {
+		return fmt.Errorf("making a place for what machines share: %w", err)
+	}
 	if l.opts.WorkDir == "" {
 		l.opts.WorkDir = filepath.Join(private, "machines")
 	}
@@ -103,6 +107,9 @@ func (l *Lab) openFallback() (err error) {
 		l.opts.WorkDir = filepath.Join(l.trace.dir, "machines")
 	}
 	l.volumes = l.opts.WorkDir
+	if l.shared, err = os.MkdirTemp(l.trace.dir, "shared-"); err != nil {
+		return fmt.Errorf("making a place for what machines share: %w", err)
+	}
 	l.subnet, err = l.trace.claimSubnet()
 	return err
 }
@@ -110,6 +117,10 @@ func (l *Lab) openFallback() (err error) {
 // Limits is nil when machines are real namespaces. Else it wraps errors.ErrUnsupported and says what is
 // missing and why: blocks and full volumes are refused with it.
 func (l *Lab) Limits() error { return l.limits }
+
+// Shared is a directory that the run and every machine see at the same path, as they would a network
+// filesystem. It is in memory and goes with the lab.
+func (l *Lab) Shared() string { return l.shared }
 
 // Gateway is the run's own address on the network, in the fallback 127.0.0.1.
 func (l *Lab) Gateway() netip.Addr {
@@ -196,6 +207,9 @@ func (l *Lab) Close() error {
 	}
 	if l.limits == nil && l.volumes != "" {
 		_ = os.Remove(l.volumes)
+	}
+	if l.shared != "" {
+		failed = append(failed, os.RemoveAll(l.shared))
 	}
 	if l.trace != nil {
 		failed = append(failed, l.trace.close())

@@ -119,13 +119,18 @@ func (m *Machine) boot(ctx context.Context, t *tether) error {
 		_, err := t.call(ctx, q)
 		return err
 	}
-	q.Alone = true
+	q.Alone, q.Shared = true, m.lab.shared
+	shared, err := detached(m.lab.shared)
+	if err != nil {
+		return err
+	}
+	defer shared.Close()
 	mount, err := detached(m.DataRoot())
 	if err != nil {
 		return err
 	}
 	defer mount.Close()
-	if _, err := t.call(ctx, q, mount); err != nil {
+	if _, err := t.call(ctx, q, mount, shared); err != nil {
 		return err
 	}
 	// Blocks first: not one packet may pass between the cable and the rules.

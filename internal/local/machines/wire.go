@@ -29,12 +29,14 @@ const (
 )
 
 type request struct {
-	ID   uint64   `json:"id"`
-	Do   string   `json:"do"`
-	Name string   `json:"name,omitempty"`
-	Dir  string   `json:"dir,omitempty"`
-	Args []string `json:"args,omitempty"`
-	Env  []string `json:"env,omitempty"`
+	ID   uint64 `json:"id"`
+	Do   string `json:"do"`
+	Name string `json:"name,omitempty"`
+	Dir  string `json:"dir,omitempty"`
+	// Shared is the directory that all machines of a lab see at the same path.
+	Shared string   `json:"shared,omitempty"`
+	Args   []string `json:"args,omitempty"`
+	Env    []string `json:"env,omitempty"`
 	// Alone is false in the fallback, where nothing may be mounted.
 	Alone bool `json:"alone,omitempty"`
 }

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package checks
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ringproof/ringproof"
+)
+
+// Check is one property that a history has or has not.
+type Check struct {
+	Name   string
+	Claim  string // what holds when it passes, in one sentence
+	Source string // the rule or the hazard that it follows
+	Params []Param
+	Judge  func(h *ringproof.History, params Values) ringproof.Finding
+
+	// suits tells whether plans that list no invariants are asked this one;
+	// nil: all are.
+	suits func(ringproof.Plan) bool
+}
+
+// Param is a number or a duration that a plan may set for a check.
+type Param struct {
+	Name    string
+	Default string // its form, "0" or "15s", is the form that a plan must use
+	Doc     string
+}
+
+// All returns every check that a plan may list, in the order in which reports
+// show them.
+func All() []Check {
+	return []Check{
+		linearizable, acknowledgedWritesSurvive, watchGuarantees, revisionMonotone, hashEqual, available,
+		oneClusterIdentity, quorumMargin, oneChangeAtATime, learnerFirst, noGhostMembers, noIdentityReuse,
+		refusals, converges, quiescent, disaster, noLeftovers,
+	}
+}
+
+// Lookup returns the check with that name; "assumptions" is one of them.
+func Lookup(name string) (Check, bool) {
+	for _, c := range append(All(), assumptions) {
+		if c.Name == name {
+			return c, true
+		}
+	}
+	return Check{}, false
+}
+
+// Judge runs the plan's invariants, or all that suit the plan if it lists
+// none, and before them the assumptions: they are not for a plan to leave out.
+func Judge(h *ringproof.History) []ringproof.Finding {
+	findings := []ringproof.Finding{assumptions.Finding(h, nil)}
+	if len(h.Plan.Invariants) == 0 {
+		for _, c := range All() {
+			if c.suits == nil || c.suits(h.Plan) {
+				findings = append(findings, c.Finding(h, nil))
+			}
+		}
+		return findings
+	}
+	for _, invariant := range h.Plan.Invariants {
+		if invariant.Check == assumptions.Name {
+			continue
+		}
+		findings = append(findings, judge(h, invariant))
+	}
+	return findings
+}
+
+func judge(h *ringproof.History, invariant ringproof.Invariant) ringproof.Finding {
+	c, ok := Lookup(invariant.Check)
+	if !ok {
+		f := unknown("there is no check %q; see `ringproof list checks`", invariant.Check)
+		f.Check = invariant.Check
+		return f
+	}
+	return c.Finding(h, invariant.Params)
+}
+
+// Finding judges h with the given parameters. A check that panics has judged
+// nothing: its finding is inconclusive, and tells whose fault it is.
+func (c Check) Finding(h *ringproof.History, params map[string]string) (f ringproof.Finding) {
+	defer func() {
+		if broken := recover(); broken != nil {
+			f = unknown("the check itself broke, which is a bug of ringproof: %v", broken)
+		}
+		f.Check = c.Name
+	}()
+	values, err := c.Values(params)
+	if err != nil {
+		return unknown("%v", err)
+	}
+	return c.Judge(h, values)
+}
+
+// Values joins params with the check's defaults. It refuses a parameter that
+// the check hasn't got, and one in another form than its default.
+func (c Check) Values(params map[string]string) (Values, error) {
+	values := Values{}
+	for _, p := range c.Params {
+		values[p.Name] = p.Default
+	}
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		usual, ok := values[name]
+		if !ok {
+			return nil, fmt.Errorf("check %s has no parameter %q; it has %s", c.Name, name, c.paramNames())
+		}
+		if err := sameForm(usual, params[name]); err != nil {
+			return nil, fmt.Errorf("check %s, parameter %s: %w", c.Name, name, err)
+		}
+		values[name] = params[name]
+	}
+	return values, nil
+}
+
+func (c Check) paramNames() string {
+	var names []string
+	for _, p := range c.Params {
+		names = append(names, p.Name)
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+func sameForm(usual, given string) error {
+	if _, err := strconv.Atoi(usual); err == nil {
+		if _, err := strconv.Atoi(given); err != nil {
+			return fmt.Errorf("%q is not a whole number such as %s", given, usual)
+		}
+		return nil
+	}
+	if d, err := time.ParseDuration(given); err != nil || d < 0 {
+		return fmt.Errorf("%q is not a duration such as %s", given, usual)
+	}
+	return nil
+}
+
+// Values are a check's parameters, each in the form of its default.
+type Values map[string]string
+
+// Int returns a number.
+func (v Values) Int(name string) int {
+	n, err := strconv.Atoi(v[name])
+	if err != nil {
+		panic(fmt.Sprintf("parameter %s=%q was not read by Check.Values", name, v[name]))
+	}
+	return n
+}
+
+// Duration returns a length of time.
+func (v Values) Duration(name string) time.Duration {
+	d, err := time.ParseDuration(v[name])
+	if err != nil {
+		panic(fmt.Sprintf("parameter %s=%q was not read by Check.Values", name, v[name]))
+	}
+	return d
+}
+
+// safely suits the plans whose harm a correct subject survives.
+func safely(p ringproof.Plan) bool { return p.Mode == ringproof.ModeSafe }
+
+func pass(format string, args ...any) ringproof.Finding {
+	return ringproof.Finding{Verdict: ringproof.Pass, Message: fmt.Sprintf(format, args...)}
+}
+
+func fail(at ringproof.Instant, format string, args ...any) ringproof.Finding {
+	f := ringproof.Finding{Verdict: ringproof.Fail, Message: fmt.Sprintf(format, args...)}
+	if at != ringproof.Forever {
+		f.At = &at
+	}
+	return f
+}
+
+func unknown(format string, args ...any) ringproof.Finding {
+	return ringproof.Finding{Verdict: ringproof.Inconclusive, Message: fmt.Sprintf(format, args...)}
+}
+
+// mostEvidence is how many lines of evidence a finding carries: a reader needs
+// the first ones, and a report has to stay small.
+const mostEvidence = 20
+
+func with(f ringproof.Finding, lines ...string) ringproof.Finding {
+	room := mostEvidence - len(f.Evidence)
+	if len(lines) > room {
+		lines = lines[:max(room, 0)]
+	}
+	f.Evidence = append(f.Evidence, lines...)
+	return f
+}
+
+// events returns the events of one kind, in order.
+func events(h *ringproof.History, kinds ...ringproof.EventKind) []ringproof.Event {
+	var found []ringproof.Event
+	for _, e := range h.Events {
+		if slices.Contains(kinds, e.Kind) {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// ended returns when the run ended.
+func ended(h *ringproof.History) (ringproof.Instant, bool) {
+	ends := events(h, ringproof.EventRunEnds)
+	if len(ends) == 0 {
+		return 0, false
+	}
+	return ends[len(ends)-1].At, true
+}

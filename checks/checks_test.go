@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package checks
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ringproof/ringproof"
+)
+
+// sec is a moment of a hand-written history.
+func sec(s float64) ringproof.Instant { return ringproof.Instant(s * float64(time.Second)) }
+
+// healthy is a run in which all goes well: three founders, a volume of m2 lost
+// at 20 s, its member replaced by a learner that is promoted, harm ends at 60 s
+// and the ring rests from 62 s to 70 s.
+func healthy() *ringproof.History {
+	h := &ringproof.History{Plan: ringproof.Plan{
+		Ring:        ringproof.RingSpec{Size: 3, Machines: 5},
+		Workload:    ringproof.Workload{Profile: "kv-txn-watch", Clients: 2},
+		Assumptions: ringproof.Assumptions{MinAcked: 3, FaultsFired: true},
+		Steps: []ringproof.Step{
+			{Name: "lose", Fault: &ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Target: "m2"}},
+			{Name: "even", Op: &ringproof.Op{Kind: ringproof.OpScale, To: 4, Refused: true}},
+		},
+	}}
+	for i, e := range []ringproof.Event{
+		{At: sec(1), Kind: ringproof.EventRingCreated},
+		{At: sec(20), Kind: ringproof.EventFaultLanded, Step: "lose", Fault: ringproof.FaultVolumeLoss, Machine: "m2"},
+		{At: sec(25), Kind: ringproof.EventMemberRemoved, Member: 2},
+		{At: sec(30), Kind: ringproof.EventMemberAdded, Member: 4, Machine: "m2", Learner: true},
+		{At: sec(32), Kind: ringproof.EventMemberStarted, Member: 4, Machine: "m2"},
+		{At: sec(35), Kind: ringproof.EventMemberPromoted, Member: 4},
+		{At: sec(50), Kind: ringproof.EventStepBegun, Step: "even"},
+		{At: sec(51), Kind: ringproof.EventRefused, Step: "even", Text: "4 voters stand no more losses than 3"},
+		{At: sec(51), Kind: ringproof.EventStepDone, Step: "even"},
+		{At: sec(60), Kind: ringproof.EventHealPhase},
+		{At: sec(62), Kind: ringproof.EventConverged},
+		{At: sec(70), Kind: ringproof.EventRunEnds},
+	} {
+		e.Seq = i
+		h.Events = append(h.Events, e)
+	}
+	put := func(revision int64, key, value string) ringproof.KV {
+		call := sec(float64(revision) * 5)
+		h.Operations = append(h.Operations, ringproof.Operation{
+			ID: len(h.Operations), Call: call, Return: call.Add(time.Second),
+			Request:  ringproof.Request{Kind: ringproof.RequestPut, Key: key, Value: value},
+			Response: &ringproof.Response{ClusterID: 0xc1, Member: 1, Term: 2, Revision: revision},
+		})
+		return ringproof.KV{Key: key, Value: value, CreateRevision: revision, ModRevision: revision, Version: 1}
+	}
+	w := ringproof.Watch{Start: 1, Endpoint: "m1"}
+	for r, key := range []string{2: "/w/0", 3: "/w/1", 4: "/w/2", 5: "/w/3"} {
+		if key != "" {
+			kv := put(int64(r), key, fmt.Sprintf("v%d", r))
+			h.Evidence.Dump = append(h.Evidence.Dump, kv)
+			w.Events = append(w.Events, ringproof.WatchEvent{At: sec(float64(r)*5 + 2), Revision: int64(r), Create: true, KV: kv})
+		}
+	}
+	w.Events = append(w.Events, ringproof.WatchEvent{At: sec(40), Revision: 5, Bookmark: true})
+	h.Watches = []ringproof.Watch{w}
+	h.Observations = []ringproof.Observation{
+		seen(10, 1, 1, 2, 3), seen(21, 2, 1, 3), seen(33, 2, 1, 3, 4), seen(36, 2, 1, 3, 4), seen(65, 2, 1, 3, 4),
+	}
+	h.Observations[2].Members[2].Learner = true
+	h.Evidence.Final = seen(70, 2, 1, 3, 4)
+	h.Evidence.Spec, h.Evidence.Revision = 3, 5
+	h.Evidence.Changes = []ringproof.ConfChange{
+		entry("add-voter", 1, 1), entry("add-voter", 2, 1), entry("add-voter", 3, 1),
+		entry("remove", 2, 25), entry("add-learner", 4, 30), entry("promote", 4, 35),
+	}
+	for i := range h.Evidence.Changes {
+		h.Evidence.Changes[i].Index, h.Evidence.Changes[i].Founder = uint64(i+1), i < 3
+	}
+	h.Evidence.Logs = []ringproof.MemberLog{
+		{Machine: "m1", Disk: 1, Member: 1, ClusterID: 0xc1}, {Machine: "m2", Disk: 2, Member: 4, ClusterID: 0xc1},
+		{Machine: "m3", Disk: 1, Member: 3, ClusterID: 0xc1},
+	}
+	h.Evidence.Hashes = []ringproof.Hash{
+		{Machine: "m1", Member: 1, Version: "3.6.1", Revision: 5, Hash: 7}, {Machine: "m2", Member: 4, Version: "3.6.1", Revision: 5, Hash: 7},
+	}
+	return h
+}
+
+func entry(kind string, member ringproof.MemberID, at float64) ringproof.ConfChange {
+	return ringproof.ConfChange{Kind: kind, Member: member, At: sec(at)}
+}
+
+var machineOf = map[ringproof.MemberID]string{1: "m1", 2: "m2", 3: "m3", 4: "m2", 5: "m4", 6: "m5"}
+
+// seen is an observation at which m2 is on the given disk and the members serve.
+func seen(at float64, disk int, members ...ringproof.MemberID) ringproof.Observation {
+	o := ringproof.Observation{At: sec(at), Fresh: true}
+	for i := 1; i <= 5; i++ {
+		m := ringproof.MachineView{Name: fmt.Sprintf("m%d", i), Up: true, Disk: 1, Etcd: true}
+		if i == 2 {
+			m.Disk = disk
+		}
+		o.Machines = append(o.Machines, m)
+	}
+	for _, id := range members {
+		o.Members = append(o.Members, ringproof.MemberView{
+			ID: id, Name: machineOf[id], Machine: machineOf[id], Serving: true, ClusterID: 0xc1, Term: 2, Revision: int64(at / 5), Peers: members,
+		})
+	}
+	return o
+}
+
+func insert(h *ringproof.History, at int, changes ...ringproof.ConfChange) {
+	rest := append(changes, h.Evidence.Changes[at:]...)
+	h.Evidence.Changes = append(h.Evidence.Changes[:at:at], rest...)
+	for i := range h.Evidence.Changes {
+		h.Evidence.Changes[i].Index = uint64(i + 1)
+	}
+}
+
+func drop(h *ringproof.History, kind ringproof.EventKind) {
+	var kept []ringproof.Event
+	for _, e := range h.Events {
+		if e.Kind != kind {
+			kept = append(kept, e)
+		}
+	}
+	h.Events = kept
+}
+
+func event(h *ringproof.History, e ringproof.Event) {
+	at := 0
+	for at < len(h.Events) && h.Events[at].At <= e.At {
+		at++
+	}
+	h.Events = append(h.Events[:at:at], append([]ringproof.Event{e}, h.Events[at:]...)...)
+	for i := range h.Events {
+		h.Events[i].Seq = i
+	}
+}
+
+func TestHealthyHistoryPasses(t *testing.T) {
+	h := healthy()
+	findings := Judge(h)
+	require.Equal(t, "assumptions", findings[0].Check)
+	require.Len(t, findings, len(All()), "all but disaster, and the assumptions")
+	for _, f := range findings {
+		require.Equal(t, ringproof.Pass, f.Verdict, f.String())
+	}
+}
+
+// ruined is a disaster: two of three machines lost, the subject halts.
+func ruined() *ringproof.History {
+	h := healthy()
+	h.Plan.Mode, h.Evidence.Revision, h.Evidence.Dump = ringproof.ModeDisaster, 0, nil
+	h.Evidence.Surviving = []string{"v2", "v3", "v4", "v5"}
+	event(h, ringproof.Event{At: sec(40), Kind: ringproof.EventFaultLanded, Fault: ringproof.FaultMachineLoss, Machine: "m2"})
+	event(h, ringproof.Event{At: sec(40), Kind: ringproof.EventFaultLanded, Fault: ringproof.FaultMachineLoss, Machine: "m3"})
+	event(h, ringproof.Event{At: sec(45), Kind: ringproof.EventHalted, Text: "1 of 3 voters is left; restore a backup"})
+	return h
+}
+
+func TestDisasterPasses(t *testing.T) {
+	h := ruined()
+	for _, name := range []string{"disaster", "acknowledged-writes-survive"} {
+		c, _ := Lookup(name)
+		f := c.Finding(h, nil)
+		require.Equal(t, ringproof.Pass, f.Verdict, f.String())
+	}
+}
+
+// TestPlantedBugs plants one bug, or takes away one piece of evidence, in a
+// history that is otherwise good.
+func TestPlantedBugs(t *testing.T) {
+	const bug, gap = ringproof.Fail, ringproof.Inconclusive
+	for _, test := range []struct {
+		check  string
+		name   string
+		want   ringproof.Verdict
+		plant  func(h *ringproof.History)
+		says   string
+		params map[string]string
+	}{
+		{check: "assumptions", name: "too few answers", want: gap, plant: func(h *ringproof.History) { h.Plan.Assumptions.MinAcked = 99 }, says: "at least 99"},
+		{check: "assumptions", name: "fault missed", want: gap, plant: func(h *ringproof.History) { drop(h, ringproof.EventFaultLanded) }, says: "lose"},
+
+		{check: "linearizable", name: "two writes at one revision", want: bug, plant: func(h *ringproof.History) {
+			h.Operations[1].Call, h.Operations[1].Response.Revision = sec(10.5), 2
+		}, says: "its own"},
+		{check: "linearizable", name: "order against real time", want: bug, plant: func(h *ringproof.History) {
+			h.Operations[0].Response.Revision, h.Operations[3].Response.Revision = 5, 2
+		}, says: "before the call"},
+		{check: "linearizable", name: "invented value", want: bug, plant: func(h *ringproof.History) {
+			h.Watches[0].Events = append(h.Watches[0].Events, ringproof.WatchEvent{Revision: 9, KV: ringproof.KV{Key: "/w/0", Value: "ghost"}})
+		}, says: "only values that clients wrote"},
+		{check: "linearizable", name: "refused write applied", want: bug, plant: func(h *ringproof.History) {
+			h.Operations[2].Response, h.Operations[2].Refused = nil, true
+		}, says: "refused"},
+		{check: "linearizable", name: "no answers", want: gap, plant: func(h *ringproof.History) { h.Operations = nil }, says: "nothing to judge"},
+
+		{check: "acknowledged-writes-survive", name: "key missing", want: bug, plant: func(h *ringproof.History) { h.Evidence.Dump = h.Evidence.Dump[1:] }, says: "/w/0"},
+		{check: "acknowledged-writes-survive", name: "ring rolled back", want: bug, plant: func(h *ringproof.History) { h.Evidence.Revision = 4 }, says: "revision 5 or later"},
+		{check: "acknowledged-writes-survive", name: "watch passed over", want: bug, plant: func(h *ringproof.History) {
+			h.Watches[0].Events = append(h.Watches[0].Events[:1:1], h.Watches[0].Events[2:]...)
+		}, says: "revision 3"},
+		{check: "acknowledged-writes-survive", name: "no dump", want: gap, plant: func(h *ringproof.History) { h.Evidence.Revision, h.Evidence.Dump = 0, nil }, says: "not read"},
+
+		{check: "watch", name: "disordered", want: bug, plant: func(h *ringproof.History) {
+			e := h.Watches[0].Events
+			e[0], e[1] = e[1], e[0]
+		}, says: "Resumable"},
+		{check: "watch", name: "out of order", want: bug, plant: func(h *ringproof.History) {
+			h.Watches[0].Start = 0
+			e := h.Watches[0].Events
+			e[1], e[2], e[3] = e[3], e[1], e[2]
+		}, says: "Reliable"},
+		{check: "watch", name: "twice", want: bug, plant: func(h *ringproof.History) {
+			e := h.Watches[0].Events
+			h.Watches[0].Events = append(e[:2:2], e[1:]...)
+		}, says: "Unique"},
+		{check: "watch", name: "goes back", want: bug, plant: func(h *ringproof.History) {
+			e := h.Watches[0].Events
+			h.Watches[0].Events = append(e[:2:2], e[0], e[2])
+		}, says: "Ordered"},
+		{check: "watch", name: "one missing", want: bug, plant: func(h *ringproof.History) {
+			e := h.Watches[0].Events
+			h.Watches[0].Events = append(e[:1:1], e[2:]...)
+		}, says: "Reliable"},
+		{check: "watch", name: "first missing", want: bug, plant: func(h *ringproof.History) { h.Watches[0].Events = h.Watches[0].Events[1:] }, says: "Resumable"},
+		{check: "watch", name: "bookmark too early", want: bug, plant: func(h *ringproof.History) {
+			e := h.Watches[0].Events
+			e[3], e[4] = e[4], e[3]
+		}, says: "Bookmarkable"},
+		{check: "watch", name: "revision torn", want: bug, plant: func(h *ringproof.History) {
+			whole := h.Watches[0]
+			whole.Events = append(whole.Events[:4:4], ringproof.WatchEvent{Revision: 6, KV: ringproof.KV{Key: "/ringadm/a"}}, ringproof.WatchEvent{Revision: 6, KV: ringproof.KV{Key: "/ringadm/b"}})
+			torn := whole
+			torn.Events = whole.Events[:5]
+			h.Watches = []ringproof.Watch{whole, torn}
+		}, says: "Atomic"},
+		{check: "watch", name: "wrong previous value", want: bug, plant: func(h *ringproof.History) {
+			e := &h.Watches[0].Events[2]
+			e.KV.CreateRevision, e.Create, e.Prev = 1, false, &ringproof.KV{Key: "/w/9", ModRevision: 1}
+		}, says: "PrevKV"},
+		{check: "watch", name: "creation denied", want: bug, plant: func(h *ringproof.History) { h.Watches[0].Events[2].Create = false }, says: "IsCreate"},
+		{check: "watch", name: "another prefix", want: bug, plant: func(h *ringproof.History) { h.Watches[0].Prefix = "/x/" }, says: "Filter"},
+		{check: "watch", name: "no streams", want: gap, plant: func(h *ringproof.History) { h.Watches = nil }, says: "no watch stream"},
+
+		{check: "revision-monotone", name: "client told less", want: bug, plant: func(h *ringproof.History) { h.Operations[3].Response.Revision = 3 }, says: "client 0"},
+		{check: "revision-monotone", name: "member's term falls", want: bug, plant: func(h *ringproof.History) { h.Observations[3].Members[0].Term = 1 }, says: "term 2"},
+		{check: "revision-monotone", name: "member's revision falls", want: bug, plant: func(h *ringproof.History) { h.Observations[3].Members[0].Revision = 1 }, says: "without a restart"},
+		{check: "revision-monotone", name: "nothing seen", want: gap, plant: func(h *ringproof.History) { h.Operations, h.Observations = nil, nil }, says: "no operation"},
+
+		{check: "hash-equal", name: "hashes differ", want: bug, plant: func(h *ringproof.History) { h.Evidence.Hashes[1].Hash = 8 }, says: "revision 5"},
+		{check: "hash-equal", name: "releases that hash otherwise", want: gap, plant: func(h *ringproof.History) {
+			h.Evidence.Hashes[0].Version, h.Evidence.Hashes[1].Version, h.Evidence.Hashes[1].Hash = "v3.5.15", "v3.5.16", 8
+		}, says: "hash alike"},
+		{check: "hash-equal", name: "one hash of three", want: gap, plant: func(h *ringproof.History) { h.Evidence.Hashes = h.Evidence.Hashes[:1] }, says: "no two members"},
+
+		{check: "available", name: "outage", want: bug, plant: func(h *ringproof.History) {
+			h.Operations[2].Response, h.Operations[1].Response, h.Operations[1].Return = nil, nil, sec(19)
+		}, says: "none for 11s", params: map[string]string{"maxGap": "10s"}},
+		{check: "available", name: "nobody asks", want: gap, plant: func(h *ringproof.History) { h.Operations = nil }, says: "no client"},
+
+		{check: "one-cluster-identity", name: "a retired disk of another ring", want: bug, plant: func(h *ringproof.History) { h.Evidence.Logs[1].ClusterID = 0xc2 }, says: "saw 2"},
+		{check: "one-cluster-identity", name: "an answer of another ring", want: bug, plant: func(h *ringproof.History) { h.Operations[2].Response.ClusterID = 0xc2 }, says: "saw 2"},
+		{check: "one-cluster-identity", name: "nothing tells", want: gap, plant: func(h *ringproof.History) {
+			*h = ringproof.History{Plan: h.Plan}
+		}, says: "no answer"},
+
+		{check: "quorum-margin", name: "voter before it starts", want: bug, plant: func(h *ringproof.History) {
+			insert(h, 3, entry("add-voter", 5, 15))
+		}, says: "4 voters, 3 intact, quorum 3"},
+		{check: "quorum-margin", name: "healthy voter removed", want: bug, plant: func(h *ringproof.History) {
+			insert(h, 3, entry("remove", 3, 15))
+		}, says: "2 voters"},
+		{check: "quorum-margin", name: "voter wiped", want: bug, plant: func(h *ringproof.History) { h.Observations[4].Machines[0].Disk = 2 }, says: "without a fault"},
+		{check: "quorum-margin", name: "no logs", want: gap, plant: func(h *ringproof.History) { h.Evidence.Changes = nil }, says: "logs"},
+
+		{check: "one-change-at-a-time", name: "two learners", want: bug, plant: func(h *ringproof.History) {
+			insert(h, 5, entry("add-learner", 5, 31))
+		}, says: "before add-learner of 5"},
+		{check: "one-change-at-a-time", name: "healthy member removed meanwhile", want: bug, plant: func(h *ringproof.History) {
+			insert(h, 5, entry("remove", 3, 31))
+		}, says: "before remove of 3"},
+		{check: "one-change-at-a-time", name: "no logs", want: gap, plant: func(h *ringproof.History) { h.Evidence.Changes = nil }, says: "logs"},
+
+		{check: "learner-first", name: "voter added", want: bug, plant: func(h *ringproof.History) { insert(h, 6, entry("add-voter", 5, 40)) }, says: "as a voter"},
+		{check: "learner-first", name: "votes without promotion", want: bug, plant: func(h *ringproof.History) { h.Evidence.Changes = h.Evidence.Changes[:5] }, says: "no entry"},
+		{check: "learner-first", name: "no logs", want: gap, plant: func(h *ringproof.History) { h.Evidence.Changes = nil }, says: "logs"},
+
+		{check: "no-ghost-members", name: "never started", want: bug, plant: func(h *ringproof.History) { h.Evidence.Final.Members[2].Name = "" }, says: "no name"},
+		{check: "no-ghost-members", name: "machine lost", want: bug, plant: func(h *ringproof.History) { h.Evidence.Final.Machines[0].Lost = true }, says: "lost"},
+		{check: "no-ghost-members", name: "doesn't serve", want: bug, plant: func(h *ringproof.History) { h.Evidence.Final.Members[0].Serving = false }, says: "serve"},
+		{check: "no-ghost-members", name: "lists differ", want: bug, plant: func(h *ringproof.History) {
+			h.Evidence.Final.Members[0].Peers = []ringproof.MemberID{1, 2, 3}
+		}, says: "list"},
+		{check: "no-ghost-members", name: "list not read", want: gap, plant: func(h *ringproof.History) { h.Evidence.Final.Fresh = false }, says: "quorum"},
+
+		{check: "no-identity-reuse", name: "same ID on a new disk", want: bug, plant: func(h *ringproof.History) {
+			h.Observations[2] = seen(33, 2, 1, 2, 3)
+		}, says: "member 2 on one disk"},
+		{check: "no-identity-reuse", name: "serves after removal", want: bug, plant: func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(40), Kind: ringproof.EventMemberUp, Member: 2})
+		}, says: "after its removal"},
+		{check: "no-identity-reuse", name: "answers after removal", want: bug, plant: func(h *ringproof.History) {
+			h.Operations[3].Response.Member, h.Evidence.Changes[3].At = 2, sec(21)
+		}, says: "after its removal"},
+		{check: "no-identity-reuse", name: "nothing seen", want: gap, plant: func(h *ringproof.History) { h.Evidence.Logs, h.Observations = nil, nil }, says: "no member"},
+
+		{check: "refusals", name: "not refused", want: bug, plant: func(h *ringproof.History) { drop(h, ringproof.EventRefused) }, says: "to be refused"},
+		{check: "refusals", name: "half done", want: bug, plant: func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(50.5), Kind: ringproof.EventMemberAdded, Member: 5})
+		}, says: "unchanged"},
+		{check: "refusals", name: "never asked", want: gap, plant: func(h *ringproof.History) { drop(h, ringproof.EventStepBegun) }, says: "never began"},
+
+		{check: "converges", name: "too late", want: bug, plant: func(h *ringproof.History) {}, says: "within 1s", params: map[string]string{"within": "1s"}},
+		{check: "converges", name: "never", want: bug, plant: func(h *ringproof.History) { drop(h, ringproof.EventConverged) }, says: "it did not", params: map[string]string{"within": "9s"}},
+		{check: "converges", name: "to another size", want: bug, plant: func(h *ringproof.History) { h.Evidence.Spec = 5 }, says: "5 voters"},
+		{check: "converges", name: "no end of harm", want: gap, plant: func(h *ringproof.History) { drop(h, ringproof.EventHealPhase) }, says: "heal-phase"},
+		{check: "converges", name: "cut short", want: gap, plant: func(h *ringproof.History) { drop(h, ringproof.EventConverged) }, says: "before the 2m"},
+		{check: "converges", name: "disaster", want: gap, plant: func(h *ringproof.History) { h.Plan.Mode = ringproof.ModeDisaster }, says: "isn't asked"},
+
+		{check: "quiescent", name: "acts on", want: bug, plant: func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(65), Kind: ringproof.EventActionBegun, Action: "restart"})
+		}, says: "action-begun"},
+		{check: "quiescent", name: "membership changes", want: bug, plant: func(h *ringproof.History) { insert(h, 6, entry("remove", 3, 66)) }, says: "remove of 3"},
+		{check: "quiescent", name: "not watched long", want: gap, plant: func(h *ringproof.History) {}, says: "8s", params: map[string]string{"atLeast": "10s"}},
+		{check: "quiescent", name: "no rest", want: gap, plant: func(h *ringproof.History) { drop(h, ringproof.EventConverged) }, says: "no rest"},
+
+		{check: "no-leftovers", name: "etcd left", want: bug, plant: func(h *ringproof.History) { h.Evidence.Leftovers = []string{"etcd 4711"} }, says: "saw 1"},
+		{check: "no-leftovers", name: "run not ended", want: gap, plant: func(h *ringproof.History) { drop(h, ringproof.EventRunEnds) }, says: "run-ends"},
+
+		{check: "disaster", name: "second ring", want: bug, plant: func(h *ringproof.History) { *h = *ruined(); h.Evidence.Logs[2].ClusterID = 0xc2 }, says: "second ring"},
+		{check: "disaster", name: "silent", want: bug, plant: func(h *ringproof.History) { *h = *ruined(); drop(h, ringproof.EventHalted) }, says: "said nothing"},
+		{check: "disaster", name: "last copy deleted", want: bug, plant: func(h *ringproof.History) { *h = *ruined(); h.Evidence.Surviving = nil }, says: "gone"},
+		{check: "disaster", name: "no disaster", want: gap, plant: func(h *ringproof.History) { *h = *ruined(); drop(h, ringproof.EventFaultLanded) }, says: "no fault"},
+		{check: "disaster", name: "safe plan", want: gap, plant: func(h *ringproof.History) {}, says: "mode"},
+	} {
+		t.Run(test.check+"/"+strings.ReplaceAll(test.name, " ", "-"), func(t *testing.T) {
+			h := healthy()
+			test.plant(h)
+			c, ok := Lookup(test.check)
+			require.True(t, ok)
+			f := c.Finding(h, test.params)
+			require.Equal(t, test.want, f.Verdict, f.String())
+			require.Contains(t, f.Message+strings.Join(f.Evidence, "\n"), test.says)
+		})
+	}
+}
+
+// TestMarginAllows are changes that lower or keep the margin as they may.
+func TestMarginAllows(t *testing.T) {
+	grow := func(ids ...ringproof.MemberID) (all []ringproof.ConfChange) {
+		for _, id := range ids {
+			all = append(all, entry("add-learner", id, float64(id)), entry("promote", id, float64(id)+0.5))
+		}
+		return all
+	}
+	for name, plant := range map[string]func(h *ringproof.History){
+		"growing to five by promoted learners": func(h *ringproof.History) { insert(h, 3, grow(5, 6)...) },
+		"shrinking back to three": func(h *ringproof.History) {
+			insert(h, 3, append(grow(5, 6), entry("remove", 6, 8), entry("remove", 5, 9))...)
+		},
+		"a loss just before a removal, that no subject can know of": func(h *ringproof.History) {
+			insert(h, 3, append(grow(5, 6), entry("remove", 6, 20.5))...)
+		},
+		"a change that etcd made empty": func(h *ringproof.History) { insert(h, 6, entry("add-voter", 2, 40)) },
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			h := healthy()
+			plant(h)
+			f := quorumMargin.Finding(h, nil)
+			require.Equal(t, ringproof.Pass, f.Verdict, f.String())
+		})
+	}
+}
+
+func TestEveryCheckSaysInconclusiveOfNothing(t *testing.T) {
+	for _, c := range append(All(), assumptions) {
+		f := c.Finding(&ringproof.History{Plan: ringproof.Plan{Assumptions: ringproof.Assumptions{MinAcked: 1}}}, nil)
+		if c.Name == "refusals" { // a plan that asks for nothing is refused nothing
+			continue
+		}
+		require.Equal(t, ringproof.Inconclusive, f.Verdict, f.String())
+	}
+}
+
+func TestEveryCheckIsDocumented(t *testing.T) {
+	names := map[string]bool{}
+	for _, c := range append(All(), assumptions) {
+		require.False(t, names[c.Name], c.Name)
+		names[c.Name] = true
+		require.True(t, strings.HasSuffix(c.Claim, "."), c.Name)
+		require.NotEmpty(t, c.Source, c.Name)
+		for _, p := range c.Params {
+			require.NotEmpty(t, p.Doc, c.Name)
+			require.NoError(t, sameForm(p.Default, p.Default))
+		}
+	}
+	require.Len(t, names, 18)
+}
+
+func TestJudge(t *testing.T) {
+	h := healthy()
+	h.Plan.Invariants = []ringproof.Invariant{
+		{Check: "quorum-margin", Params: map[string]string{"min": "many"}}, {Check: "avail"},
+		{Check: "available", Params: map[string]string{"gap": "1s"}}, {Check: "no-leftovers"},
+	}
+	findings := Judge(h)
+	require.Len(t, findings, 5)
+	require.Equal(t, `check quorum-margin, parameter min: "many" is not a whole number such as 0`, findings[1].Message)
+	require.Equal(t, "avail", findings[2].Check)
+	require.Equal(t, `check available has no parameter "gap"; it has maxGap`, findings[3].Message)
+	for _, f := range findings[1:4] {
+		require.Equal(t, ringproof.Inconclusive, f.Verdict)
+	}
+	require.Equal(t, ringproof.Pass, findings[4].Verdict)
+}
+
+func TestABrokenCheckNeverPasses(t *testing.T) {
+	c := Check{Name: "broken", Judge: func(*ringproof.History, Values) ringproof.Finding { panic("index out of range") }}
+	f := c.Finding(healthy(), nil)
+	require.Equal(t, ringproof.Inconclusive, f.Verdict)
+	require.Equal(t, "broken", f.Check)
+	require.Contains(t, f.Message, "index out of range")
+}

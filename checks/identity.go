@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package checks
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/ringproof/ringproof"
+)
+
+var oneClusterIdentity = Check{
+	Name:   "one-cluster-identity",
+	Claim:  "Every answer, every member and every disk, retired ones too, speaks of one cluster ID.",
+	Source: "a launcher that finds no data bootstraps a second ring beside the first (etcd-launcher, etcd-manager)",
+	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
+		seen := identities(h)
+		switch len(seen) {
+		case 0:
+			return unknown("no answer, member or disk tells a cluster ID")
+		case 1:
+			return pass("cluster ID %x throughout", seen[0].id)
+		}
+		f := fail(seen[1].at, "expected one cluster ID, saw %d", len(seen))
+		for _, each := range seen {
+			f = with(f, fmt.Sprintf("%x first by %s", each.id, each.who))
+		}
+		return f
+	},
+}
+
+// identity is a cluster ID and where it was first seen.
+type identity struct {
+	id  uint64
+	at  ringproof.Instant
+	who string
+}
+
+// identities returns the cluster IDs in the order of their first sight; those
+// that only a disk tells come last, as their time isn't known.
+func identities(h *ringproof.History) []identity {
+	first := map[uint64]identity{}
+	see := func(id uint64, at ringproof.Instant, who func() string) {
+		if known, ok := first[id]; id != 0 && (!ok || at < known.at) {
+			first[id] = identity{id, at, who()}
+		}
+	}
+	for i := range h.Operations {
+		if o := &h.Operations[i]; o.Response != nil {
+			see(o.Response.ClusterID, o.Return, func() string { return operationText(o) })
+		}
+	}
+	for _, o := range append(slices.Clip(h.Observations), h.Evidence.Final) {
+		for _, m := range o.Members {
+			see(m.ClusterID, o.At, func() string { return fmt.Sprintf("member %s on %s at %s", m.ID, m.Machine, o.At) })
+		}
+	}
+	for _, log := range h.Evidence.Logs {
+		see(log.ClusterID, ringproof.Forever, func() string {
+			return fmt.Sprintf("the log of member %s on %s, disk %d", log.Member, log.Machine, log.Disk)
+		})
+	}
+	return slices.SortedFunc(maps.Values(first), func(a, b identity) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id))
+	})
+}
+
+// noIdentityReuse: a member that starts on an empty disk under its old ID has
+// forgotten votes it gave and entries it confirmed. Two of three that do so
+// elect a leader without what the third alone still holds.
+var noIdentityReuse = Check{
+	Name:   "no-identity-reuse",
+	Claim:  "A member ID lives on one disk, and never serves after its removal.",
+	Source: "raft: votes and entries are promised by a disk; etcd's guide: remove a member before its machine comes back empty",
+	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
+		disks, f, bad := reused(h)
+		if bad {
+			return f
+		}
+		if len(disks) == 0 {
+			return unknown("no member was seen serving, and no disk was read")
+		}
+		if f, bad := revenant(h); bad {
+			return f
+		}
+		return pass("%d members, each on one disk", len(disks))
+	},
+}
+
+func reused(h *ringproof.History) (map[ringproof.MemberID]home, ringproof.Finding, bool) {
+	seen := map[ringproof.MemberID]home{}
+	for _, log := range h.Evidence.Logs {
+		if f, bad := sameHome(seen, log.Member, home{log.Machine, log.Disk}, ringproof.Forever); bad {
+			return seen, f, true
+		}
+	}
+	for i := range h.Observations {
+		o := &h.Observations[i]
+		for _, m := range o.Members {
+			machine, ok := o.Machine(m.Machine)
+			if !ok || !m.Serving {
+				continue
+			}
+			if f, bad := sameHome(seen, m.ID, home{m.Machine, machine.Disk}, o.At); bad {
+				return seen, f, true
+			}
+		}
+	}
+	return seen, ringproof.Finding{}, false
+}
+
+func sameHome(seen map[ringproof.MemberID]home, id ringproof.MemberID, at home, when ringproof.Instant) (ringproof.Finding, bool) {
+	if id == 0 || at.machine == "" {
+		return ringproof.Finding{}, false
+	}
+	if was, ok := seen[id]; ok && was != at {
+		return fail(when, "expected member %s on one disk, saw it on disk %d of %s and on disk %d of %s",
+			id, was.disk, was.machine, at.disk, at.machine), true
+	}
+	seen[id] = at
+	return ringproof.Finding{}, false
+}
+
+// revenant finds a member that serves after its removal. A removed member may
+// answer from its own store until it stops, so only answers with quorum count.
+func revenant(h *ringproof.History) (ringproof.Finding, bool) {
+	removed := map[ringproof.MemberID]ringproof.Instant{}
+	for _, c := range h.Evidence.Changes {
+		if c.Kind == "remove" && c.At != ringproof.Forever {
+			removed[c.Member] = c.At
+		}
+	}
+	gone := func(id ringproof.MemberID, at ringproof.Instant) bool {
+		since, ok := removed[id]
+		return ok && at > since
+	}
+	for _, e := range events(h, ringproof.EventMemberStarted, ringproof.EventMemberUp) {
+		if gone(e.Member, e.At) {
+			return with(fail(e.At, "expected member %s never to serve after its removal at %s", e.Member, removed[e.Member]), e.String()), true
+		}
+	}
+	for i := range h.Operations {
+		o := &h.Operations[i]
+		if o.Response != nil && !o.Request.Serializable && gone(o.Response.Member, o.Call) {
+			return with(fail(o.Return, "expected member %s to answer nothing with quorum after its removal at %s",
+				o.Response.Member, removed[o.Response.Member]), operationText(o)), true
+		}
+	}
+	return ringproof.Finding{}, false
+}

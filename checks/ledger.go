@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package checks
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/ringproof/ringproof"
+)
+
+// ledger is the harness's own truth of members and machines: where each member
+// lives, since when it runs, and what its machine lost and when.
+type ledger struct {
+	h        *ringproof.History
+	machines map[string]bool
+	homes    map[ringproof.MemberID]home
+	began    map[ringproof.MemberID]ringproof.Instant // first seen serving
+	losses   []ringproof.Event                        // machines and disks that faults took
+}
+
+// home is the machine and the disk that a member was started on; disk 0 is
+// unknown.
+type home struct {
+	machine string
+	disk    int
+}
+
+func newLedger(h *ringproof.History) *ledger {
+	l := &ledger{h: h, machines: map[string]bool{}, homes: map[ringproof.MemberID]home{}, began: map[ringproof.MemberID]ringproof.Instant{}}
+	for _, e := range events(h, ringproof.EventFaultLanded) {
+		if e.Fault == ringproof.FaultMachineLoss || e.Fault == ringproof.FaultVolumeLoss {
+			l.losses = append(l.losses, e)
+		}
+	}
+	l.readLogs()
+	l.readObservations()
+	l.readChanges()
+	for _, e := range events(h, ringproof.EventMemberStarted, ringproof.EventMemberUp, ringproof.EventMemberPromoted) {
+		l.begin(e.Member, e.At)
+	}
+	return l
+}
+
+func (l *ledger) readLogs() {
+	for _, log := range l.h.Evidence.Logs {
+		l.machines[log.Machine] = true
+		if log.Member != 0 {
+			l.settle(log.Member, home{log.Machine, log.Disk})
+		}
+	}
+}
+
+func (l *ledger) readObservations() {
+	for i := range l.h.Observations {
+		o := &l.h.Observations[i]
+		for _, m := range o.Machines {
+			l.machines[m.Name] = true
+		}
+		for _, m := range o.Members {
+			machine, ok := o.Machine(m.Machine)
+			switch {
+			case m.Serving && ok:
+				l.settle(m.ID, home{m.Machine, machine.Disk})
+				l.begin(m.ID, o.At)
+			case m.Machine != "":
+				l.settle(m.ID, home{machine: m.Machine})
+			}
+		}
+	}
+}
+
+// readChanges finds the machines of members that nobody ever saw, by address.
+func (l *ledger) readChanges() {
+	for _, c := range l.h.Evidence.Changes {
+		switch {
+		case c.Founder:
+			l.begin(c.Member, 0)
+		case c.Kind == "promote": // etcd promotes none that hasn't caught up
+			l.begin(c.Member, l.seen(c))
+		}
+		if machine := l.addressed(c.PeerURLs); machine != "" {
+			l.settle(c.Member, home{machine: machine})
+		}
+		if c.Founder && l.homes[c.Member].disk == 0 && l.homes[c.Member].machine != "" {
+			l.settle(c.Member, home{l.homes[c.Member].machine, 1})
+		}
+	}
+}
+
+// seen returns when the change was first observed; one that no observation
+// shows was made by the end at the latest.
+func (l *ledger) seen(c ringproof.ConfChange) ringproof.Instant {
+	if c.At == ringproof.Forever {
+		return l.h.Evidence.Final.At
+	}
+	return c.At
+}
+
+func (l *ledger) addressed(urls []string) string {
+	if len(urls) == 0 || len(l.h.Observations) == 0 {
+		return ""
+	}
+	parsed, err := url.Parse(urls[0])
+	if err != nil {
+		return ""
+	}
+	for _, m := range l.h.Observations[0].Machines {
+		host, _, found := strings.Cut(m.Address, ":")
+		if m.Address == parsed.Host || m.Address == parsed.Hostname() || found && host == parsed.Hostname() {
+			return m.Name
+		}
+	}
+	return ""
+}
+
+// settle keeps the first home that names a disk; logs are read first, as a
+// data directory says for itself whose it is.
+func (l *ledger) settle(member ringproof.MemberID, at home) {
+	if known, ok := l.homes[member]; !ok || known.disk == 0 && at.disk != 0 {
+		l.homes[member] = at
+	}
+}
+
+func (l *ledger) begin(member ringproof.MemberID, at ringproof.Instant) {
+	if known, ok := l.began[member]; member != 0 && (!ok || at < known) {
+		l.began[member] = at
+	}
+}
+
+func (l *ledger) started(member ringproof.MemberID, at ringproof.Instant) bool {
+	began, ok := l.began[member]
+	return ok && began <= at
+}
+
+// lost tells whether the machine is gone for good at the moment.
+func (l *ledger) lost(machine string, at ringproof.Instant) bool {
+	for _, e := range l.losses {
+		if e.Fault == ringproof.FaultMachineLoss && e.Machine == machine && e.At <= at {
+			return true
+		}
+	}
+	view, ok := l.view(machine, at)
+	return ok && view.Lost
+}
+
+// view returns the machine as last observed at or before the moment.
+func (l *ledger) view(machine string, at ringproof.Instant) (ringproof.MachineView, bool) {
+	for i := l.observed(at) - 1; i >= 0; i-- {
+		if m, ok := l.h.Observations[i].Machine(machine); ok {
+			return m, true
+		}
+	}
+	return ringproof.MachineView{}, false
+}
+
+// observed counts the observations at or before the moment.
+func (l *ledger) observed(at ringproof.Instant) int {
+	n, _ := slices.BinarySearchFunc(l.h.Observations, at+1, func(o ringproof.Observation, at ringproof.Instant) int {
+		return int(min(max(o.At-at, -1), 1))
+	})
+	return n
+}
+
+// before returns the last observation's moment ahead of at.
+func (l *ledger) before(at ringproof.Instant) ringproof.Instant {
+	if n := l.observed(at - 1); n > 0 {
+		return l.h.Observations[n-1].At
+	}
+	return 0
+}
+
+// disk counts the disks that the machine has had at the moment. A lost volume
+// counts from when it was taken, before any new disk is seen.
+func (l *ledger) disk(machine string, at ringproof.Instant) int {
+	disk := 1
+	if view, ok := l.view(machine, at); ok {
+		disk = view.Disk
+	}
+	for _, e := range l.losses {
+		if e.Fault != ringproof.FaultVolumeLoss || e.Machine != machine || e.At > at {
+			continue
+		}
+		old := 1
+		if view, ok := l.view(machine, e.At-1); ok {
+			old = view.Disk
+		}
+		disk = max(disk, old+1)
+	}
+	return disk
+}
+
+// intact tells whether the member, once started, still has its machine and the
+// disk it was started on: only then can it vote with all that it promised.
+func (l *ledger) intact(member ringproof.MemberID, at ringproof.Instant) bool {
+	return l.started(member, at) && !l.ruined(member, at)
+}
+
+// ruined tells whether the member's machine or disk is gone.
+func (l *ledger) ruined(member ringproof.MemberID, at ringproof.Instant) bool {
+	where, ok := l.homes[member]
+	if !ok {
+		return false
+	}
+	return l.lost(where.machine, at) || where.disk != 0 && l.disk(where.machine, at) > where.disk
+}
+
+// faultTook tells whether a fault explains that the machine has another disk
+// at the moment.
+func (l *ledger) faultTook(machine string, at ringproof.Instant) bool {
+	return slices.ContainsFunc(l.losses, func(e ringproof.Event) bool {
+		return (e.Machine == machine || e.Machine == "") && e.At <= at
+	})
+}
+
+// config is a membership: each member, and whether it votes.
+type config struct {
+	members map[ringproof.MemberID]bool // true: voter
+	removed map[ringproof.MemberID]bool
+}
+
+func newConfig() config {
+	return config{members: map[ringproof.MemberID]bool{}, removed: map[ringproof.MemberID]bool{}}
+}
+
+// apply carries out a change as etcd does, and tells whether it had an effect:
+// etcd turns an impossible change into an empty one when it comes to apply it.
+func (c config) apply(change ringproof.ConfChange) bool {
+	voter, member := c.members[change.Member]
+	switch change.Kind {
+	case "add-voter", "add-learner":
+		if member || c.removed[change.Member] {
+			return false
+		}
+		c.members[change.Member] = change.Kind == "add-voter"
+	case "promote":
+		if !member || voter {
+			return false
+		}
+		c.members[change.Member] = true
+	case "remove":
+		if !member {
+			return false
+		}
+		delete(c.members, change.Member)
+		c.removed[change.Member] = true
+	case "update":
+		return member
+	default:
+		return false
+	}
+	return true
+}
+
+// margin is how many more voters the ring can lose: those that ok accepts,
+// less the quorum of all.
+func (c config) margin(ok func(ringproof.MemberID) bool) int {
+	voters, intact := 0, 0
+	for member, voter := range c.members {
+		if voter {
+			voters++
+			if ok(member) {
+				intact++
+			}
+		}
+	}
+	return intact - ringproof.Quorum(voters)
+}
+
+// changeText prints one line of evidence.
+func changeText(c ringproof.ConfChange) string {
+	text := c.Kind + " " + c.Member.String()
+	if c.Founder {
+		text += ", a founder"
+	}
+	return text + fmt.Sprintf(", index %d, seen at ", c.Index) + c.At.String()
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package checks
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/ringproof/ringproof"
+)
+
+// linearizable rests on a witness instead of a search. Each answer carries the
+// revision at which it holds, so the order of the revisions is the only order
+// that the answered operations could have had: replaying it either shows that
+// every answer is right, or which one is not. Only writes without an answer
+// leave a choice; where they could explain what the replay can't, porcupine
+// searches that part, and nothing but that part.
+var linearizable = Check{
+	Name:   "linearizable",
+	Claim:  "Every answer is one that a single etcd, doing one request at a time between its call and its return, could have given.",
+	Source: "etcd's API guarantees: KV requests are strictly serializable; Jepsen's etcd 3.4.3 analysis",
+	Params: []Param{
+		{"checkTimeout", "60s", "how long porcupine may search, when the order of revisions doesn't decide"},
+		{"checkOps", "2000", "how many operations porcupine is given at most"},
+	},
+	Judge: func(h *ringproof.History, params Values) ringproof.Finding {
+		if h.Acked() == 0 {
+			return unknown("no operation was acknowledged: nothing to judge")
+		}
+		t := rebuild(h)
+		t.judgeReads()
+		return t.verdict(params)
+	},
+}
+
+// verdict weighs the wrongs: one that no unanswered write explains is final.
+func (t *timeline) verdict(params Values) ringproof.Finding {
+	if len(t.wrongs) == 0 {
+		return pass("%d operations: every answer agrees with the order of revisions (%d writes; %d unanswered writes had no effect, %d can't be told)",
+			len(t.h.Operations), len(t.writes), t.dropped, len(t.unresolved))
+	}
+	slices.SortStableFunc(t.wrongs, func(a, b wrong) int { return cmp.Compare(a.revision, b.revision) })
+	for _, w := range t.wrongs {
+		if !t.ignorant(w.key) {
+			return t.failed(w)
+		}
+	}
+	return t.search(params)
+}
+
+func (t *timeline) failed(w wrong) ringproof.Finding {
+	at, who := ringproof.Forever, ""
+	if w.op >= 0 {
+		o := &t.h.Operations[w.op]
+		at, who = o.Return, fmt.Sprintf("operation %d (client %d, %s): ", o.ID, o.Client, requestText(&o.Request))
+	}
+	more := ""
+	if len(t.wrongs) > 1 {
+		more = fmt.Sprintf("; and %d more", len(t.wrongs)-1)
+	}
+	return with(fail(at, "%s%s%s", who, w.message, more), t.lines(w)...)
+}
+
+// lines shows the operations of a wrong, and who wrote around its revision.
+func (t *timeline) lines(w wrong) []string {
+	shown := map[int]bool{-1: true}
+	var lines []string
+	show := func(op int) {
+		if !shown[op] {
+			shown[op] = true
+			lines = append(lines, operationText(&t.h.Operations[op]))
+		}
+	}
+	show(w.op)
+	show(w.other)
+	if owner, ok := t.owner[w.revision]; ok {
+		show(owner)
+	}
+	return lines
+}
+
+// judgeReads compares every read with the state at the revision of its answer.
+// A serializable read may be of an old revision, and says which; what it holds
+// must still be true of that one.
+func (t *timeline) judgeReads() {
+	for i := range t.h.Operations {
+		o := &t.h.Operations[i]
+		if o.Response == nil || tookEffect(o) {
+			continue
+		}
+		switch o.Request.Kind {
+		case ringproof.RequestRange, ringproof.RequestGet:
+			t.judgeRead(i, o)
+		case ringproof.RequestTxn:
+			t.judgeElse(i, o)
+		case ringproof.RequestDelete:
+			key := t.keys[o.Request.Key]
+			if was := t.at(key, o.Response.Revision); was != nil {
+				t.wrong(i, was.op, key, o.Response.Revision, "expected to delete %s, which was %s; saw nothing deleted at revision %d",
+					o.Request.Key, was, o.Response.Revision)
+			}
+		}
+	}
+}
+
+// readAt returns the revision whose state the read asks for.
+func readAt(o *ringproof.Operation) int64 {
+	if o.Request.Revision > 0 {
+		return o.Request.Revision
+	}
+	return o.Response.Revision
+}
+
+func (t *timeline) judgeRead(i int, o *ringproof.Operation) {
+	revision := readAt(o)
+	if revision > o.Response.Revision {
+		t.wrong(i, -1, -1, o.Response.Revision, "expected a read of the future (revision %d) to be refused, saw it answered at revision %d",
+			revision, o.Response.Revision)
+	}
+	if o.Request.Kind == ringproof.RequestGet {
+		t.compareGet(i, o, revision)
+		return
+	}
+	t.compareRange(i, o, revision)
+}
+
+func (t *timeline) judgeElse(i int, o *ringproof.Operation) {
+	key := t.keys[o.Request.Key]
+	revision := o.Response.Revision
+	if was := t.at(key, revision); mod(was) == o.Request.Compare {
+		t.wrong(i, opOf(was), key, revision, "expected its comparison to hold at revision %d: %s was %s", revision, o.Request.Key, was)
+		return
+	}
+	t.compareGet(i, o, revision)
+}
+
+func (t *timeline) compareGet(i int, o *ringproof.Operation, revision int64) {
+	key := t.keys[o.Request.Key]
+	was := t.at(key, revision)
+	switch kvs := o.Response.KVs; {
+	case was == nil && len(kvs) == 0:
+	case was != nil && len(kvs) == 1 && kvs[0].Key == o.Request.Key && was.equal(&kvs[0]):
+	default:
+		t.wrong(i, opOf(was), key, revision, "expected %s at revision %d to be %s, saw %s", o.Request.Key, revision, was, kvsText(kvs))
+	}
+}
+
+// compareRange walks the keys asked for and the keys answered, both sorted.
+// Foreign keys are left alone: no client knows what they should be.
+func (t *timeline) compareRange(i int, o *ringproof.Operation, revision int64) {
+	kvs := o.Response.KVs
+	for _, key := range t.under(o.Request.Key) {
+		for len(kvs) > 0 && kvs[0].Key < t.names[key] {
+			t.surplus(i, &kvs[0], revision)
+			kvs = kvs[1:]
+		}
+		was := t.at(key, revision)
+		held := len(kvs) > 0 && kvs[0].Key == t.names[key]
+		if held != (was != nil) || (held && !was.equal(&kvs[0])) {
+			t.wrong(i, opOf(was), key, revision, "expected %s at revision %d to be %s, saw %s",
+				t.names[key], revision, was, kvsText(kvs[:min(len(kvs), btoi(held))]))
+		}
+		kvs = kvs[btoi(held):]
+	}
+	for k := range kvs {
+		t.surplus(i, &kvs[k], revision)
+	}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// surplus is a key in an answer that no client ever wrote or asked for.
+func (t *timeline) surplus(i int, kv *ringproof.KV, revision int64) {
+	if t.workload(kv.Key) {
+		t.wrong(i, -1, -1, revision, "expected only keys that clients wrote, once and in order; saw %s at revision %d", kvsText([]ringproof.KV{*kv}), revision)
+	}
+}
+
+func kvsText(kvs []ringproof.KV) string {
+	if len(kvs) == 0 {
+		return "absent"
+	}
+	text := ""
+	for i, kv := range kvs {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprintf("%s=%q written at revision %d (create %d, version %d)", kv.Key, kv.Value, kv.ModRevision, kv.CreateRevision, kv.Version)
+	}
+	return text
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package checks
+
+import (
+	"github.com/ringproof/ringproof"
+)
+
+// quiescent: a controller that fights itself, or that restarts etcd for ever,
+// passes every look at the state and fails this.
+var quiescent = Check{
+	Name:   "quiescent",
+	Claim:  "Once the ring has converged nothing changes it any more: no membership change, no process ends, no action begins.",
+	Source: "Kubernetes' controllers must be idempotent at rest; Sieve's and Acto's oscillation oracles",
+	Params: []Param{{"atLeast", "3s", "how long the rest must be to count"}},
+	Judge: func(h *ringproof.History, params Values) ringproof.Finding {
+		end, over := ended(h)
+		rest, ok := restsFrom(h)
+		if !over || !ok {
+			return unknown("the run has no converged event followed by its end: there was no rest to watch")
+		}
+		if f, bad := disturbed(h, rest, end); bad {
+			return f
+		}
+		if length, least := end.Sub(rest), params.Duration("atLeast"); length < least {
+			return unknown("the ring was watched at rest for %s, expected at least %s", length, least)
+		}
+		return pass("nothing changed for %s", end.Sub(rest))
+	},
+	suits: safely,
+}
+
+// restsFrom returns the first convergence after harm, or the last one of a run
+// without harm.
+func restsFrom(h *ringproof.History) (ringproof.Instant, bool) {
+	if phases := events(h, ringproof.EventHealPhase); len(phases) > 0 {
+		e, ok := convergedAfter(h, phases[len(phases)-1].At)
+		return e.At, ok
+	}
+	all := events(h, ringproof.EventConverged)
+	if len(all) == 0 {
+		return 0, false
+	}
+	return all[len(all)-1].At, true
+}
+
+func disturbed(h *ringproof.History, from, to ringproof.Instant) (ringproof.Finding, bool) {
+	for _, e := range events(h, ringproof.EventActionBegun, ringproof.EventProcessExited,
+		ringproof.EventMemberAdded, ringproof.EventMemberPromoted, ringproof.EventMemberRemoved) {
+		if e.At > from && e.At < to {
+			return with(fail(e.At, "expected rest after the convergence at %s, saw %s", from, e.Kind), e.String()), true
+		}
+	}
+	c := newConfig()
+	for _, change := range h.Evidence.Changes {
+		if c.apply(change) && change.At > from && change.At < to {
+			return with(fail(change.At, "expected rest after the convergence at %s, saw %s of %s", from, change.Kind, change.Member), changeText(change)), true
+		}
+	}
+	return ringproof.Finding{}, false
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package checks
+
+import (
+	"github.com/ringproof/ringproof"
+)
+
+var refusals = Check{
+	Name:   "refusals",
+	Claim:  "An operation that is unsafe or makes no sense is refused, and leaves the ring as it was.",
+	Source: "even sizes and sizes outside 3–9 gain nothing and cost quorum; etcd's reconfiguration guide",
+	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
+		asked := 0
+		for _, s := range h.Plan.Steps {
+			if s.Op == nil || !s.Op.Refused {
+				continue
+			}
+			asked++
+			if f := refusal(h, s); f.Verdict != ringproof.Pass {
+				return f
+			}
+		}
+		if asked == 0 {
+			return pass("the plan asks for nothing that must be refused")
+		}
+		return pass("%d operations refused, the ring unchanged", asked)
+	},
+}
+
+func refusal(h *ringproof.History, s ringproof.Step) ringproof.Finding {
+	begun, during := stepEvents(h, s.Name)
+	if !begun {
+		return unknown("step %s never began", s.Name)
+	}
+	for _, e := range during {
+		if e.Kind == ringproof.EventRefused {
+			return unchanged(h, s, during[0].At, e)
+		}
+	}
+	return with(fail(during[len(during)-1].At, "expected %s %d of step %s to be refused, it was not", s.Op.Kind, s.Op.To, s.Name), lines(during)...)
+}
+
+// stepEvents returns the step's own events, and the refusals that name no step
+// and came while it went on.
+func stepEvents(h *ringproof.History, step string) (begun bool, during []ringproof.Event) {
+	open := false
+	for _, e := range h.Events {
+		switch {
+		case e.Step == step && e.Kind == ringproof.EventStepBegun:
+			begun, open = true, true
+		case e.Step == step && (e.Kind == ringproof.EventStepDone || e.Kind == ringproof.EventStepFailed):
+			during = append(during, e)
+			open = false
+			continue
+		}
+		if e.Step == step || open && e.Step == "" && e.Kind == ringproof.EventRefused {
+			during = append(during, e)
+		}
+	}
+	return begun, during
+}
+
+// unchanged looks at the ring from the step's beginning to its refusal. What
+// the subject does then for another step that still goes on isn't charged.
+func unchanged(h *ringproof.History, s ringproof.Step, from ringproof.Instant, refused ringproof.Event) ringproof.Finding {
+	if busy(h, s.Name, from) {
+		return pass("refused")
+	}
+	for _, e := range events(h, ringproof.EventActionBegun, ringproof.EventMemberAdded, ringproof.EventMemberPromoted, ringproof.EventMemberRemoved) {
+		if e.At > from && e.At <= refused.At && e.Seq < refused.Seq {
+			return with(fail(e.At, "expected the ring unchanged by step %s, which is refused; saw %s", s.Name, e.Kind), e.String())
+		}
+	}
+	if s.Op.Kind == ringproof.OpScale && s.Op.To == h.Evidence.Spec && s.Op.To == len(h.Evidence.Final.Voters()) && !askedElsewhere(h.Plan, s) {
+		return fail(refused.At, "expected the ring never to become the %d voters that step %s was refused, it ends so", s.Op.To, s.Name)
+	}
+	return pass("refused")
+}
+
+func askedElsewhere(p ringproof.Plan, refused ringproof.Step) bool {
+	if p.Ring.Size == refused.Op.To {
+		return true
+	}
+	for _, s := range p.Steps {
+		if s.Op != nil && s.Op.Kind == ringproof.OpScale && !s.Op.Refused && s.Op.To == refused.Op.To {
+			return true
+		}
+	}
+	return false
+}
+
+// busy tells whether another step had begun and not ended at the moment.
+func busy(h *ringproof.History, step string, at ringproof.Instant) bool {
+	going := map[string]bool{}
+	for _, e := range h.Events {
+		if e.At > at {
+			break
+		}
+		switch e.Kind {
+		case ringproof.EventStepBegun:
+			going[e.Step] = e.Step != step
+		case ringproof.EventStepDone, ringproof.EventStepFailed:
+			delete(going, e.Step)
+		}
+	}
+	delete(going, step)
+	return len(going) > 0
+}
+
+func lines(all []ringproof.Event) []string {
+	var texts []string
+	for _, e := range all {
+		texts = append(texts, e.String())
+	}
+	return texts
+}

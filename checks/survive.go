@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package checks
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/ringproof/ringproof"
+)
+
+var acknowledgedWritesSurvive = Check{
+	Name:   "acknowledged-writes-survive",
+	Claim:  "Every write that a client holds an answer to is in the ring at the end, unless a later write took its place.",
+	Source: "etcd's durability guarantee; etcd#14370, etcd#14143: acknowledged writes lost with power and with unsynced disks",
+	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
+		if !safely(h.Plan) && h.Evidence.Revision == 0 {
+			return judgeSurviving(h)
+		}
+		if h.Evidence.Revision == 0 {
+			return with(unknown("the keyspace was not read at the end: nothing to compare with"), h.Evidence.Unknown...)
+		}
+		return judgeDump(rebuild(h))
+	},
+}
+
+func judgeDump(t *timeline) ringproof.Finding {
+	if t.acked() == 0 {
+		return unknown("no write was acknowledged: nothing could be lost")
+	}
+	if o := t.newestAcked(); o.Response.Revision > t.h.Evidence.Revision {
+		return with(fail(o.Return, "expected the ring to end at revision %d or later, saw %d: what came after is lost",
+			o.Response.Revision, t.h.Evidence.Revision), operationText(o))
+	}
+	if f, lost := t.unwatched(); lost {
+		return f
+	}
+	return t.compareDump()
+}
+
+func (t *timeline) acked() int {
+	n := 0
+	for i := range t.h.Operations {
+		if tookEffect(&t.h.Operations[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+func (t *timeline) newestAcked() *ringproof.Operation {
+	var newest *ringproof.Operation
+	for i := range t.h.Operations {
+		o := &t.h.Operations[i]
+		if tookEffect(o) && (newest == nil || o.Response.Revision > newest.Response.Revision) {
+			newest = o
+		}
+	}
+	return newest
+}
+
+// unwatched finds an acknowledged write that the watches passed over: they
+// showed what came before and after, and not the write. A later write on the
+// same key would hide such a loss from the dump.
+func (t *timeline) unwatched() (ringproof.Finding, bool) {
+	shown := map[int64]bool{}
+	for _, w := range t.h.Watches {
+		for i := range w.Events {
+			shown[w.Events[i].Revision] = shown[w.Events[i].Revision] || !w.Events[i].Bookmark
+		}
+	}
+	for _, w := range t.writes {
+		o := &t.h.Operations[w.op]
+		if o.Response != nil && !shown[w.revision] && t.covers(o.Request.Key, w.revision, w.revision) {
+			return with(fail(o.Return, "expected the acknowledged write at revision %d in the watches, which show what is before and after; saw it in none",
+				w.revision), operationText(o)), true
+		}
+	}
+	return ringproof.Finding{}, false
+}
+
+func (t *timeline) compareDump() ringproof.Finding {
+	dump := map[string]*ringproof.KV{}
+	for i := range t.h.Evidence.Dump {
+		dump[t.h.Evidence.Dump[i].Key] = &t.h.Evidence.Dump[i]
+	}
+	open := 0
+	for _, key := range t.under("") {
+		name := t.names[key]
+		was, kv := t.at(key, t.h.Evidence.Revision), dump[name]
+		if was == nil && kv == nil || was != nil && kv != nil && was.value == kv.Value && was.revision == kv.ModRevision {
+			continue
+		}
+		if t.ignorant(key) {
+			open++
+			continue
+		}
+		return t.lost(name, was, kv)
+	}
+	if open > 0 {
+		return unknown("%d of %d keys end as an unanswered write may have left them", open, len(t.names))
+	}
+	return pass("%d acknowledged writes: all %d keys end as the last of them left them", t.acked(), len(t.names))
+}
+
+func (t *timeline) lost(name string, was *change, kv *ringproof.KV) ringproof.Finding {
+	saw := "absent"
+	if kv != nil {
+		saw = kvsText([]ringproof.KV{*kv})
+	}
+	f := fail(ringproof.Forever, "expected %s to end as %s, saw %s", name, was, saw)
+	if was != nil {
+		f = with(f, operationText(&t.h.Operations[was.op]))
+	}
+	return f
+}
+
+// judgeSurviving is for a ring that answers no more: what a disk was known to
+// hold, and no fault took, must still be on it. The newest writes may have been
+// on the lost disks alone, so not all that was acknowledged can be asked for.
+func judgeSurviving(h *ringproof.History) ringproof.Finding {
+	t, l := rebuild(h), newLedger(h)
+	held, on := l.held()
+	if held == 0 {
+		return unknown("no member was seen to hold anything on a disk that no fault took: nothing can be asked to survive")
+	}
+	if len(h.Evidence.Surviving) == 0 && len(h.Evidence.Unknown) > 0 {
+		return with(unknown("the disks that are left were not read"), h.Evidence.Unknown...)
+	}
+	surviving := map[string]bool{}
+	for _, value := range h.Evidence.Surviving {
+		surviving[value] = true
+	}
+	gone, asked := t.gone(held, surviving)
+	if len(gone) > 0 {
+		return with(fail(ringproof.Forever, "expected on the disks that are left all that %s held at revision %d, %d of %d keys are gone",
+			on, held, len(gone), asked), gone...)
+	}
+	return pass("the disks that are left hold all %d keys that %s held at revision %d, or later values", asked, on, held)
+}
+
+// gone returns the keys of which neither the value at the revision nor a later
+// one survives.
+func (t *timeline) gone(revision int64, surviving map[string]bool) (gone []string, asked int) {
+	for _, key := range t.under("") {
+		was := t.at(key, revision)
+		if was == nil {
+			continue
+		}
+		asked++
+		later := func(c change) bool { return c.revision >= was.revision && (c.deleted || surviving[c.value]) }
+		if !slices.ContainsFunc(t.changes[key], later) {
+			gone = append(gone, fmt.Sprintf("%s, which was %s", t.names[key], was))
+		}
+	}
+	return gone, asked
+}
+
+// held returns the highest revision that a member was seen to have applied on
+// a disk that no fault took, and whose it was.
+func (l *ledger) held() (int64, string) {
+	var revision int64
+	var on string
+	for _, machine := range slices.Sorted(maps.Keys(l.machines)) {
+		if r := l.heldOn(machine); r > revision {
+			revision, on = r, machine
+		}
+	}
+	return revision, on
+}
+
+func (l *ledger) heldOn(machine string) int64 {
+	var revision int64
+	for i := range l.h.Observations {
+		o := &l.h.Observations[i]
+		view, ok := o.On(machine)
+		if !ok || !view.Serving || l.taken(machine, o.At) {
+			continue
+		}
+		revision = max(revision, view.Revision)
+	}
+	return revision
+}
+
+// taken tells whether a fault took, after the moment, the disk that the machine
+// had then. A disk that went without a fault was the subject's to keep.
+func (l *ledger) taken(machine string, at ringproof.Instant) bool {
+	return slices.ContainsFunc(l.losses, func(e ringproof.Event) bool { return e.Machine == machine && e.At >= at })
+}

@@ -1,0 +1,596 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package checks
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/ringproof/ringproof"
+)
+
+// workloadPrefix is where clients write. Keys elsewhere are foreign: the
+// subject's own leadership and presence under /ringadm/ take revisions too, so
+// the clients' revisions have gaps.
+const workloadPrefix = "/w/"
+
+// timeline is the clients' keyspace at every revision. Revisions order it:
+// etcd gives each write the next one, so the answers themselves say in which
+// order the writes took effect, and n log n is enough where a search over
+// orders may never end.
+type timeline struct {
+	h       *ringproof.History
+	keys    map[string]int
+	names   []string   // of keys
+	changes [][]change // by key, ascending
+	writes  []write    // what took effect, ascending
+	owner   map[int64]int
+	foreign []int64 // revisions that watches show to be nobody's among the clients
+	floor   []int64 // by operation: the greatest revision told to anyone before its call
+	last    int64   // the greatest revision told to any client, or of the dump
+
+	unresolved []int // operations that took effect or not: nothing tells
+	dropped    int   // operations whose outcome no client was told, and that surely had no effect
+
+	prefixes map[string][]int
+	covered  map[string][]span
+	wrongs   []wrong
+}
+
+// change is a key from its revision on, until its next change.
+type change struct {
+	revision, create, version int64
+	value                     string
+	deleted                   bool
+	op                        int
+}
+
+// write is an operation that took effect at a revision.
+type write struct {
+	revision int64
+	op       int
+}
+
+// span is the revisions from..to, both included.
+type span struct{ from, to int64 }
+
+// wrong is one disagreement between the timeline and what a client was told.
+type wrong struct {
+	op       int
+	other    int // the other operation of the pair, or -1
+	key      int // -1 when it isn't about the state of one key
+	revision int64
+	message  string
+}
+
+// rebuild makes the timeline of h. What can't be is in its wrongs.
+func rebuild(h *ringproof.History) *timeline {
+	t := &timeline{
+		h: h, keys: map[string]int{}, owner: make(map[int64]int, len(h.Operations)),
+		prefixes: map[string][]int{}, covered: map[string][]span{},
+	}
+	t.intern()
+	t.sweep()
+	t.collect()
+	open := t.unanswered()
+	t.resolveByWatch(open)
+	t.resolveByReads(open)
+	t.settle(open)
+	t.replay()
+	return t
+}
+
+// workload tells whether clients own the key.
+func (t *timeline) workload(key string) bool {
+	if strings.HasPrefix(key, workloadPrefix) {
+		return true
+	}
+	_, asked := t.keys[key]
+	return asked
+}
+
+func (t *timeline) intern() {
+	for i := range t.h.Operations {
+		r := &t.h.Operations[i].Request
+		if r.Kind == ringproof.RequestRange || r.Kind == ringproof.RequestCompact {
+			continue
+		}
+		if _, ok := t.keys[r.Key]; !ok {
+			t.keys[r.Key] = len(t.names)
+			t.names = append(t.names, r.Key)
+		}
+	}
+	t.changes = make([][]change, len(t.names))
+}
+
+// tells returns the revision that an answer vouches for. A compaction's header
+// may be of any later moment, so it tells nothing.
+func tells(o *ringproof.Operation) (int64, bool) {
+	if o.Response == nil || o.Request.Kind == ringproof.RequestCompact {
+		return 0, false
+	}
+	return o.Response.Revision, true
+}
+
+// tookEffect tells whether an answered operation changed the keyspace.
+func tookEffect(o *ringproof.Operation) bool {
+	if o.Response == nil {
+		return false
+	}
+	switch o.Request.Kind {
+	case ringproof.RequestPut:
+		return true
+	case ringproof.RequestDelete:
+		return o.Response.Deleted > 0
+	case ringproof.RequestTxn:
+		return o.Response.Succeeded
+	}
+	return false
+}
+
+// sweep goes through calls and returns in real time, and checks the one rule
+// that makes the order of revisions an order in which things could have
+// happened: what was called after something had returned doesn't come before it.
+func (t *timeline) sweep() {
+	ops := t.h.Operations
+	t.floor = make([]int64, len(ops))
+	calls, returns := byCall(ops), byReturn(ops)
+	next, told, teller := 0, int64(0), -1
+	t.last = t.h.Evidence.Revision
+	for _, i := range calls {
+		for ; next < len(returns) && ops[returns[next]].Return < ops[i].Call; next++ {
+			if r, _ := tells(&ops[returns[next]]); r > told {
+				told, teller = r, returns[next]
+			}
+		}
+		t.floor[i] = told
+		r, ok := tells(&ops[i])
+		t.last = max(t.last, r)
+		if !ok {
+			continue
+		}
+		switch {
+		case r < 1 || tookEffect(&ops[i]) && r < 2: // an empty etcd is at revision 1
+			t.wrong(i, -1, -1, r, "expected a revision that etcd can have, saw %d", r)
+		case ops[i].Request.Serializable || teller < 0:
+		case tookEffect(&ops[i]) && r <= told:
+			t.wrong(i, teller, -1, r, "expected a revision above %d, which a client held before the call; saw %d", told, r)
+		case r < told:
+			t.wrong(i, teller, -1, r, "expected a revision of at least %d, which a client held before the call; saw %d", told, r)
+		}
+	}
+}
+
+func byCall(ops []ringproof.Operation) []int {
+	return ordered(ops, func(o *ringproof.Operation) ringproof.Instant { return o.Call })
+}
+
+func byReturn(ops []ringproof.Operation) []int {
+	return ordered(ops, func(o *ringproof.Operation) ringproof.Instant { return o.Return })
+}
+
+func ordered(ops []ringproof.Operation, when func(*ringproof.Operation) ringproof.Instant) []int {
+	order := make([]int, len(ops))
+	sorted := true
+	for i := range ops {
+		order[i] = i
+		sorted = sorted && (i == 0 || when(&ops[i-1]) <= when(&ops[i]))
+	}
+	if !sorted {
+		slices.SortFunc(order, func(a, b int) int { return cmp.Compare(when(&ops[a]), when(&ops[b])) })
+	}
+	return order
+}
+
+// collect takes the answered writes; each must have a revision of its own.
+func (t *timeline) collect() {
+	for i := range t.h.Operations {
+		if o := &t.h.Operations[i]; tookEffect(o) {
+			t.own(i, o.Response.Revision)
+		}
+	}
+}
+
+func (t *timeline) own(op int, revision int64) bool {
+	if other, taken := t.owner[revision]; taken {
+		if other != op {
+			t.wrong(op, other, -1, revision, "expected a revision of its own, saw %d, which another write holds", revision)
+		}
+		return false
+	}
+	t.owner[revision] = op
+	t.writes = append(t.writes, write{revision, op})
+	return true
+}
+
+// open is the writes that got no answer.
+type open struct {
+	values  map[string]int   // of puts and txns, by the unique value
+	deletes map[string][]int // by key
+	settled map[int]int64    // operation → the revision at which it took effect
+}
+
+func (t *timeline) unanswered() open {
+	o := open{values: map[string]int{}, deletes: map[string][]int{}, settled: map[int]int64{}}
+	for i := range t.h.Operations {
+		each := &t.h.Operations[i]
+		if each.Response != nil || !each.Request.Writes() {
+			continue
+		}
+		if each.Request.Kind == ringproof.RequestDelete {
+			o.deletes[each.Request.Key] = append(o.deletes[each.Request.Key], i)
+			continue
+		}
+		o.values[each.Request.Value] = i
+	}
+	return o
+}
+
+// resolveByWatch finds the owner of every revision that a watch shows.
+func (t *timeline) resolveByWatch(o open) {
+	orphans := map[int64]string{}
+	seen := map[int64]bool{} // foreign, or told of already
+	for w := range t.h.Watches {
+		for e := range t.h.Watches[w].Events {
+			event := &t.h.Watches[w].Events[e]
+			if event.Bookmark {
+				continue
+			}
+			if owner, ok := t.owner[event.Revision]; ok {
+				t.agree(owner, event)
+				continue
+			}
+			if seen[event.Revision] {
+				continue
+			}
+			switch {
+			case !t.workload(event.KV.Key):
+				seen[event.Revision] = true
+				t.foreign = append(t.foreign, event.Revision)
+			case event.Delete:
+				orphans[event.Revision] = event.KV.Key
+			case !t.resolve(o, event.KV.Key, event.KV.Value, event.Revision):
+				seen[event.Revision] = true
+				t.invented(event)
+			}
+		}
+	}
+	t.adopt(o, orphans)
+}
+
+// agree checks that a watch saw the owner of the revision do what it did.
+func (t *timeline) agree(owner int, event *ringproof.WatchEvent) {
+	r := &t.h.Operations[owner].Request
+	if event.KV.Key != r.Key || event.Delete != (r.Kind == ringproof.RequestDelete) ||
+		(!event.Delete && event.KV.Value != r.Value) {
+		t.wrong(owner, -1, -1, event.Revision, "expected it at revision %d, where a watch saw %s", event.Revision, eventText(event))
+	}
+}
+
+func (t *timeline) resolve(o open, key, value string, revision int64) bool {
+	op, ok := o.values[value]
+	if !ok || t.h.Operations[op].Request.Key != key {
+		return false
+	}
+	if before, again := o.settled[op]; again {
+		if before != revision {
+			t.wrong(op, -1, -1, revision, "expected one effect, saw it at revisions %d and %d", before, revision)
+		}
+		return true
+	}
+	o.settled[op] = revision
+	if t.h.Operations[op].Refused {
+		t.wrong(op, -1, -1, revision, "expected no effect of a refused write, saw its value at revision %d", revision)
+	}
+	if t.own(op, revision) && revision <= t.floor[op] {
+		t.wrong(op, -1, -1, revision, "expected a revision above %d, which a client held before the call; saw %d", t.floor[op], revision)
+	}
+	return true
+}
+
+func (t *timeline) invented(event *ringproof.WatchEvent) {
+	for i := range t.h.Operations {
+		if t.h.Operations[i].Request.Value == event.KV.Value {
+			t.wrong(i, -1, -1, event.Revision, "expected it where its answer says, a watch saw it at revision %d", event.Revision)
+			return
+		}
+	}
+	t.wrong(-1, -1, -1, event.Revision, "expected only values that clients wrote, a watch saw %s", eventText(event))
+}
+
+// adopt gives each deletion that no answered operation owns to an unanswered
+// delete of the key. Any that may be as early will do: one that may be at some
+// revision may be at every later one too, so taking it now costs no later
+// deletion its owner.
+func (t *timeline) adopt(o open, orphans map[int64]string) {
+	for _, revision := range slices.Sorted(maps.Keys(orphans)) {
+		key := orphans[revision]
+		adopted := false
+		for _, op := range o.deletes[key] {
+			if o.settled[op] == 0 && !t.h.Operations[op].Refused && t.floor[op] < revision {
+				o.settled[op], adopted = revision, true
+				t.own(op, revision)
+				break
+			}
+		}
+		if !adopted {
+			t.wrong(-1, -1, -1, revision, "expected only deletions that clients asked for, a watch saw %s deleted at revision %d", key, revision)
+		}
+	}
+}
+
+// resolveByReads takes what reads, previous values and the dump tell of
+// unanswered writes that no watch told of.
+func (t *timeline) resolveByReads(o open) {
+	if !o.doubtful() {
+		return
+	}
+	see := func(kvs []ringproof.KV) {
+		for i := range kvs {
+			t.resolve(o, kvs[i].Key, kvs[i].Value, kvs[i].ModRevision)
+		}
+	}
+	for i := range t.h.Operations {
+		if r := t.h.Operations[i].Response; r != nil {
+			see(r.KVs)
+		}
+	}
+	see(t.h.Evidence.Dump)
+	for _, w := range t.h.Watches {
+		for i := range w.Events {
+			if w.Events[i].Prev != nil {
+				see([]ringproof.KV{*w.Events[i].Prev})
+			}
+		}
+	}
+}
+
+func (o open) doubtful() bool {
+	for _, op := range o.values {
+		if o.settled[op] == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// settle drops the unanswered writes that surely had no effect that anyone was
+// told of: refused ones, and those whose key was watched from their call to
+// the last revision that a client or the dump tells of.
+func (t *timeline) settle(o open) {
+	for i := range t.h.Operations {
+		each := &t.h.Operations[i]
+		if each.Response != nil || !each.Request.Writes() || o.settled[i] != 0 {
+			continue
+		}
+		if each.Refused || t.covers(each.Request.Key, t.floor[i]+1, t.last) {
+			t.dropped++
+			continue
+		}
+		t.unresolved = append(t.unresolved, i)
+	}
+}
+
+// replay applies the writes in the order of their revisions.
+func (t *timeline) replay() {
+	slices.SortFunc(t.writes, func(a, b write) int { return cmp.Compare(a.revision, b.revision) })
+	for _, w := range t.writes {
+		o := &t.h.Operations[w.op]
+		key := t.keys[o.Request.Key]
+		before := t.newest(key)
+		t.judgeWrite(w, key, before)
+		t.changes[key] = append(t.changes[key], next(before, w, &o.Request))
+	}
+}
+
+func (t *timeline) newest(key int) *change {
+	if n := len(t.changes[key]); n > 0 && !t.changes[key][n-1].deleted {
+		return &t.changes[key][n-1]
+	}
+	return nil
+}
+
+func next(before *change, w write, r *ringproof.Request) change {
+	after := change{revision: w.revision, op: w.op, value: r.Value, create: w.revision, version: 1}
+	if r.Kind == ringproof.RequestDelete {
+		return change{revision: w.revision, op: w.op, deleted: true}
+	}
+	if before != nil {
+		after.create, after.version = before.create, before.version+1
+	}
+	return after
+}
+
+func (t *timeline) judgeWrite(w write, key int, before *change) {
+	o := &t.h.Operations[w.op]
+	switch {
+	case o.Request.Kind == ringproof.RequestTxn && mod(before) != o.Request.Compare:
+		t.wrong(w.op, opOf(before), key, w.revision, "expected its comparison to fail at revision %d: %s was %s", w.revision, o.Request.Key, before)
+	case o.Request.Kind == ringproof.RequestDelete && before == nil:
+		t.wrong(w.op, -1, key, w.revision, "expected nothing to delete at revision %d: %s was absent", w.revision, o.Request.Key)
+	case o.Request.Kind == ringproof.RequestDelete && o.Response != nil && o.Response.Deleted != 1:
+		t.wrong(w.op, -1, -1, w.revision, "expected one key deleted, saw %d", o.Response.Deleted)
+	}
+}
+
+func mod(c *change) int64 {
+	if c == nil {
+		return 0
+	}
+	return c.revision
+}
+
+func opOf(c *change) int {
+	if c == nil {
+		return -1
+	}
+	return c.op
+}
+
+// String prints v7@30, or absent.
+func (c *change) String() string {
+	if c == nil || c.deleted {
+		return "absent"
+	}
+	return fmt.Sprintf("%q written at revision %d (create %d, version %d)", c.value, c.revision, c.create, c.version)
+}
+
+// at returns the key as it was at the revision, nil if absent.
+func (t *timeline) at(key int, revision int64) *change {
+	changes := t.changes[key]
+	n := sort.Search(len(changes), func(i int) bool { return changes[i].revision > revision })
+	if n == 0 || changes[n-1].deleted {
+		return nil
+	}
+	return &changes[n-1]
+}
+
+func (c *change) equal(kv *ringproof.KV) bool {
+	return c.value == kv.Value && c.revision == kv.ModRevision && c.create == kv.CreateRevision && c.version == kv.Version
+}
+
+// under returns the keys with the prefix, in order of their names.
+func (t *timeline) under(prefix string) []int {
+	if found, ok := t.prefixes[prefix]; ok {
+		return found
+	}
+	var found []int
+	for key, name := range t.names {
+		if strings.HasPrefix(name, prefix) {
+			found = append(found, key)
+		}
+	}
+	slices.SortFunc(found, func(a, b int) int { return strings.Compare(t.names[a], t.names[b]) })
+	t.prefixes[prefix] = found
+	return found
+}
+
+// covers tells whether watches saw all that happened to the key in from..to.
+func (t *timeline) covers(key string, from, to int64) bool {
+	if from > to {
+		return true
+	}
+	spans, ok := t.covered[key]
+	if !ok {
+		spans = coverage(t.h.Watches, key)
+		t.covered[key] = spans
+	}
+	for _, s := range spans {
+		if s.from <= from && to <= s.to {
+			return true
+		}
+	}
+	return false
+}
+
+// coverage joins the spans of all streams that the key belongs to.
+func coverage(watches []ringproof.Watch, key string) []span {
+	var spans []span
+	for i := range watches {
+		if s := spanOf(&watches[i]); strings.HasPrefix(key, watches[i].Prefix) && s.from <= s.to {
+			spans = append(spans, s)
+		}
+	}
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	var joined []span
+	for _, s := range spans {
+		if n := len(joined); n > 0 && s.from <= joined[n-1].to+1 {
+			joined[n-1].to = max(joined[n-1].to, s.to)
+			continue
+		}
+		joined = append(joined, s)
+	}
+	return joined
+}
+
+// spanOf returns what one stream promises to have shown; empty when it showed
+// nothing.
+func spanOf(w *ringproof.Watch) span {
+	if len(w.Events) == 0 {
+		return span{1, 0}
+	}
+	first, last := w.Events[0], w.Events[len(w.Events)-1]
+	s := span{w.Start, last.Revision}
+	if w.Start == 0 {
+		s.from = first.Revision
+		if first.Bookmark {
+			s.from++
+		}
+	}
+	return s
+}
+
+func (t *timeline) wrong(op, other, key int, revision int64, format string, args ...any) {
+	t.wrongs = append(t.wrongs, wrong{op: op, other: other, key: key, revision: revision, message: fmt.Sprintf(format, args...)})
+}
+
+// ignorant tells whether an unresolved write could explain a wrong about the key.
+func (t *timeline) ignorant(key int) bool {
+	if key < 0 {
+		return false
+	}
+	return slices.ContainsFunc(t.unresolved, func(op int) bool {
+		return t.h.Operations[op].Request.Key == t.names[key]
+	})
+}
+
+func eventText(e *ringproof.WatchEvent) string {
+	if e.Delete {
+		return fmt.Sprintf("%s deleted at revision %d", e.KV.Key, e.Revision)
+	}
+	return fmt.Sprintf("%s=%q at revision %d", e.KV.Key, e.KV.Value, e.Revision)
+}
+
+// operationText prints one operation as a line of evidence.
+func operationText(o *ringproof.Operation) string {
+	return fmt.Sprintf("operation %d, client %d, %s..%s: %s", o.ID, o.Client, o.Call, o.Return, exchangeText(&o.Request, o))
+}
+
+func exchangeText(r *ringproof.Request, o *ringproof.Operation) string {
+	return requestText(r) + " → " + outcomeText(o)
+}
+
+func requestText(r *ringproof.Request) string {
+	text := string(r.Kind) + " " + r.Key
+	switch r.Kind {
+	case ringproof.RequestPut:
+		text += fmt.Sprintf(" %q", r.Value)
+	case ringproof.RequestTxn:
+		text += fmt.Sprintf(" if mod=%d then %q", r.Compare, r.Value)
+	case ringproof.RequestCompact:
+		text = fmt.Sprintf("compact %d", r.Revision)
+	default:
+		if r.Revision > 0 {
+			text += fmt.Sprintf(" at revision %d", r.Revision)
+		}
+	}
+	if r.Serializable {
+		text += ", serializable"
+	}
+	return text
+}
+
+func outcomeText(o *ringproof.Operation) string {
+	if o.Refused {
+		return "refused: " + o.Err
+	}
+	if o.Response == nil {
+		return "no answer: " + o.Err
+	}
+	text := fmt.Sprintf("revision %d", o.Response.Revision)
+	switch o.Request.Kind {
+	case ringproof.RequestDelete:
+		text += fmt.Sprintf(", deleted %d", o.Response.Deleted)
+	case ringproof.RequestTxn:
+		text += fmt.Sprintf(", succeeded %t", o.Response.Succeeded)
+	}
+	for _, kv := range o.Response.KVs {
+		text += fmt.Sprintf(", %s=%q@%d", kv.Key, kv.Value, kv.ModRevision)
+	}
+	return text
+}

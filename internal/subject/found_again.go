@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package subject
+
+import (
+	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/launcher"
+)
+
+// A new token makes new IDs, so that no survivor's list holds them and etcd's
+// isMemberBootstrapped has nothing to refuse. The two with empty disks are a
+// quorum of a second ring at the old addresses, beside the last good copy.
+var foundAgain = Mutant{
+	Name:     "found-again",
+	Hazard:   "Founders that can't reach the ring found a second one, empty and under a new token.",
+	Source:   "etcd-manager S1, S3, S11",
+	Check:    "disaster",
+	Scenario: "majority-disks-lost",
+	World:    "local",
+	layer: only(booting(func(_ host.Host, inner boot, e launcher.Evidence) launcher.Boot {
+		b, founder := foundAnew(e)
+		if !founder || !e.Formed {
+			return inner(e)
+		}
+		b.Token += "-again"
+		return b
+	})),
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package subject
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ringproof/ringproof/reference/auto"
+	"github.com/ringproof/ringproof/reference/store"
+)
+
+// founding is the key that bootstraps a ring.
+const founding = auto.IdentityPrefix + "/00000001.json"
+
+var errOutage = errors.New("the store does not answer")
+
+// harmedStore fails, or answers from the past.
+type harmedStore struct {
+	store.Store
+	harm *harm
+}
+
+func (s harmedStore) Create(ctx context.Context, key string, value []byte) error {
+	if s.harm.faults().StoreOutage {
+		return s.refuse("create " + key)
+	}
+	if key != founding {
+		return s.Store.Create(ctx, key, value)
+	}
+	return s.harm.around("bootstrap", func() error { return s.Store.Create(ctx, key, value) })
+}
+
+func (s harmedStore) Get(ctx context.Context, key string) ([]byte, error) {
+	past, err := s.read(ctx, "get "+key)
+	if err != nil {
+		return nil, err
+	}
+	if past != nil && !past[key] {
+		return nil, fmt.Errorf("%s: %w", key, store.ErrNotFound)
+	}
+	return s.Store.Get(ctx, key)
+}
+
+func (s harmedStore) List(ctx context.Context, prefix string) ([]string, error) {
+	past, err := s.read(ctx, "list "+prefix)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := s.Store.List(ctx, prefix)
+	if past == nil || err != nil {
+		return keys, err
+	}
+	return slices.DeleteFunc(keys, func(key string) bool { return !past[key] }), nil
+}
+
+// read tells how a read is to be answered: not at all, as of a past, or, when
+// that is nil, truly.
+func (s harmedStore) read(ctx context.Context, call string) (past map[string]bool, err error) {
+	f := s.harm.faults()
+	switch {
+	case f.StoreOutage:
+		return nil, s.refuse(call)
+	case !f.StoreStale:
+		s.harm.past, s.harm.since = nil, ""
+		return nil, nil
+	case s.harm.past == nil || s.harm.since != f.Step:
+		return s.freeze(ctx, f.Step)
+	}
+	return s.harm.past, nil
+}
+
+// freeze makes the present the past. What a store holds never changes, so that
+// the keys say it all.
+func (s harmedStore) freeze(ctx context.Context, step string) (map[string]bool, error) {
+	keys, err := s.Store.List(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	past := map[string]bool{}
+	for _, key := range keys {
+		past[key] = true
+	}
+	s.harm.past, s.harm.since = past, step
+	s.harm.landed(step, "", fmt.Sprintf("reads of the store answer as of now: %d keys", len(keys)))
+	return past, nil
+}
+
+func (s harmedStore) refuse(call string) error {
+	if step := s.harm.faults().Step; !s.harm.told[step] {
+		s.harm.told[step] = true
+		s.harm.landed(step, "", call+": the store refused")
+	}
+	return fmt.Errorf("%s: %w", call, errOutage)
+}

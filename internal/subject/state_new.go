@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package subject
+
+import (
+	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/launcher"
+)
+
+// Two of three founders with empty disks are a quorum of the empty ring that
+// the founding record describes, under the very IDs of the old one. etcd guards
+// against it only while it can ask a survivor: isMemberBootstrapped refuses
+// when a peer lists this ID with client URLs. So the survivor has to be out of
+// reach while they start, which is when the list is unreadable for real.
+var stateNew = Mutant{
+	Name:     "state-new",
+	Hazard:   "A founder with an empty disk starts with --initial-cluster-state=new whenever the member list can't be read.",
+	Source:   "etcd#12227; kubermatic etcd-launcher B16, F6",
+	Check:    "acknowledged-writes-survive",
+	Scenario: "majority-disks-lost-survivor-off",
+	World:    "local",
+	layer: only(booting(func(_ host.Host, inner boot, e launcher.Evidence) launcher.Boot {
+		b, founder := foundAnew(e)
+		if !founder {
+			return inner(e)
+		}
+		return b
+	})),
+}
+
+// foundAnew starts a founder's machine with an empty disk as it started first,
+// whatever was there in between.
+func foundAnew(e launcher.Evidence) (b launcher.Boot, founder bool) {
+	if e.Listed || e.WAL != nil || e.Damaged != "" || e.Identity == nil {
+		return b, false
+	}
+	b = launcher.Boot{Do: launcher.Start, State: launcher.New, Token: e.Identity.Token, Why: "the founding record names this machine"}
+	for _, f := range e.Identity.Members {
+		b.Cluster = append(b.Cluster, f.Name+"="+f.PeerURL)
+		founder = founder || f.Machine == e.Machine
+	}
+	return b, founder
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package launcher_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/ringproof/ringproof/reference/launcher"
+)
+
+// TestArgs holds etcd's command line for each release, plain and with TLS, in
+// testdata/args.txt. go test ./reference/launcher -rewrite writes it anew.
+func TestArgs(t *testing.T) {
+	boots := map[string]launcher.Boot{
+		"new": {Do: launcher.Start, State: launcher.New, Token: "ring-1",
+			Cluster: []string{"m1=https://10.0.0.1:2380", "m2=https://10.0.0.2:2380", "m3=https://10.0.0.3:2380"}},
+		"existing": {Do: launcher.Start, State: launcher.Existing, Cluster: []string{"m1=https://10.0.0.1:2380", "m2=https://10.0.0.2:2380"}},
+		"resume":   {Do: launcher.Start, State: launcher.Resume},
+	}
+	datadriven.RunTest(t, "testdata/args.txt", func(t *testing.T, d *datadriven.TestData) string {
+		var state string
+		d.ScanArgs(t, "state", &state)
+		boot, ok := boots[state]
+		if !ok {
+			d.Fatalf(t, "no such state: %s", state)
+		}
+		c := launcher.Command{Binary: "/opt/etcd/" + d.Cmd + "/etcd", Version: d.Cmd, Name: "m1", DataDir: "/var/lib/ringadm/etcd",
+			PeerURL: "https://10.0.0.1:2380", ClientURL: "https://10.0.0.1:2379", Boot: boot}
+		if d.HasArg("tls") {
+			c.PKI = "/var/lib/ringadm/pki"
+		} else {
+			c.PeerURL, c.ClientURL = "http://10.0.0.1:2380", "http://10.0.0.1:2379"
+			all := strings.Join(c.Boot.Cluster, " ")
+			c.Boot.Cluster = strings.Fields(strings.ReplaceAll(all, "https:", "http:"))
+		}
+		if d.HasArg("timing") {
+			c.Heartbeat, c.Election, c.SnapCount = 50*time.Millisecond, 500*time.Millisecond, 1000
+		}
+		return strings.Join(c.Args(), "\n")
+	})
+}

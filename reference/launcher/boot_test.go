@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package launcher_test
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/launcher"
+	"github.com/ringproof/ringproof/reference/ring"
+	"github.com/ringproof/ringproof/reference/store"
+)
+
+const ours = 0xc1
+
+var (
+	founded = &store.Identity{Token: "ring-1", Epoch: 1, Members: []store.Founder{
+		{Name: "m1", Machine: "m1", Disk: "d1", PeerURL: "https://m1:2380", ClientURL: "https://m1:2379"},
+		{Name: "m2", Machine: "m2", Disk: "d2", PeerURL: "https://m2:2380", ClientURL: "https://m2:2379"},
+		{Name: "m3", Machine: "m3", Disk: "d3", PeerURL: "https://m3:2380", ClientURL: "https://m3:2379"},
+	}}
+	one   = ring.Member{ID: 1, Name: "m1", Machine: "m1", Disk: "d1", PeerURL: "https://m1:2380"}
+	two   = ring.Member{ID: 2, Name: "m2", Machine: "m2", Disk: "d2", PeerURL: "https://m2:2380"}
+	bound = ring.Member{ID: 9, Machine: "m1", Disk: "d1", PeerURL: "https://m1:2380", Learner: true}
+	own   = &host.WAL{Member: 1, Cluster: ours, Last: 77}
+)
+
+// TestDecide tells each case as a sentence. Every machine is m1, with disk d1.
+func TestDecide(t *testing.T) {
+	bare := launcher.Evidence{Machine: "m1", Disk: "d1"}
+	listed := func(e launcher.Evidence, members ...ring.Member) launcher.Evidence {
+		e.Listed, e.Cluster, e.Members = true, ours, members
+		return e
+	}
+	with := func(e launcher.Evidence, change func(*launcher.Evidence)) launcher.Evidence {
+		change(&e)
+		return e
+	}
+	unlisted := with(bare, func(e *launcher.Evidence) { e.Why = "no endpoint answered" })
+	identity := with(unlisted, func(e *launcher.Evidence) { e.Identity = founded })
+	ran := with(bare, func(e *launcher.Evidence) { e.Launched = true })
+	log := with(ran, func(e *launcher.Evidence) { e.WAL = own })
+
+	for _, c := range []struct {
+		name string
+		e    launcher.Evidence
+		want string
+	}{
+		{"a log, and no list: after a power loss there is none before the members have started", log,
+			"start (resume): the disk holds the log of member 1 up to 77"},
+		{"a log, and its member is in the ring", listed(log, one, two),
+			"start (resume): the disk holds the log of member 1 up to 77"},
+		{"a log, and its member has left", listed(log, two),
+			"clear: member 1 has left the ring"},
+		{"a log of another member than the one that is on this machine now", listed(log, bound, two),
+			"clear: member 1 has left the ring"},
+		{"a log of another ring, in a disk that was put in the wrong machine", with(listed(log, two), func(e *launcher.Evidence) { e.WAL = &host.WAL{Member: 1, Cluster: 0xbad, Last: 77} }),
+			"halt: the disk holds the log of member 1 of ring bad, and this is ring c1: it may be the last copy of the other"},
+		{"a log that can't be read", with(listed(ran, one), func(e *launcher.Evidence) { e.Damaged = "crc mismatch" }),
+			"halt: the log on this disk can't be read: crc mismatch"},
+		{"a learner bound to this disk, for the first time", listed(bare, bound, two),
+			"start (existing): member 9 is bound to this disk and has never run"},
+		{"a member that ran here, and its log is gone", listed(ran, one, two),
+			"disown: member 1 ran on this disk, and its log is gone"},
+		{"a member that lives on another disk of this machine", with(listed(bare, one, two), func(e *launcher.Evidence) { e.Disk = "d9" }),
+			"wait: member 1 lives on disk d1, and this is d9: it must be replaced"},
+		{"a member that nobody bound", listed(bare, ring.Member{ID: 9, Machine: "m1", Learner: true}, two),
+			"wait: member 9 is bound to no disk yet"},
+		{"no member on this machine", listed(bare, two),
+			"wait: no member of the ring is on this machine"},
+		{"nothing anywhere", unlisted,
+			"wait: no ring has been founded yet"},
+		{"a founder, before the ring has answered", identity,
+			"start (new): the founding record names this disk, and no ring has answered yet"},
+		{"a founder's machine with another disk", with(identity, func(e *launcher.Evidence) { e.Disk = "d9" }),
+			"wait: this disk is not among the founders', and the member list can't be read: no endpoint answered"},
+		{"a founder's disk in another machine", with(identity, func(e *launcher.Evidence) { e.Machine = "m4" }),
+			"wait: this disk is not among the founders', and the member list can't be read: no endpoint answered"},
+		{"a founder with an empty disk, after the ring has answered: two of those would be a quorum of an empty ring", with(identity, func(e *launcher.Evidence) { e.Formed = true }),
+			"wait: empty disk, and the member list can't be read: no endpoint answered"},
+		{"a founder that can't ask the store", with(identity, func(e *launcher.Evidence) { e.Unknown = "stale file handle" }),
+			"wait: empty disk, unreadable member list (no endpoint answered), and the store can't tell whether a ring exists: stale file handle"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := launcher.Decide(c.e).String(); got != c.want {
+				t.Errorf("\n got %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+// TestDecideNeverStartsWithoutEvidence tries every combination of evidence.
+func TestDecideNeverStartsWithoutEvidence(t *testing.T) {
+	n := 0
+	every(func(e launcher.Evidence) {
+		n++
+		b := launcher.Decide(e)
+		if wrong := breaks(e, b); wrong != "" {
+			t.Fatalf("%s: %s\n%+v", b, wrong, e)
+		}
+	})
+	t.Logf("%d combinations", n)
+}
+
+// every calls f with every combination of what a machine can find.
+func every(f func(launcher.Evidence)) {
+	logs := []*host.WAL{nil, own, {Member: 7, Cluster: ours}, {Member: 1, Cluster: 0xbad}}
+	lists := [][]ring.Member{nil, {two}, {one, two}, {bound, two}, {{ID: 9, Machine: "m1"}, two}}
+	identities := []*store.Identity{nil, founded}
+	yes := []bool{false, true}
+	for _, disk := range []string{"d1", "d9"} {
+		for _, log := range logs {
+			for _, damaged := range []string{"", "crc mismatch"} {
+				for _, launched := range yes {
+					for _, listed := range yes {
+						for _, members := range lists {
+							for _, identity := range identities {
+								for _, formed := range yes {
+									for _, unknown := range []string{"", "stale file handle"} {
+										f(launcher.Evidence{Machine: "m1", Disk: disk, Launched: launched, WAL: log, Damaged: damaged, Listed: listed,
+											Why: "no quorum", Cluster: ours, Members: members, Identity: identity, Formed: formed, Unknown: unknown})
+									}
+								}
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// breaks says in plain words what each decision rests on, without the order in
+// which Decide looks at it.
+func breaks(e launcher.Evidence, b launcher.Boot) string {
+	listedMember := func(is func(ring.Member) bool) bool { return e.Listed && slices.ContainsFunc(e.Members, is) }
+	inList := listedMember(func(m ring.Member) bool { return e.WAL != nil && uint64(m.ID) == e.WAL.Member })
+	boundHere := listedMember(func(m ring.Member) bool { return m.Machine == e.Machine && m.Disk == e.Disk })
+	named := e.Identity != nil && slices.ContainsFunc(e.Identity.Members, func(f store.Founder) bool { return f.Machine == e.Machine && f.Disk == e.Disk })
+	switch {
+	case b.Why == "":
+		return "there is no reason"
+	case e.Damaged != "" && b.Do != launcher.Halt:
+		return "the log can't be read, and it goes on"
+	case b.Do != launcher.Start && (b.State != "" || b.Cluster != nil || b.Token != ""):
+		return "it does not start, and says how"
+	case b.Do == launcher.Clear && (!e.Listed || e.WAL == nil || inList || e.WAL.Cluster != e.Cluster):
+		return "a log is deleted that may be a member's"
+	case b.Do == launcher.Disown && (e.WAL != nil || !e.Launched || !boundHere):
+		return "the disk has a log, or never had one, or is nobody's"
+	case b.Do != launcher.Start:
+		return ""
+	case e.WAL != nil && b.State != launcher.Resume:
+		return "there is a log, and it is not resumed"
+	case e.WAL != nil && e.Listed && (!inList || e.WAL.Cluster != e.Cluster):
+		return "the member has left, or is another ring's"
+	case b.State == launcher.Resume && e.WAL == nil:
+		return "there is no log to resume"
+	case b.State == launcher.New && (e.Listed || e.Formed || e.Unknown != "" || !named || len(b.Cluster) != 3 || b.Token == ""):
+		return "a new ring is begun where there may be one"
+	case b.State == launcher.Existing && (!boundHere || e.Launched || len(b.Cluster) != len(e.Members)):
+		return "it joins under an ID whose log is gone, or that is another disk's"
+	}
+	return ""
+}
+
+// TestDecideGoesByEvidenceAlone holds that what was not read can't matter: the
+// fields of a list that was not read, and the store's where there is a list.
+func TestDecideGoesByEvidenceAlone(t *testing.T) {
+	var all []launcher.Evidence
+	every(func(e launcher.Evidence) { all = append(all, e) })
+	rapid.Check(t, func(t *rapid.T) {
+		e, other := rapid.SampledFrom(all).Draw(t, "evidence"), rapid.SampledFrom(all).Draw(t, "other")
+		same := e
+		if e.Listed {
+			same.Identity, same.Formed, same.Unknown = other.Identity, other.Formed, other.Unknown
+		} else {
+			same.Members, same.Cluster = other.Members, other.Cluster
+		}
+		if a, b := launcher.Decide(e), launcher.Decide(same); a.String() != b.String() {
+			t.Fatalf("%s, and with other things unread %s", a, b)
+		}
+	})
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package launcher_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/launcher"
+)
+
+var errBroken = errors.New("input/output error")
+
+// machine is a Host with a disk in memory, whose n-th change breaks. A change
+// breaks in one of three ways: nothing happened, all of it happened and the
+// caller never knew, or, for the removal of a tree, some of it happened.
+type machine struct {
+	host.Host
+	files   map[string]string
+	nonces  int
+	started []string // what the disk said when etcd was started
+	steps   int
+	breakAt int // 0: never
+	how     string
+}
+
+func (m *machine) Disk() host.Disk       { return memoryDisk{m} }
+func (m *machine) Process() host.Process { return memoryProcess{m: m} }
+func (m *machine) Nonce() string         { m.nonces++; return fmt.Sprintf("disk-%d", m.nonces) }
+
+// breaks counts a step and tells how it goes.
+func (m *machine) breaks() string {
+	m.steps++
+	if m.steps == m.breakAt {
+		return m.how
+	}
+	return ""
+}
+
+type memoryDisk struct{ m *machine }
+
+func (d memoryDisk) Path(name string) string { return "/" + name }
+
+func (d memoryDisk) Read(name string) ([]byte, error) {
+	text, ok := d.m.files[name]
+	if !ok {
+		return nil, fs.ErrNotExist
+	}
+	return []byte(text), nil
+}
+
+func (d memoryDisk) Write(name string, content []byte) error {
+	how := d.m.breaks()
+	if how == "before" || how == "half" {
+		return errBroken
+	}
+	d.m.files[name] = string(content)
+	if how != "" {
+		return errBroken
+	}
+	return nil
+}
+
+func (d memoryDisk) Remove(name string) error {
+	how := d.m.breaks()
+	if how == "before" {
+		return errBroken
+	}
+	for _, file := range slices.Sorted(maps.Keys(d.m.files)) {
+		if strings.HasPrefix(file, name+"/") {
+			delete(d.m.files, file)
+			if how == "half" {
+				return errBroken
+			}
+		}
+	}
+	if how != "" {
+		return errBroken
+	}
+	return nil
+}
+
+func (d memoryDisk) Exists(name string) (bool, error) { _, ok := d.m.files[name]; return ok, nil }
+
+// WAL knows a log of two segments; one without the other is damage, as in etcd.
+func (d memoryDisk) WAL(dir string) (host.WAL, error) {
+	_, first := d.m.files[dir+"/wal.0"]
+	_, second := d.m.files[dir+"/wal.1"]
+	switch {
+	case first && second:
+		return *own, nil
+	case first || second:
+		return host.WAL{}, errors.New("sequence numbers do not increase continuously")
+	}
+	return host.WAL{}, fs.ErrNotExist
+}
+
+type memoryProcess struct {
+	host.Process
+	m *machine
+}
+
+func (p memoryProcess) Start(context.Context, []string) error {
+	if how := p.m.breaks(); how == "before" || how == "half" {
+		return errBroken
+	}
+	p.m.started = append(p.m.started, p.m.files["disk.json"])
+	return nil
+}
+
+// used is a machine whose member ran, and has left the ring.
+func used() *machine {
+	return &machine{nonces: 1, files: map[string]string{"disk.json": `{"id":"disk-1","launched":true}`,
+		"etcd/snap": "s", "etcd/wal.0": "w", "etcd/wal.1": "w", "pki/ca.crt": "c"}}
+}
+
+// TestEmptyMayBreakAnywhere breaks each step of emptying a disk in each way.
+// The agent dies there and starts again; the disk must end empty, under a new
+// identity, and never on the way look like one that a person has to see to.
+func TestEmptyMayBreakAnywhere(t *testing.T) {
+	for _, how := range []string{"before", "after", "half"} {
+		for at := range 5 {
+			t.Run(fmt.Sprintf("%s step %d", how, at), func(t *testing.T) {
+				m := used()
+				m.breakAt, m.how = at, how
+				if _, err := launcher.Empty(m); (err != nil) != (m.steps >= at && at > 0) {
+					t.Fatalf("broke at %d of %d: %v", at, m.steps, err)
+				}
+				for turn := range 3 {
+					m.turn(t, turn)
+				}
+				m.wantEmpty(t)
+			})
+		}
+	}
+}
+
+// turn is what an agent does at its start, when its member has left.
+func (m *machine) turn(t *testing.T, n int) {
+	d, _, err := launcher.OpenDisk(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := launcher.Evidence{Machine: "m1", Disk: d.ID, Launched: d.Launched, Listed: true, Cluster: ours}
+	launcher.ReadLog(m, &e)
+	switch b := launcher.Decide(e); b.Do {
+	case launcher.Clear:
+		if _, err := launcher.Empty(m); err != nil {
+			t.Fatal(err)
+		}
+	case launcher.Wait:
+	default:
+		t.Fatalf("turn %d: %s", n, b)
+	}
+}
+
+func (m *machine) wantEmpty(t *testing.T) {
+	d, fresh, err := launcher.OpenDisk(m)
+	if err != nil || fresh || d.ID == "disk-1" || d.Launched || d.Emptying {
+		t.Errorf("disk %+v, fresh %t, %v", d, fresh, err)
+	}
+	if left := slices.Sorted(maps.Keys(m.files)); !slices.Equal(left, []string{"disk.json", "pki/ca.crt"}) {
+		t.Errorf("on the disk: %v", left)
+	}
+}
+
+// TestLaunchMarksTheDiskFirst breaks each step of a launch: whenever etcd was
+// started, the disk had said so before.
+func TestLaunchMarksTheDiskFirst(t *testing.T) {
+	for _, how := range []string{"before", "after"} {
+		for at := range 4 {
+			m := &machine{files: map[string]string{}, breakAt: at, how: how}
+			for range 3 {
+				d, _, err := launcher.OpenDisk(m)
+				if err != nil {
+					continue
+				}
+				_ = launcher.Launch(t.Context(), m, d, launcher.Command{Binary: "etcd"})
+			}
+			if len(m.started) == 0 {
+				t.Errorf("%s step %d: etcd was never started", how, at)
+			}
+			for _, said := range m.started {
+				if !strings.Contains(said, `"launched":true`) {
+					t.Errorf("%s step %d: etcd started while the disk said %s", how, at, said)
+				}
+			}
+		}
+	}
+}
+
+func TestOpenDisk(t *testing.T) {
+	for _, torn := range []string{"", "{", `{"id":""}`, `{"id":"disk-1"`, "null", "\x00\x00\x00\x00"} {
+		m := &machine{files: map[string]string{"disk.json": torn}}
+		if d, fresh, err := launcher.OpenDisk(m); err == nil || fresh || d.ID != "" || m.files["disk.json"] != torn {
+			t.Errorf("%q was taken for disk %+v, fresh %t: a torn identity must be neither trusted nor replaced", torn, d, fresh)
+		}
+	}
+	m := &machine{files: map[string]string{}}
+	first, fresh, err := launcher.OpenDisk(m)
+	if err != nil || !fresh || first.ID == "" {
+		t.Fatalf("a new disk: %+v %t %v", first, fresh, err)
+	}
+	if again, fresh, err := launcher.OpenDisk(m); err != nil || fresh || again != first {
+		t.Errorf("the same disk: %+v %t %v, and was %+v", again, fresh, err, first)
+	}
+	broken := &machine{files: map[string]string{}, breakAt: 1, how: "before"}
+	if _, _, err := launcher.OpenDisk(broken); !errors.Is(err, errBroken) {
+		t.Errorf("an identity that could not be written: %v", err)
+	}
+}

@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package ring_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/ringproof/ringproof/reference/ring"
+)
+
+// drawObserved draws what an observer might come to believe, sense or nonsense.
+func drawObserved(t *rapid.T) (ring.Spec, ring.Observed) {
+	names := []string{"m1", "m2", "m3", "m4", "m5", "m6", "m7"}
+	chance := func(label string) bool { return rapid.IntRange(0, 3).Draw(t, label) > 0 }
+	spec := ring.Spec{Nodes: rapid.SampledFrom([]int{1, 3, 5}).Draw(t, "nodes"), ReplaceAfter: time.Minute,
+		Retire: rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, 2, rapid.ID).Draw(t, "retire")}
+	o := ring.Observed{Listed: rapid.IntRange(0, 9).Draw(t, "listed") > 0, Why: "no quorum"}
+	away := func(label string) time.Duration {
+		return time.Duration(rapid.IntRange(1, 120).Draw(t, label)) * time.Second
+	}
+	for i, name := range names {
+		m := ring.Machine{Name: name, PeerURL: url(name), Disk: rapid.SampledFrom([]string{"", "a", "b", "b", "b", "b"}).Draw(t, name+" disk"),
+			Present: chance(name + " present"), Able: chance(name + " able")}
+		if !m.Present {
+			m.Absent = away(name + " absent")
+		}
+		o.Machines = append(o.Machines, m)
+		if !chance(name + " has a member") {
+			continue
+		}
+		member := ring.Member{ID: ring.ID(i + 1), Name: name, Machine: name, Disk: "b", PeerURL: url(name),
+			Learner: rapid.IntRange(0, 5).Draw(t, name+" learner") == 0, Serving: chance(name + " serving"), Ready: rapid.Bool().Draw(t, name+" ready")}
+		if rapid.IntRange(0, 9).Draw(t, name+" unstarted") == 0 {
+			member.Name, member.Serving = "", false
+		}
+		if rapid.IntRange(0, 9).Draw(t, name+" unbound") == 0 {
+			member.Disk = ""
+		}
+		if !member.Serving {
+			member.Silent = away(name + " silent")
+		}
+		o.Members = append(o.Members, member)
+	}
+	if voters := o.Voters(); len(voters) > 0 {
+		leader := rapid.SampledFrom(voters).Draw(t, "leader").ID
+		for i := range o.Members {
+			o.Members[i].Leader = o.Members[i].ID == leader
+		}
+	}
+	return spec, o
+}
+
+// TestNextIsSafe holds every action against plain statements of what must not
+// happen, whatever was observed.
+func TestNextIsSafe(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		spec, o := drawObserved(t)
+		d := ring.Next(spec, o)
+		if n := decided(d); n != 1 {
+			t.Fatalf("%d of action, wait and halt: %+v", n, d)
+		}
+		if again := ring.Next(spec, o); again.String() != d.String() {
+			t.Fatalf("decides %s, and then %s", d, again)
+		}
+		if d.Action == nil {
+			return
+		}
+		if wrong := breaks(spec, o, *d.Action); wrong != "" {
+			t.Fatalf("%s (%s): %s\nspec %+v\n%s", d, d.Action.Why, wrong, spec, draw(o))
+		}
+	})
+}
+
+func decided(d ring.Decision) int {
+	n := 0
+	for _, is := range []bool{d.Action != nil, d.Wait != "", d.Halt != ""} {
+		if is {
+			n++
+		}
+	}
+	return n
+}
+
+// breaks names the rule that the action breaks.
+func breaks(spec ring.Spec, o ring.Observed, a ring.Action) string {
+	if !o.Listed {
+		return "nothing is known, and something is changed"
+	}
+	if spec.Paused {
+		return "it is paused"
+	}
+	if a.Kind == ring.AddLearner {
+		return breaksAdd(spec, o, a)
+	}
+	i := slices.IndexFunc(o.Members, func(m ring.Member) bool { return m.ID == a.Member })
+	if i < 0 {
+		return "there is no such member"
+	}
+	m := o.Members[i]
+	switch {
+	case a.Kind == ring.Promote && (!m.Learner || !m.Serving || !m.Ready || m.Disk == "" || diskLost(o, m)):
+		return "it is no learner that is bound, caught up and serving"
+	case a.Kind == ring.MoveLeader && (m.Learner || !m.Serving):
+		return "it can't lead"
+	case a.Kind == ring.Bind && (m.Disk != "" || m.Started() || a.Disk == ""):
+		return "it is bound, or ran, or there is no disk to bind it to"
+	case a.Kind == ring.Remove && !m.Learner:
+		if wrong := breaksRemove(spec, o, m); wrong != "" {
+			return wrong
+		}
+	}
+	return breaksMargin(o, a, m)
+}
+
+func breaksAdd(spec ring.Spec, o ring.Observed, a ring.Action) string {
+	for _, m := range o.Members {
+		if m.Learner {
+			return "there is a learner already"
+		}
+		if m.Machine == a.Machine || m.PeerURL == a.PeerURL {
+			return "there is a member on the machine already"
+		}
+	}
+	for _, m := range o.Machines {
+		if m.Name == a.Machine && m.Present && m.Able && m.Disk != "" && m.Disk == a.Disk && m.PeerURL == a.PeerURL && !slices.Contains(spec.Retire, m.Name) {
+			return ""
+		}
+	}
+	return "its machine is absent, unable, without a disk, or retired"
+}
+
+func breaksRemove(spec ring.Spec, o ring.Observed, m ring.Member) string {
+	n, serving := len(o.Voters()), count(o, func(m ring.Member) bool { return m.Serving })
+	left := serving
+	if m.Serving {
+		left--
+	}
+	if serving < majority(n) || left < majority(n-1) {
+		return fmt.Sprintf("%d of the other %d voters answer", left, n-1)
+	}
+	for _, machine := range o.Machines {
+		own := machine.Name == m.Machine && machine.Present && machine.Disk == m.Disk
+		if own && n <= spec.Nodes && m.Started() {
+			return "it is on its own disk, and nobody asked for it to leave"
+		}
+	}
+	return ""
+}
+
+// breaksMargin compares how many voters more than a quorum can vote, before
+// and after. A ring that becomes smaller may lose what the smaller size costs.
+func breaksMargin(o ring.Observed, a ring.Action, m ring.Member) string {
+	votes := func(m ring.Member) bool { return m.Serving && !diskLost(o, m) }
+	n, intact := len(o.Voters()), count(o, votes)
+	before := intact - majority(n)
+	full := n - majority(n)
+	switch {
+	case a.Kind == ring.Promote:
+		n++
+		if votes(m) {
+			intact++
+		}
+	case a.Kind == ring.Remove && !m.Learner:
+		n--
+		if votes(m) {
+			intact--
+		}
+	}
+	if after := intact - majority(n); after < min(before, full, n-majority(n)) {
+		return fmt.Sprintf("the margin goes from %d to %d", before, after)
+	}
+	return ""
+}
+
+func count(o ring.Observed, is func(ring.Member) bool) int {
+	n := 0
+	for _, m := range o.Voters() {
+		if is(m) {
+			n++
+		}
+	}
+	return n
+}
+
+// majority is ring.Quorum, found by counting.
+func majority(n int) int {
+	q := 0
+	for 2*q <= n {
+		q++
+	}
+	return q
+}
+
+func TestQuorum(t *testing.T) {
+	for n := range 20 {
+		if ring.Quorum(n) != majority(n) {
+			t.Errorf("Quorum(%d) = %d, want %d", n, ring.Quorum(n), majority(n))
+		}
+	}
+}
+
+func diskLost(o ring.Observed, m ring.Member) bool {
+	for _, machine := range o.Machines {
+		if machine.Name == m.Machine && machine.Present && machine.Disk != "" && m.Disk != "" && machine.Disk != m.Disk {
+			return true
+		}
+	}
+	return false
+}
+
+func draw(o ring.Observed) string {
+	var out strings.Builder
+	for _, m := range o.Members {
+		fmt.Fprintf(&out, "%+v\n", struct{ M any }{m})
+	}
+	for _, m := range o.Machines {
+		fmt.Fprintf(&out, "%+v\n", m)
+	}
+	return out.String()
+}
+
+// TestNextConverges harms an obedient world within fairness, then stops
+// harming it, and wants what was asked for within a bounded time. Every action
+// on the way is held against the margin of intact logs, which Next can't see
+// and must keep all the same.
+func TestNextConverges(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := drawWorld(t)
+		var story []string
+		for range rapid.IntRange(0, 25).Draw(t, "harms") {
+			if harm := w.drawHarm(t); harm != "" {
+				story = append(story, fmt.Sprintf("%3.0fs harm: %-22s %s", w.now.Sub(w.begun).Seconds(), harm, w))
+			}
+			w.run(t, &story, rapid.IntRange(0, 12).Draw(t, "seconds"))
+		}
+		w.heal()
+		story = append(story, "healed: "+w.String())
+		for range 60 {
+			w.run(t, &story, 10)
+			if w.unmet() == "" {
+				break
+			}
+		}
+		w.run(t, &story, 30) // and so it stays
+		if left := w.unmet(); left != "" {
+			t.Fatalf("%s\n%s", left, strings.Join(story, "\n"))
+		}
+	})
+}
+
+func drawWorld(t *rapid.T) *world {
+	n := rapid.SampledFrom([]int{1, 3, 5}).Draw(t, "voters")
+	w := newWorld(ring.Spec{Nodes: n, ReplaceAfter: 10 * time.Second})
+	for i := range n + rapid.IntRange(0, 4).Draw(t, "spares") {
+		name := fmt.Sprintf("m%d", i+1)
+		b := &box{name: name, disk: fmt.Sprintf("d%d", i+1), able: i < n || rapid.IntRange(0, 4).Draw(t, name+" able") > 0, up: true, gone: w.now}
+		w.boxes = append(w.boxes, b)
+		if i < n {
+			b.log = ring.ID(i + 1)
+			w.members = append(w.members, &entry{id: b.log, machine: name, disk: b.disk, url: url(name), name: name, quiet: w.now})
+		}
+	}
+	w.elect()
+	return w
+}
+
+// run lets the automation act for so many seconds, one decision each.
+func (w *world) run(t *rapid.T, story *[]string, seconds int) {
+	for range seconds {
+		d := ring.Next(w.spec, w.observe())
+		if text := d.String(); len(*story) == 0 || !strings.Contains((*story)[len(*story)-1], text) {
+			*story = append(*story, fmt.Sprintf("%3.0fs %s", w.now.Sub(w.begun).Seconds(), text))
+		}
+		if d.Halt != "" {
+			t.Fatalf("halts with nobody else around\n%s", strings.Join(*story, "\n"))
+		}
+		if d.Action != nil {
+			before, size := w.margin(), len(w.voters())
+			if err := w.do(*d.Action); err != nil {
+				*story = append(*story, "     etcd refuses: "+err.Error())
+			}
+			small := min(size, len(w.voters()))
+			if after := w.margin(); after < min(before, small-majority(small)) {
+				t.Fatalf("%s: the margin goes from %d to %d\n%s", d, before, after, strings.Join(*story, "\n"))
+			}
+		}
+		w.pass(1)
+	}
+}
+
+// drawHarm does one fair harm and names it. Losing a member's log for good is
+// fair only while the rest that keep theirs are a quorum; and a machine is lost
+// only while enough are left for what is asked for.
+func (w *world) drawHarm(t *rapid.T) string {
+	b := rapid.SampledFrom(w.boxes).Draw(t, "machine")
+	m := w.at(b.name)
+	spare := m == nil || m.learner
+	fair := spare || w.count(func(x *entry) bool { return x != m && w.here(x) }) >= ring.Quorum(len(w.voters()))
+	kind := rapid.SampledFrom([]string{"crash", "return", "blackout", "mute", "unmute", "lose-disk", "lose-machine", "ghost", "spec", "retire", "new-observer"}).Draw(t, "harm")
+	switch kind {
+	case "crash":
+		if !fair {
+			return ""
+		}
+		b.up = false
+	case "blackout":
+		w.blackout(rapid.IntRange(1, 9).Draw(t, "dark"))
+		return kind
+	case "return":
+		b.up = !b.lost
+	case "mute", "unmute":
+		b.mute = kind == "mute"
+	case "lose-disk":
+		if b.lost || !fair {
+			return ""
+		}
+		w.renew(b)
+	case "ghost":
+		if b.lost || !b.up || !fair || m == nil || !w.runs(m) {
+			return ""
+		}
+		w.renew(b)
+		b.log, m.ghost = m.id, true
+	case "lose-machine":
+		if !fair || !w.roomWithout(b) {
+			return ""
+		}
+		w.lose(b.name)
+	case "spec":
+		n := rapid.SampledFrom([]int{1, 3, 5}).Draw(t, "nodes")
+		if w.room() < n {
+			return ""
+		}
+		w.spec.Nodes = n
+		return fmt.Sprintf("spec nodes=%d", n)
+	case "retire":
+		if len(w.spec.Retire) > 0 {
+			w.spec.Retire = nil
+			return "retire nobody"
+		}
+		w.spec.Retire = []string{b.name}
+		if w.room() < w.spec.Nodes {
+			w.spec.Retire = nil
+			return ""
+		}
+	case "new-observer":
+		w.forget()
+		return kind
+	}
+	w.elect()
+	return kind + " " + b.name
+}
+
+// room counts the machines that could hold a voter of the ring as asked for.
+func (w *world) room() int {
+	n := 0
+	for _, b := range w.boxes {
+		if !b.lost && b.able && !slices.Contains(w.spec.Retire, b.name) {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) roomWithout(b *box) bool {
+	was := b.lost
+	b.lost = true
+	defer func() { b.lost = was }()
+	return w.room() >= w.spec.Nodes
+}
+
+// blackout takes the power from every machine for so many seconds.
+func (w *world) blackout(seconds int) {
+	var were []*box
+	for _, b := range w.boxes {
+		if b.up {
+			were, b.up = append(were, b), false
+		}
+	}
+	w.elect()
+	w.pass(seconds)
+	for _, b := range were {
+		b.up = true
+	}
+	w.elect()
+}
+
+// heal brings back all that was not lost for good.
+func (w *world) heal() {
+	for _, b := range w.boxes {
+		b.up, b.mute = !b.lost, false
+	}
+	w.elect()
+}
+
+func (w *world) unmet() string {
+	if d := ring.Next(w.spec, w.observe()); d.Wait != ring.Steady {
+		return "not steady after ten minutes: " + d.String()
+	}
+	if len(w.members) != w.spec.Nodes || w.count(w.runs) != w.spec.Nodes {
+		return fmt.Sprintf("%d nodes are asked for, and the ring is %s", w.spec.Nodes, w)
+	}
+	for _, m := range w.members {
+		if slices.Contains(w.spec.Retire, m.machine) {
+			return m.machine + " retires, and keeps its member"
+		}
+	}
+	return ""
+}

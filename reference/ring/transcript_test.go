@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package ring_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/ringproof/ringproof/reference/ring"
+)
+
+// TestTranscripts plays the stories in testdata. When a decision changes, run
+// go test ./reference/ring -rewrite and read the diff: keep it only if you
+// understand why each line changed.
+//
+// The language:
+//
+//	spec nodes=3 [retire=(m2)] [paused] [replace-after=1m]   what is asked for, from now on
+//	ring                      the world, a machine a line:
+//	  m1 voter leader           its member runs; words: voter, learner, leader, unbound, unstarted
+//	  m4                        a machine without a member; unable: it has not the release
+//	  ? voter                   a member on no machine of the ring
+//	lose-disk, lose-machine, crash, return, mute, unmute MACHINE
+//	members-by-hand MACHINE   somebody joined an etcd there, bypassing everything
+//	ghost-disk MACHINE        another disk is in it, and its etcd still runs from memory
+//	unlisted [WHY...]         the list can't be read; without a reason, it can again
+//	new-observer              another machine leads: it has seen nothing yet
+//	next                      one decision, not carried out
+//	play [steps=N] [seconds=N]   decide and carry out, until steady, or N actions, or N seconds
+//	do                        one decision carried out, its author dying before it sees the reply
+func TestTranscripts(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		w := newWorld(ring.Spec{ReplaceAfter: time.Minute})
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			return command(t, w, d)
+		})
+	})
+}
+
+func command(t *testing.T, w *world, d *datadriven.TestData) string {
+	switch d.Cmd {
+	case "spec":
+		w.spec = parseSpec(t, d)
+	case "ring":
+		for line := range strings.Lines(d.Input) {
+			w.line(t, strings.Fields(line))
+		}
+		w.elect()
+	case "unlisted":
+		w.unlisted = words(d)
+	case "new-observer":
+		w.forget()
+	case "next":
+		return describe(ring.Next(w.spec, w.observe()))
+	case "do":
+		next := ring.Next(w.spec, w.observe())
+		if next.Action == nil {
+			t.Fatalf("%s: nothing to do: %s", d.Pos, next)
+		}
+		if err := w.do(*next.Action); err != nil {
+			t.Fatalf("%s: %v", d.Pos, err)
+		}
+		return describe(next) + "\nnow " + w.String()
+	case "play":
+		steps, seconds := number(t, d, "steps"), number(t, d, "seconds")
+		return w.play(steps, seconds)
+	default:
+		for _, arg := range d.CmdArgs {
+			w.harm(t, d.Cmd, arg.Key)
+		}
+	}
+	return w.String()
+}
+
+func (w *world) harm(t *testing.T, what, machine string) {
+	b := w.box(machine)
+	if b == nil {
+		t.Fatalf("there is no machine %q", machine)
+	}
+	switch what {
+	case "lose-disk":
+		w.renew(b)
+	case "lose-machine":
+		w.lose(machine)
+	case "crash":
+		b.up = false
+	case "return":
+		b.up = true
+	case "mute":
+		b.mute = true
+	case "unmute":
+		b.mute = false
+	case "members-by-hand":
+		w.members = append(w.members, &entry{id: 0xbad, machine: machine, url: url(machine), name: machine, quiet: w.now})
+		b.log = 0xbad
+	case "ghost-disk":
+		m := w.at(machine)
+		w.renew(b)
+		b.log, m.ghost = m.id, true
+	default:
+		t.Fatalf("no such command: %s", what)
+	}
+	w.elect()
+}
+
+func (w *world) line(t *testing.T, line []string) {
+	name := line[0]
+	has := func(word string) bool { return strings.Contains(" "+strings.Join(line, " ")+" ", " "+word+" ") }
+	m := &entry{machine: name, url: url(name), name: name, learner: has("learner"), quiet: w.now}
+	if name == "?" {
+		m.machine, m.url, m.name, m.id = "", "https://stranger:2380", "stranger", 0xbad
+	} else {
+		n, err := strconv.Atoi(strings.TrimPrefix(name, "m"))
+		if err != nil {
+			t.Fatalf("a machine is called m1, m2, …: %q", name)
+		}
+		b := &box{name: name, disk: fmt.Sprintf("d%d", n), able: !has("unable"), up: true, gone: w.now}
+		w.boxes = append(w.boxes, b)
+		m.id, m.disk = ring.ID(n), b.disk
+		if has("unbound") {
+			m.disk = ""
+		}
+		if (has("voter") || has("learner")) && !has("unstarted") && !has("unbound") {
+			b.log = m.id
+		}
+	}
+	if has("unstarted") || has("unbound") {
+		m.name = ""
+	}
+	if has("voter") || has("learner") {
+		w.members = append(w.members, m)
+	}
+	if has("leader") {
+		w.leader = m.id
+	}
+}
+
+// play prints each decision once, with the time that has passed.
+func (w *world) play(steps, seconds int) string {
+	var out strings.Builder
+	last, since, begun := "", w.now, w.now
+	for seconds == 0 || w.now.Sub(begun) < time.Duration(seconds)*time.Second {
+		d := ring.Next(w.spec, w.observe())
+		if text := describe(d); text != last {
+			fmt.Fprintf(&out, "%4.0fs  %s\n", w.now.Sub(begun).Seconds(), text)
+			last, since = text, w.now
+		}
+		if d.Action != nil {
+			if err := w.do(*d.Action); err != nil {
+				fmt.Fprintf(&out, "       etcd refuses: %v\n", err)
+			} else {
+				last = ""
+			}
+			if steps--; steps == 0 {
+				break
+			}
+		}
+		w.pass(1)
+		if (d.Wait == ring.Steady || d.Halt != "") && seconds == 0 {
+			break
+		}
+		if seconds == 0 && w.now.Sub(since) > 5*time.Minute {
+			fmt.Fprintf(&out, "       and so it stays\n")
+			break
+		}
+	}
+	return out.String() + "now " + w.String()
+}
+
+func describe(d ring.Decision) string {
+	text := d.String()
+	if d.Action != nil {
+		text += "  # " + d.Action.Why
+	}
+	for _, c := range d.Commands {
+		text += "\n       consider: " + c
+	}
+	return text
+}
+
+func parseSpec(t *testing.T, d *datadriven.TestData) ring.Spec {
+	spec := ring.Spec{ReplaceAfter: time.Minute, Nodes: number(t, d, "nodes"), Paused: d.HasArg("paused")}
+	if arg, ok := d.Arg("retire"); ok {
+		spec.Retire = arg.Vals
+	}
+	if arg, ok := d.Arg("replace-after"); ok {
+		after, err := time.ParseDuration(arg.Vals[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec.ReplaceAfter = after
+	}
+	return spec
+}
+
+func number(t *testing.T, d *datadriven.TestData, key string) int {
+	arg, ok := d.Arg(key)
+	if !ok {
+		return 0
+	}
+	n, err := strconv.Atoi(arg.Vals[0])
+	if err != nil {
+		t.Fatalf("%s: %v", d.Pos, err)
+	}
+	return n
+}
+
+func words(d *datadriven.TestData) string {
+	var all []string
+	for _, arg := range d.CmdArgs {
+		all = append(all, arg.Key)
+	}
+	return strings.Join(all, " ")
+}

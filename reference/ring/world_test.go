@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package ring_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ringproof/ringproof/reference/ring"
+)
+
+// box is one machine of the world.
+type box struct {
+	name string
+	disk string
+	log  ring.ID // whose log the disk holds; 0: none
+	gen  int     // of the disk
+	able bool
+	up   bool
+	mute bool // its agent is there, and its etcd does not run
+	lost bool // it never comes back
+	gone time.Time
+}
+
+// entry is one member of the world.
+type entry struct {
+	id      ring.ID
+	machine string // "" when foreign
+	disk    string // its binding
+	url     string
+	name    string
+	learner bool
+	caught  int // seconds of catching up
+	quiet   time.Time
+	ghost   bool // it runs without the disk that it was started on
+}
+
+// world obeys: it carries out what Next says as etcd would, refusing what etcd
+// refuses, and its launchers start whom they may. Time passes in seconds.
+type world struct {
+	spec     ring.Spec
+	boxes    []*box
+	members  []*entry
+	leader   ring.ID
+	now      time.Time
+	begun    time.Time
+	unlisted string // why the list can't be read, whatever the members do
+	added    int
+}
+
+func newWorld(spec ring.Spec) *world {
+	t := time.Unix(0, 0)
+	return &world{spec: spec, now: t, begun: t}
+}
+
+func url(machine string) string { return "https://" + machine + ":2380" }
+
+func (w *world) box(name string) *box {
+	i := slices.IndexFunc(w.boxes, func(b *box) bool { return b.name == name })
+	if i < 0 {
+		return nil
+	}
+	return w.boxes[i]
+}
+
+func (w *world) member(id ring.ID) *entry {
+	i := slices.IndexFunc(w.members, func(m *entry) bool { return m.id == id })
+	if i < 0 {
+		return nil
+	}
+	return w.members[i]
+}
+
+func (w *world) at(machine string) *entry {
+	i := slices.IndexFunc(w.members, func(m *entry) bool { return m.machine == machine })
+	if i < 0 {
+		return nil
+	}
+	return w.members[i]
+}
+
+// runs tells whether the member's etcd is up, with its own log.
+func (w *world) runs(m *entry) bool {
+	if m.machine == "" {
+		return m.name != ""
+	}
+	b := w.box(m.machine)
+	return b != nil && b.up && !b.mute && b.log == m.id && m.name != ""
+}
+
+// intact tells whether the member still has its log, and will run again.
+func (w *world) intact(m *entry) bool {
+	b := w.box(m.machine)
+	return b == nil || !b.lost && b.log == m.id && !m.ghost
+}
+
+func (w *world) voters() []*entry {
+	return slices.DeleteFunc(slices.Clone(w.members), func(m *entry) bool { return m.learner })
+}
+
+func (w *world) count(is func(*entry) bool) int {
+	n := 0
+	for _, m := range w.voters() {
+		if is(m) {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) quorate() bool { return w.count(w.runs) >= ring.Quorum(len(w.voters())) }
+
+// here tells whether the member is intact and its machine not away: one that is
+// away for longer than replace-after is as good as lost, and Next is told so.
+func (w *world) here(m *entry) bool {
+	b := w.box(m.machine)
+	return w.intact(m) && (b == nil || b.up)
+}
+
+// margin is how many of those here the ring can lose.
+func (w *world) margin() int { return w.count(w.here) - ring.Quorum(len(w.voters())) }
+
+func (w *world) observe() ring.Observed {
+	if w.unlisted != "" || !w.quorate() {
+		return ring.Observed{Why: cmp.Or(w.unlisted, "no quorum")}
+	}
+	o := ring.Observed{Listed: true}
+	for _, m := range w.members {
+		seen := ring.Member{ID: m.id, Name: m.name, Machine: m.machine, Disk: m.disk, PeerURL: m.url,
+			Learner: m.learner, Serving: w.runs(m), Leader: m.id == w.leader}
+		seen.Ready = m.learner && seen.Serving && m.caught >= 2
+		if !seen.Serving {
+			seen.Silent = w.now.Sub(m.quiet)
+		}
+		o.Members = append(o.Members, seen)
+	}
+	for _, b := range w.boxes {
+		seen := ring.Machine{Name: b.name, PeerURL: url(b.name), Disk: b.disk, Present: b.up, Able: b.able}
+		if !b.up {
+			seen.Absent = w.now.Sub(b.gone)
+		}
+		o.Machines = append(o.Machines, seen)
+	}
+	slices.SortFunc(o.Members, func(a, b ring.Member) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(o.Machines, func(a, b ring.Machine) int {
+		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
+	})
+	return o
+}
+
+// forget makes everyone's absence begin now, as it does for a new observer.
+func (w *world) forget() {
+	for _, m := range w.members {
+		m.quiet = w.now
+	}
+	for _, b := range w.boxes {
+		b.gone = w.now
+	}
+}
+
+// do is one request to etcd, with the refusals of etcd v3.6.16
+// (server.go mayAddMember, mayRemoveMember, mayPromoteMember).
+func (w *world) do(a ring.Action) error {
+	if !w.quorate() {
+		return fmt.Errorf("no quorum")
+	}
+	voters, m := w.voters(), w.member(a.Member)
+	if a.Kind != ring.AddLearner && m == nil {
+		return fmt.Errorf("member not found")
+	}
+	switch a.Kind {
+	case ring.AddLearner:
+		if slices.ContainsFunc(w.members, func(m *entry) bool { return m.url == a.PeerURL }) {
+			return fmt.Errorf("peer URL exists")
+		}
+		if slices.ContainsFunc(w.members, func(m *entry) bool { return m.learner }) {
+			return fmt.Errorf("too many learners")
+		}
+		if len(voters) > 1 && w.count(w.runs) < ring.Quorum(len(voters)+1) {
+			return fmt.Errorf("unhealthy cluster")
+		}
+		w.added++
+		number, _ := strconv.Atoi(strings.TrimLeft(a.Machine, "m"))
+		w.members = append(w.members, &entry{id: ring.ID(0x100*w.added + number), machine: a.Machine, url: a.PeerURL, learner: true, quiet: w.now})
+	case ring.Bind:
+		if m.disk != "" {
+			return fmt.Errorf("bound already")
+		}
+		m.disk = a.Disk
+	case ring.Promote:
+		if !m.learner || m.caught < 2 || !w.runs(m) {
+			return fmt.Errorf("learner not ready")
+		}
+		m.learner = false
+	case ring.Remove:
+		if err := w.mayRemove(m); err != nil {
+			return err
+		}
+		w.members = slices.DeleteFunc(w.members, func(x *entry) bool { return x == m })
+	case ring.MoveLeader:
+		if m.learner || !w.runs(m) {
+			return fmt.Errorf("bad leader transferee")
+		}
+		w.leader = m.id
+	}
+	w.elect()
+	return nil
+}
+
+func (w *world) mayRemove(m *entry) error {
+	if m.learner {
+		return nil
+	}
+	others := len(w.voters()) - 1
+	if started := w.count(func(x *entry) bool { return x != m && x.name != "" }); started < ring.Quorum(others) {
+		return fmt.Errorf("not enough started members")
+	}
+	if w.runs(m) && w.count(w.runs)-1 < 1+others/2 {
+		return fmt.Errorf("unhealthy cluster")
+	}
+	return nil
+}
+
+func (w *world) elect() {
+	if m := w.member(w.leader); m != nil && !m.learner && w.runs(m) {
+		return
+	}
+	w.leader = 0
+	for _, m := range w.voters() {
+		if w.runs(m) && w.quorate() {
+			w.leader = m.id
+			return
+		}
+	}
+}
+
+// pass lets seconds go by: launchers start and clear, learners catch up.
+func (w *world) pass(seconds int) {
+	for range seconds {
+		w.now = w.now.Add(time.Second)
+		for _, b := range w.boxes {
+			w.launch(b)
+		}
+		for _, m := range w.members {
+			if w.runs(m) {
+				m.quiet = w.now
+				m.caught++
+			}
+		}
+		for _, b := range w.boxes {
+			if b.up {
+				b.gone = w.now
+			}
+		}
+		w.elect()
+	}
+}
+
+// launch is launcher.Decide, in this world's terms.
+func (w *world) launch(b *box) {
+	if !b.up || b.mute || !w.quorate() || w.unlisted != "" {
+		return
+	}
+	m := w.at(b.name)
+	switch {
+	case b.log != 0 && w.member(b.log) == nil:
+		w.renew(b) // clear
+	case b.log != 0, m == nil, m.disk != b.disk:
+	case m.name != "":
+		w.renew(b) // disown
+	default:
+		b.log, m.name = m.id, b.name
+	}
+}
+
+func (w *world) renew(b *box) {
+	b.gen++
+	b.disk, b.log = fmt.Sprintf("%s.%d", strings.Replace(b.name, "m", "d", 1), b.gen), 0
+}
+
+func (w *world) lose(name string) {
+	b := w.box(name)
+	b.up, b.lost = false, true
+	w.elect()
+}
+
+// String draws the ring: a star leads, brackets are a learner, a dash is down.
+func (w *world) String() string {
+	var all []string
+	for _, m := range w.members {
+		text := cmp.Or(m.machine, m.url)
+		if !w.runs(m) {
+			text = "-" + text
+		}
+		if m.id == w.leader {
+			text += "*"
+		}
+		if m.learner {
+			text = "[" + text + "]"
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, " ")
+}
