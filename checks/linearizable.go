@@ -143,8 +143,24 @@ func (t *timeline) compareGet(i int, o *ringproof.Operation, revision int64) {
 	case was == nil && len(kvs) == 0:
 	case was != nil && len(kvs) == 1 && kvs[0].Key == o.Request.Key && was.equal(&kvs[0]):
 	default:
-		t.wrong(i, opOf(was), key, revision, "expected %s at revision %d to be %s, saw %s", o.Request.Key, revision, was, kvsText(kvs))
+		t.wrong(i, opOf(was), t.blame(key, kvs), revision, "expected %s at revision %d to be %s, saw %s", o.Request.Key, revision, was, kvsText(kvs))
 	}
+}
+
+// blame returns the key, as long as an unanswered write may explain the answer;
+// it can't when the answer holds what nobody wrote there: each value read was
+// traced to its write, so its revision has an owner, who wrote that very value.
+func (t *timeline) blame(key int, kvs []ringproof.KV) int {
+	for i := range kvs {
+		owner, ok := t.owner[kvs[i].ModRevision]
+		if !ok {
+			return -1
+		}
+		if r := &t.h.Operations[owner].Request; r.Key != kvs[i].Key || r.Value != kvs[i].Value {
+			return -1
+		}
+	}
+	return key
 }
 
 // compareRange walks the keys asked for and the keys answered, both sorted.
@@ -159,8 +175,9 @@ func (t *timeline) compareRange(i int, o *ringproof.Operation, revision int64) {
 		was := t.at(key, revision)
 		held := len(kvs) > 0 && kvs[0].Key == t.names[key]
 		if held != (was != nil) || (held && !was.equal(&kvs[0])) {
-			t.wrong(i, opOf(was), key, revision, "expected %s at revision %d to be %s, saw %s",
-				t.names[key], revision, was, kvsText(kvs[:min(len(kvs), btoi(held))]))
+			saw := kvs[:btoi(held)]
+			t.wrong(i, opOf(was), t.blame(key, saw), revision, "expected %s at revision %d to be %s, saw %s",
+				t.names[key], revision, was, kvsText(saw))
 		}
 		kvs = kvs[btoi(held):]
 	}

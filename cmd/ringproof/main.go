@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -68,6 +69,12 @@ func main() {
 func run(args []string) (code int) {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
+	defer func() {
+		if broken := recover(); broken != nil {
+			fmt.Fprintf(os.Stderr, "ringproof: a bug of ringproof itself: %v\n%s", broken, debug.Stack())
+			code = exitBug
+		}
+	}()
 	root := command()
 	root.SetArgs(args)
 	return exitCode(root, root.ExecuteContext(ctx))
@@ -119,10 +126,9 @@ etcd, and judges what clients saw and what the ring became.
 Exit codes: 0 pass, 1 fail, 2 usage or scenario error, 3 inconclusive,
 4 environment, 5 a bug of ringproof itself.`,
 	}
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usage("%w; see %s --help", err, c.CommandPath())
-	})
-	root.AddCommand(runCommand(), replayCommand(), lintCommand(), planCommand(), listCommand(), newCommand(), explainCommand(),
+	root.SetFlagErrorFunc(mistyped)
+	root.AddCommand(runCommand(), replayCommand(), gaugeCommand(), lintCommand(), planCommand(), listCommand(), newCommand(), explainCommand(),
 		schemaCommand(), etcdCommand(), reportCommand(), doctorCommand(), cleanCommand(), versionCommand())
+	root.SetHelpCommand(helpCommand(root))
 	return root
 }

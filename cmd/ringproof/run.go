@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -89,8 +90,14 @@ func replayCommand() *cobra.Command {
 	return c
 }
 
+// planFile matches what is surely a file's name, and no cell's.
+var planFile = regexp.MustCompile(`/|\.(ya?ml|json)$`)
+
 func replay(c *cobra.Command, f runFlags, what string) error {
 	text, err := os.ReadFile(what)
+	if errors.Is(err, os.ErrNotExist) && planFile.MatchString(what) {
+		return usage("there is no plan file %s; a report keeps one a cell, in cells/", what)
+	}
 	if errors.Is(err, os.ErrNotExist) {
 		f.cells, f.seed, f.seeds = []string{what}, 1, 1
 		if f.subject == "" {
@@ -109,31 +116,42 @@ func replay(c *cobra.Command, f runFlags, what string) error {
 	if f.subject != "" {
 		plan.Subject = f.subject
 	}
+	if _, err := subject.Parse(plan.Subject); err != nil {
+		return usage("%w", err)
+	}
 	return runJobs(c, f, []suite.Job{{Plan: plan}})
 }
 
 // runScenarios resolves scenarios into jobs and runs them.
 func runScenarios(c *cobra.Command, f runFlags, files []string) error {
-	if f.world != "local" {
-		return usage("there is no world %q; the worlds are: local", f.world)
-	}
-	loaded, err := load(c.ErrOrStderr(), files)
-	if err != nil {
-		return err
-	}
-	mutants, err := subject.Parse(f.subject)
-	if err != nil {
-		return usage("%w", err)
-	}
-	patterns, err := f.patterns(mutants, len(files) > 0)
-	if err != nil {
-		return err
-	}
-	jobs, err := f.jobsOf(c, loaded, patterns)
+	jobs, err := f.chosen(c, files)
 	if err != nil {
 		return err
 	}
 	return runJobs(c, f, jobs)
+}
+
+// chosen are the jobs that the flags ask for.
+func (f runFlags) chosen(c *cobra.Command, files []string) ([]suite.Job, error) {
+	if err := known(f.world); err != nil {
+		return nil, err
+	}
+	loaded, err := load(c.ErrOrStderr(), files)
+	if err != nil {
+		return nil, err
+	}
+	mutants, err := subject.Parse(f.subject)
+	if err == nil && f.beside != "" {
+		_, err = subject.Parse(f.beside)
+	}
+	if err != nil {
+		return nil, usage("%w", err)
+	}
+	patterns, err := f.patterns(mutants, len(files) > 0)
+	if err != nil {
+		return nil, err
+	}
+	return f.jobsOf(c, loaded, patterns)
 }
 
 // patterns are the cells asked for. A mutant without a choice of cells is run
@@ -174,10 +192,21 @@ func (f runFlags) jobsOf(c *cobra.Command, loaded []*scenarios.Scenario, pattern
 	}
 	for i, p := range patterns {
 		if !matched[i] {
-			return nil, usage("no cell matches %q; ringproof plan prints them all", p)
+			return nil, usage("no cell matches %q; %s", p, unmatched(p, loaded))
 		}
 	}
 	return jobs, nil
+}
+
+func unmatched(p scenarios.Cell, loaded []*scenarios.Scenario) string {
+	var names []string
+	for _, s := range loaded {
+		names = append(names, s.Name)
+	}
+	if meant, ok := nearest(p.Scenario, names); ok && meant != p.Scenario {
+		return "did you mean " + meant + "?"
+	}
+	return "ringproof plan prints them all"
 }
 
 // seeded lists the scenario's cells with every seed asked for, those that a
@@ -241,9 +270,16 @@ func (p place) Supports(s ringproof.Step) error {
 // bare marks the process that goes on without a sandbox.
 const bare = "RINGPROOF_BARE"
 
-// runJobs makes ready what needs the network, then runs the jobs in a sandbox
-// of their own.
+// runJobs runs the jobs in a sandbox of their own, and reports.
 func runJobs(c *cobra.Command, f runFlags, jobs []suite.Job) error {
+	return enclosed(c, f, jobs, func(f runFlags, releases map[string]etcdbin.Release) error {
+		return conduct(c, f, jobs, releases)
+	})
+}
+
+// enclosed makes ready what the jobs need of the network, then does the work
+// in a sandbox. Outside of it the work is this same command line again.
+func enclosed(c *cobra.Command, f runFlags, jobs []suite.Job, work func(runFlags, map[string]etcdbin.Release) error) error {
 	if len(jobs) == 0 {
 		return usage("there is nothing to run")
 	}
@@ -252,7 +288,7 @@ func runJobs(c *cobra.Command, f runFlags, jobs []suite.Job) error {
 	}
 	releases, err := install(c, f, jobs)
 	if err != nil {
-		return errors.Join(environment(err), leaveWord(f, err))
+		return errors.Join(notInstalled(err), leaveWord(f, err))
 	}
 	if !machines.Inside() && os.Getenv(bare) == "" {
 		args := append(slices.Clone(os.Args[1:]), "--out", f.out)
@@ -267,7 +303,7 @@ func runJobs(c *cobra.Command, f runFlags, jobs []suite.Job) error {
 		os.Setenv(bare, "1")
 		return run2(c, args)
 	}
-	return conduct(c, f, jobs, releases)
+	return work(f, releases)
 }
 
 // run2 runs the command line again in this process, where it now knows that
@@ -328,35 +364,42 @@ func (f runFlags) release(ctx context.Context, version string, progress func(str
 
 // conduct runs the jobs and reports.
 func conduct(c *cobra.Command, f runFlags, jobs []suite.Job, releases map[string]etcdbin.Release) error {
-	ringadm, err := f.findRingadm()
+	report := f.report(jobs[0].Plan.Subject, releases)
+	cells, err := f.cellsOf(c, jobs, releases)
 	if err != nil {
-		return environment(err)
+		return err
 	}
-	started := time.Now().UTC()
-	teller := newTeller(c.ErrOrStderr(), f.verbose)
-	s := suite.Suite{Jobs: jobs, Out: f.out, Abreast: f.jobs, Told: teller.tell, Replay: f.replayLine,
-		World: func(p ringproof.Plan) (ringproof.World, error) { return newWorld(p, releases, ringadm) }}
-	if err := os.MkdirAll(f.out, 0o755); err != nil {
-		return environment(err)
-	}
-	cells := s.Run(c.Context())
-	teller.end()
-	report := reports.Report{Subject: jobs[0].Plan.Subject, World: f.world, Command: commandLine(), Started: started, Cells: cells}
-	report.Tools = ringproof.Tools{Ringproof: version(), Go: goVersion(), Etcd: map[string]string{}}
-	for v, r := range releases {
-		report.Tools.Etcd[v] = r.Digests["etcd"]
-	}
+	report.Cells = cells
 	if err := reports.Write(f.out, report); err != nil {
 		return environment(err)
 	}
-	if err := reports.Terminal(c.OutOrStdout(), report, style(c.OutOrStdout())); err != nil {
-		return err
+	return told(c, f.out, report)
+}
+
+// report is the report of a run that begins now.
+func (f runFlags) report(subject string, releases map[string]etcdbin.Release) reports.Report {
+	r := reports.Report{Subject: subject, World: f.world, Command: commandLine(), Started: time.Now().UTC()}
+	r.Tools = ringproof.Tools{Ringproof: version(), Go: goVersion(), Etcd: map[string]string{}}
+	for v, release := range releases {
+		r.Tools.Etcd[v] = release.Digests["etcd"]
 	}
-	fmt.Fprintf(c.OutOrStdout(), "report: %s\n", filepath.Join(f.out, "index.html"))
-	if v := report.Verdict(); v != ringproof.Pass {
-		return errVerdict{v}
+	return r
+}
+
+// cellsOf runs the jobs, and tells how it goes.
+func (f runFlags) cellsOf(c *cobra.Command, jobs []suite.Job, releases map[string]etcdbin.Release) ([]reports.Cell, error) {
+	ringadm, err := f.findRingadm()
+	if err == nil {
+		err = os.MkdirAll(f.out, 0o755)
 	}
-	return nil
+	if err != nil {
+		return nil, environment(err)
+	}
+	teller := newTeller(c.ErrOrStderr(), f.verbose)
+	defer teller.end()
+	s := suite.Suite{Jobs: jobs, Out: f.out, Abreast: f.jobs, Told: teller.tell, Replay: f.replayLine,
+		World: func(p ringproof.Plan) (ringproof.World, error) { return newWorld(p, releases, ringadm) }}
+	return s.Run(c.Context()), nil
 }
 
 func newWorld(p ringproof.Plan, releases map[string]etcdbin.Release, ringadm string) (ringproof.World, error) {

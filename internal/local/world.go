@@ -85,6 +85,7 @@ type World struct {
 	looks  map[string]*looker
 	logs   []ringproof.MemberLog // of disks that are gone
 	steps  map[string]ringproof.FaultKind
+	down   time.Duration // of an agent that was made to crash
 	ending bool
 }
 
@@ -236,6 +237,9 @@ func (w *World) hear(n *node, line string) {
 	w.recorder.Record(e)
 }
 
+// restartAfter is how long an init system waits before it starts an agent again.
+const restartAfter = 300 * time.Millisecond
+
 // exited starts an agent again that died while its machine is on, as an init
 // system would.
 func (w *World) exited(e machines.Exit) {
@@ -243,8 +247,14 @@ func (w *World) exited(e machines.Exit) {
 		return
 	}
 	w.tasks.Go(func() {
-		time.Sleep(300 * time.Millisecond)
 		n := w.node(e.Machine)
+		w.mu.Lock()
+		pause := restartAfter
+		if e.Signal == syscall.SIGKILL {
+			pause = max(pause, w.down)
+		}
+		w.mu.Unlock()
+		time.Sleep(pause)
 		w.mu.Lock()
 		gone := w.ending || n == nil || n.lost
 		w.mu.Unlock()
@@ -436,16 +446,16 @@ func (w *World) signalAgent(n *node, signal syscall.Signal) (machines.Evidence, 
 // does whose device is gone.
 func (w *World) loseVolume(ctx context.Context, n *node, leave string) (machines.Evidence, error) {
 	w.keepLog(n)
-	e, err := n.machine.SwapVolume(ctx)
+	var directories []string
+	if leave == "directories" {
+		directories = []string{"etcd/member/snap", "etcd/member/wal"}
+	}
+	w.mark(n, func() { n.disk++ }) // first: what starts next is on it
+	e, err := n.machine.SwapVolume(ctx, directories...)
 	if err != nil {
 		return e, err
 	}
-	w.mark(n, func() { n.disk++ })
-	if leave == "directories" {
-		err = os.MkdirAll(filepath.Join(n.machine.DataRoot(), "etcd", "member", "snap"), 0o700)
-		err = errors.Join(err, os.MkdirAll(filepath.Join(n.machine.DataRoot(), "etcd", "member", "wal"), 0o700))
-	}
-	if err == nil && n.machine.On() {
+	if n.machine.On() {
 		err = w.revive(ctx, n)
 	}
 	return e, err
@@ -515,6 +525,9 @@ func (w *World) seam(s ringproof.Step, targets []string) (string, bool, error) {
 		harm.StoreStale = true
 	case ringproof.FaultAgentCrash:
 		harm.Crash = s.Fault
+		w.mu.Lock()
+		w.down = s.Fault.For.Std()
+		w.mu.Unlock()
 	default:
 		return "", false, nil
 	}

@@ -22,7 +22,7 @@ type Options struct {
 
 const (
 	createWithin   = 60 * time.Second
-	convergeWithin = 90 * time.Second
+	convergeWithin = 45 * time.Second
 	calm           = time.Second     // the ring must be as asked for so long to count as converged
 	quiet          = 3 * time.Second // and is watched for so long afterwards
 	warm           = time.Second     // of load before the first step

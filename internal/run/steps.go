@@ -5,6 +5,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,7 +16,10 @@ import (
 	"github.com/ringproof/ringproof/faults"
 )
 
-const defaultTimeout = 60 * time.Second
+const (
+	defaultTimeout = 60 * time.Second
+	findWithin     = 10 * time.Second
+)
 
 // ledger is the faults' ledger, fed by the observer and the record, asked by
 // the steps.
@@ -235,8 +239,12 @@ func (r *runner) refusal(s ringproof.Step, text string, err error) error {
 // something else meanwhile; then the ring owes that, and this step is done.
 func (r *runner) reached(ctx context.Context, s ringproof.Step, within time.Duration, targets []string) error {
 	over := false
+	asked := r.world.Now()
 	err := r.wait(ctx, within, func() bool {
 		o := r.record.observation()
+		if o.At <= asked {
+			return false // from before the operation
+		}
 		switch s.Op.Kind {
 		case ringproof.OpScale:
 			over = r.wanted() != s.Op.To || r.asWanted(o)
@@ -265,9 +273,19 @@ func (r *runner) targets(selector string) ([]string, error) {
 	return faults.Select(selector, r.record.observation())
 }
 
+// find is targets for a fault: what it aims at may not be there yet, such as a
+// leader just after the last one was killed.
+func (r *runner) find(ctx context.Context, selector string) (targets []string, err error) {
+	end := r.wait(ctx, findWithin, func() bool {
+		targets, err = r.targets(selector)
+		return err == nil
+	})
+	return targets, errors.Join(err, end)
+}
+
 // harm applies a fault: as it is, or milder when the ledger finds it unfair.
 func (r *runner) harm(ctx, acting context.Context, s ringproof.Step) error {
-	targets, err := r.targets(s.Fault.Target)
+	targets, err := r.find(acting, s.Fault.Target)
 	if err != nil {
 		r.record.Record(ringproof.Event{Kind: ringproof.EventFaultMissed, Step: s.Name, Fault: s.Fault.Kind, Text: err.Error()})
 		return err
@@ -313,8 +331,8 @@ func (r *runner) keep(ctx context.Context, h harm) {
 	r.mu.Lock()
 	r.harmed = append(r.harmed, h)
 	r.mu.Unlock()
-	if h.step.Fault.For == 0 {
-		return
+	if h.step.Fault.For == 0 || h.step.Fault.Kind == ringproof.FaultAgentCrash {
+		return // an agent that crashed comes back by itself; For is how long it is down
 	}
 	r.world.Go(ctx, "heal "+h.step.Name, func(ctx context.Context) {
 		if r.world.Sleep(ctx, h.step.Fault.For.Std()) == nil && r.release(h) {
@@ -364,7 +382,8 @@ func (r *runner) assert(ctx context.Context, s ringproof.Step) error {
 		within = defaultTimeout
 	}
 	unmet := ""
-	err := r.wait(ctx, within, func() bool { unmet = r.unmet(*a); return unmet == "" })
+	began := r.world.Now()
+	err := r.wait(ctx, within, func() bool { unmet = r.unmet(*a, began); return unmet == "" })
 	if err == nil && unmet != "" {
 		err = fmt.Errorf("within %v: %s", within, unmet)
 	}
@@ -373,11 +392,13 @@ func (r *runner) assert(ctx context.Context, s ringproof.Step) error {
 
 // unmet says what is not as asserted. Equal hashes are read with the evidence,
 // when nothing is written any more, and judged by the hash-equal check.
-func (r *runner) unmet(a ringproof.Assert) string {
+func (r *runner) unmet(a ringproof.Assert, began ringproof.Instant) string {
 	o := r.record.observation()
 	switch {
 	case a.Halted:
 		return r.unhalted()
+	case o.At <= began:
+		return "the ring was not observed since"
 	case !o.Fresh:
 		return "the member list can't be read with a quorum"
 	case a.Voters > 0 && len(o.Voters()) != a.Voters:

@@ -253,7 +253,7 @@ func (p *Processes) Hear(line string) (ringproof.Event, bool) {
 		_ = e.Member.UnmarshalText([]byte(l.Member))
 	}
 	if l.Target != "" && l.Target != l.Machine {
-		e.Text = strings.TrimSpace(l.Target + ": " + l.Text)
+		e.Text = strings.TrimSuffix(l.Target+": "+l.Text, ": ")
 	}
 	return e, true
 }

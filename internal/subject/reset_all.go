@@ -12,9 +12,9 @@ import (
 	"github.com/ringproof/ringproof/reference/store"
 )
 
-// Each agent watches the machines' records in the store. A machine whose disk
-// is a new one gets all pods deleted, its own and everyone else's; they come
-// back when they are scheduled, have their volumes and their images.
+// Each agent watches the machines' records in the store. When any machine has
+// a new disk every pod is deleted, and comes back when it is scheduled and has
+// its volume and its image.
 var resetAll = Mutant{
 	Name:     "reset-all",
 	Hazard:   "A lost volume makes every member restart, also those that have lost nothing.",
@@ -52,8 +52,9 @@ type volumeWatch struct {
 }
 
 func (w *volumeWatch) Running() ([]string, error) {
+	lost := w.lost() // asked first: one that is down when it happens has no pod to delete
 	args, err := w.Process.Running()
-	if args == nil || err != nil || !w.lost() {
+	if args == nil || err != nil || !lost {
 		return args, err
 	}
 	ctx := context.Background()

@@ -56,7 +56,11 @@ func (a *Agent) keepAlive(ctx context.Context) error {
 	return err
 }
 
-func (a *Agent) revoke(ctx context.Context) { _ = a.ring.Revoke(ctx, a.lease) }
+func (a *Agent) revoke(ctx context.Context) {
+	if a.lease != 0 {
+		_ = a.ring.Revoke(ctx, a.lease)
+	}
+}
 
 // present says that the machine is there, and which disk is in it.
 func (a *Agent) present(ctx context.Context, view admin.View) error {
@@ -96,8 +100,6 @@ func (a *Agent) step(ctx context.Context, view admin.View) error {
 		}
 	case d.Action == nil:
 		a.say(host.EventWaiting, d.Wait)
-	case a.DryRun:
-		a.say(host.EventWaiting, "dry run: "+d.Action.String())
 	default:
 		return a.carryOut(ctx, *d.Action)
 	}
@@ -105,6 +107,10 @@ func (a *Agent) step(ctx context.Context, view admin.View) error {
 }
 
 func (a *Agent) carryOut(ctx context.Context, action ring.Action) error {
+	if a.DryRun {
+		a.say(host.EventWaiting, "dry run: "+action.String())
+		return nil
+	}
 	a.said[host.EventWaiting] = ""
 	line := host.Line{Event: host.EventActionBegun, Action: string(action.Kind), Command: action.String(), Target: action.Machine, Text: action.Why}
 	if action.Member != 0 {
@@ -139,6 +145,9 @@ func (a *Agent) form(ctx context.Context, view admin.View) (bool, error) {
 	}
 	if a.known.formed {
 		return true, nil
+	}
+	if a.DryRun {
+		return false, nil
 	}
 	if !a.known.formedKnown {
 		return false, errors.New("whether the ring was formed before is not known: " + a.known.trouble)

@@ -8,6 +8,7 @@
 package auto
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -137,6 +138,7 @@ func (a *Agent) turn(ctx context.Context) error {
 		return a.meet(ctx)
 	}
 	if listed != nil {
+		a.say(host.EventWaiting, "the ring can't be read: "+listed.Error())
 		return nil
 	}
 	if err := a.leave(ctx, view, args != nil); err != nil {
@@ -265,6 +267,10 @@ func (a *Agent) leave(ctx context.Context, view admin.View, running bool) error 
 
 // act logs an action before and after it.
 func (a *Agent) act(action, command, member string, do func() error) error {
+	if a.DryRun {
+		a.say(host.EventWaiting, "dry run: "+cmp.Or(command, action))
+		return nil
+	}
 	line := host.Line{Event: host.EventActionBegun, Action: action, Command: command, Member: member, Target: a.Machine}
 	return a.logged(line, do)
 }
@@ -292,12 +298,14 @@ func (a *Agent) say(event host.Event, text string) {
 // stop ends this machine's part in good order.
 func (a *Agent) stop(ctx context.Context) error {
 	defer a.ring.Close()
+	if a.DryRun {
+		a.revoke(ctx)
+		return nil // etcd is not this agent's to stop
+	}
 	if view, err := a.view(ctx); err == nil {
 		a.handOver(ctx, view)
 	}
-	if a.lease != 0 {
-		a.revoke(ctx)
-	}
+	a.revoke(ctx)
 	return a.host.Process().Stop(ctx, stopGrace)
 }
 

@@ -57,6 +57,10 @@ func (a *Agent) meet(ctx context.Context) error {
 		a.say(host.EventWaiting, fmt.Sprintf("%d of %d machines have come to the store", len(founders), a.known.spec.Nodes))
 		return nil
 	}
+	if a.DryRun {
+		a.say(host.EventWaiting, fmt.Sprintf("dry run: bootstrap with %d founders", len(founders)))
+		return nil
+	}
 	epoch, ours, err := a.epoch(ctx)
 	if err != nil || !ours {
 		return err

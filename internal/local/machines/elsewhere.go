@@ -65,13 +65,15 @@ func (*Machine) SignalExe(string, syscall.Signal) (Evidence, error) { return Evi
 func (*Machine) SignalAll(syscall.Signal) (Evidence, error)         { return Evidence{}, errElsewhere }
 func (*Machine) Freeze() (Evidence, error)                          { return Evidence{}, errElsewhere }
 func (*Machine) Thaw() (Evidence, error)                            { return Evidence{}, errElsewhere }
-func (*Machine) SwapVolume(context.Context) (Evidence, error)       { return Evidence{}, errElsewhere }
-func (*Machine) FillVolume() (Evidence, error)                      { return Evidence{}, errElsewhere }
-func (*Machine) FreeVolume() (Evidence, error)                      { return Evidence{}, errElsewhere }
-func (*Machine) Block(...netip.Addr) (Evidence, error)              { return Evidence{}, errElsewhere }
-func (*Machine) BlockTo(...netip.Addr) (Evidence, error)            { return Evidence{}, errElsewhere }
-func (*Machine) Unblock(context.Context) (Evidence, error)          { return Evidence{}, errElsewhere }
-func (*Machine) Drops() (uint64, error)                             { return 0, errElsewhere }
+func (*Machine) SwapVolume(context.Context, ...string) (Evidence, error) {
+	return Evidence{}, errElsewhere
+}
+func (*Machine) FillVolume() (Evidence, error)             { return Evidence{}, errElsewhere }
+func (*Machine) FreeVolume() (Evidence, error)             { return Evidence{}, errElsewhere }
+func (*Machine) Block(...netip.Addr) (Evidence, error)     { return Evidence{}, errElsewhere }
+func (*Machine) BlockTo(...netip.Addr) (Evidence, error)   { return Evidence{}, errElsewhere }
+func (*Machine) Unblock(context.Context) (Evidence, error) { return Evidence{}, errElsewhere }
+func (*Machine) Drops() (uint64, error)                    { return 0, errElsewhere }
 func (*Machine) DialContext(context.Context, string, string) (net.Conn, error) {
 	return nil, errElsewhere
 }

@@ -91,26 +91,23 @@ func (m *Machine) scrap() error {
 }
 
 // SwapVolume kills the processes that hold the volume and puts a new empty one in its place, as when a
-// disk was lost and replaced. The old one's files are gone for good. The machine may be off.
-func (m *Machine) SwapVolume(ctx context.Context) (Evidence, error) {
+// disk was lost and replaced. The old one's files are gone for good. The machine may be off. The new one
+// holds nothing but the directories named, as after a repair that saved the tree and no file.
+func (m *Machine) SwapVolume(ctx context.Context, directories ...string) (Evidence, error) {
 	m.harm.Lock()
 	defer m.harm.Unlock()
-	hit, err := m.swap(ctx)
+	hit, err := m.swap(ctx, directories)
 	if err != nil {
 		return Evidence{}, fmt.Errorf("losing the volume of machine %s: %w", m.name, err)
 	}
-	left, err := os.ReadDir(m.DataRoot())
-	if err != nil || len(left) > 0 {
-		return Evidence{}, fmt.Errorf("loss of the volume did not land on machine %s: %d entries in the new one: %w", m.name, len(left), err)
-	}
 	return Evidence{
 		What:      "loss of the volume of machine " + m.name,
-		Detail:    "the new one is empty; dead: " + roll(hit),
+		Detail:    "the new one holds no file; dead: " + roll(hit),
 		Processes: hit,
 	}, nil
 }
 
-func (m *Machine) swap(ctx context.Context) (hit []Process, err error) {
+func (m *Machine) swap(ctx context.Context, directories []string) (hit []Process, err error) {
 	old := m.DataRoot()
 	holds := m.holder(old)
 	if hit, err = m.evict(holds); err != nil {
@@ -127,6 +124,9 @@ func (m *Machine) swap(ctx context.Context) (hit []Process, err error) {
 	if err := m.furnish(); err != nil {
 		return nil, err
 	}
+	if err := m.prepare(directories); err != nil {
+		return nil, err
+	}
 	if err := m.replug(ctx); err != nil {
 		return nil, err
 	}
@@ -136,6 +136,24 @@ func (m *Machine) swap(ctx context.Context) (hit []Process, err error) {
 		return nil, err
 	}
 	return append(hit, late...), m.lab.scrapVolume(old)
+}
+
+// prepare looks that the new volume is empty, before anything on the machine can write to it, and makes
+// the directories.
+func (m *Machine) prepare(directories []string) error {
+	left, err := os.ReadDir(m.DataRoot())
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 && m.lab.limits == nil {
+		return fmt.Errorf("%d entries are in the new volume", len(left))
+	}
+	for _, d := range directories {
+		if err := os.MkdirAll(filepath.Join(m.DataRoot(), d), 0o700); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // replug tells a machine that is on of its new volume.

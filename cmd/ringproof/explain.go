@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/checks"
+	"github.com/ringproof/ringproof/faults"
+	"github.com/ringproof/ringproof/internal/subject"
+	"github.com/ringproof/ringproof/scenarios"
+)
+
+func explainCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "explain CODE|FAULT|OP|CHECK|EVENT|TARGET|MUTANT",
+		Short: "what a word of ringproof means",
+		Example: `  ringproof explain S043
+  ringproof explain volume-loss`,
+		Args: exactly(1, "one word: a code, fault, op, check, event, target or mutant"),
+		RunE: func(c *cobra.Command, args []string) error {
+			found, err := explain(args[0])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(c.OutOrStdout(), found)
+			}
+			for i, t := range found {
+				if i > 0 {
+					fmt.Fprintln(c.OutOrStdout())
+				}
+				t.print(c.OutOrStdout())
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
+	return c
+}
+
+// topic is a word that can be explained. A word may be several.
+type topic struct {
+	Kind  string `json:"kind"`
+	Word  string `json:"word"`
+	Title string `json:"title"`
+	Facts []fact `json:"facts,omitempty"`
+}
+
+// fact is one line of an explanation.
+type fact struct {
+	About string `json:"about"`
+	Text  string `json:"text"`
+}
+
+func (t topic) print(w io.Writer) {
+	fmt.Fprintf(w, "%s (%s): %s\n", t.Word, t.Kind, t.Title)
+	for _, f := range t.Facts {
+		fmt.Fprintf(w, "  %-12s %s\n", f.About, f.Text)
+	}
+}
+
+func explain(word string) ([]topic, error) {
+	var found []topic
+	var words []string
+	for _, t := range topics() {
+		if strings.EqualFold(t.Word, word) {
+			found = append(found, t)
+		}
+		words = append(words, t.Word)
+	}
+	if len(found) > 0 {
+		return found, nil
+	}
+	if meant, ok := nearest(word, words); ok {
+		return nil, usage("nothing is called %q; did you mean %s?", word, meant)
+	}
+	return nil, usage("nothing is called %q; see ringproof list", word)
+}
+
+func topics() []topic {
+	return slices.Concat(codeTopics(), faultTopics(), opTopics(), checkTopics(), eventTopics(), targetTopics(), mutantTopics())
+}
+
+func codeTopics() []topic {
+	var all []topic
+	for _, c := range scenarios.Codes() {
+		all = append(all, topic{"code", c.Code, c.Title, []fact{{"more", c.Doc}}})
+	}
+	return all
+}
+
+func faultTopics() []topic {
+	var all []topic
+	for _, f := range faults.All() {
+		t := topic{Kind: "fault", Word: string(f.Kind), Title: f.Doc}
+		for _, p := range f.Params {
+			t.Facts = append(t.Facts, fact{p.Name, paramText(p)})
+		}
+		if len(f.Targets) > 0 {
+			t.Facts = append(t.Facts, fact{"targets", strings.Join(f.Targets, ", ")})
+		}
+		t.Facts = append(t.Facts, fact{"fair", f.Fairness}, fact{"heals", f.Heals}, fact{"worlds", strings.Join(f.Worlds, ", ")})
+		all = append(all, t)
+	}
+	return all
+}
+
+func paramText(p faults.Param) string {
+	text := p.Doc
+	if len(p.Values) > 0 {
+		text += " (" + strings.Join(p.Values, ", ") + ")"
+	}
+	if p.Required {
+		text += "; required"
+	}
+	return text
+}
+
+func opTopics() []topic {
+	var all []topic
+	for _, op := range scenarios.Ops() {
+		all = append(all, topic{Kind: "op", Word: op, Title: scenarios.OpDoc(ringproof.OpKind(op))})
+	}
+	return all
+}
+
+func checkTopics() []topic {
+	var all []topic
+	for _, c := range checks.All() {
+		t := topic{"check", c.Name, c.Claim, []fact{{"source", c.Source}}}
+		for _, p := range c.Params {
+			t.Facts = append(t.Facts, fact{p.Name, fmt.Sprintf("%s; %s when absent", p.Doc, p.Default)})
+		}
+		t.Facts = append(t.Facts, fact{"modes", strings.Join(newCheckEntry(c).Modes, ", ")})
+		all = append(all, t)
+	}
+	return all
+}
+
+func eventTopics() []topic {
+	docs := ringproof.EventKinds()
+	var all []topic
+	for _, kind := range slices.Sorted(maps.Keys(docs)) {
+		all = append(all, topic{"event", string(kind), docs[kind], []fact{{"wait for it", fmt.Sprintf("after: {event: %s}", kind)}}})
+	}
+	return all
+}
+
+func targetTopics() []topic {
+	var all []topic
+	for _, s := range faults.Selectors() {
+		all = append(all, topic{Kind: "target", Word: s.Form, Title: s.Doc})
+	}
+	return all
+}
+
+func mutantTopics() []topic {
+	var all []topic
+	for _, m := range subject.Mutants() {
+		all = append(all, topic{"mutant", m.Name, m.Hazard, []fact{
+			{"source", m.Source}, {"noticed by", m.Check}, {"in", m.Scenario + ", world " + m.World},
+			{"try", fmt.Sprintf("ringproof run --subject %s+%s", subject.Reference, m.Name)},
+		}})
+	}
+	return all
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/checks"
+	"github.com/ringproof/ringproof/faults"
+	"github.com/ringproof/ringproof/internal/etcdbin"
+	"github.com/ringproof/ringproof/internal/subject"
+	"github.com/ringproof/ringproof/scenarios"
+)
+
+func listCommand() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "list",
+		Short: "what there is: scenarios, faults, ops, checks, events, mutants, worlds, etcd",
+	},
+		listingCommand("scenarios", scenarioListing),
+		listingCommand("faults", faultListing),
+		listingCommand("ops", opListing),
+		listingCommand("checks", checkListing),
+		listingCommand("events", eventListing),
+		listingCommand("mutants", mutantListing),
+		listingCommand("worlds", worldListing),
+		listingCommand("etcd", etcdListing))
+}
+
+// row is one thing in a list: as JSON it is itself, for people its columns.
+type row interface{ columns() []string }
+
+// listed is a list with the names of its columns.
+type listed struct {
+	header []string
+	rows   []row
+}
+
+func (l listed) print(c *cobra.Command, asJSON bool) error {
+	if asJSON {
+		return printJSON(c.OutOrStdout(), append([]row{}, l.rows...))
+	}
+	var lines [][]string
+	for _, r := range l.rows {
+		lines = append(lines, r.columns())
+	}
+	return printTable(c.OutOrStdout(), l.header, lines)
+}
+
+// listing is a list that can be asked for.
+type listing struct {
+	short  string
+	header []string
+	rows   func() ([]row, error)
+}
+
+func listingCommand(name string, l listing) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   name,
+		Short: l.short,
+		Args:  none,
+		RunE: func(c *cobra.Command, _ []string) error {
+			rows, err := l.rows()
+			if err != nil {
+				return err
+			}
+			return listed{l.header, rows}.print(c, asJSON)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print the list as JSON")
+	return c
+}
+
+func rowsOf[E any, R row](all []E, as func(E) R) []row {
+	rows := make([]row, 0, len(all))
+	for _, e := range all {
+		rows = append(rows, as(e))
+	}
+	return rows
+}
+
+// scenarioEntry is a shipped scenario and how many cells it has.
+type scenarioEntry struct {
+	*scenarios.Scenario
+	Cells int `json:"cells"`
+}
+
+func (s scenarioEntry) columns() []string {
+	return []string{s.Name, fmt.Sprint(s.Cells), cmp.Or(string(s.Mode), "safe"), s.Hypothesis}
+}
+
+var scenarioListing = listing{"the shipped scenarios, with what each claims", []string{"SCENARIO", "CELLS", "MODE", "HYPOTHESIS"}, func() ([]row, error) {
+	shipped, err := scenarios.Shipped()
+	return rowsOf(shipped, func(s *scenarios.Scenario) scenarioEntry { return scenarioEntry{s, len(s.Cells(1))} }), err
+}}
+
+type faultEntry struct{ faults.Entry }
+
+func (f faultEntry) columns() []string {
+	var params []string
+	for _, p := range f.Params {
+		if p.Required {
+			params = append(params, p.Name)
+		} else {
+			params = append(params, "["+p.Name+"]")
+		}
+	}
+	return []string{string(f.Kind), strings.Join(params, " "), f.Doc}
+}
+
+var faultListing = listing{"the harms that can be done", []string{"FAULT", "PARAMETERS", "WHAT IT DOES"}, func() ([]row, error) {
+	return rowsOf(faults.All(), func(e faults.Entry) faultEntry { return faultEntry{e} }), nil
+}}
+
+// opEntry is an operation and what it does.
+type opEntry struct {
+	Kind ringproof.OpKind `json:"kind"`
+	Doc  string           `json:"doc"`
+}
+
+func (o opEntry) columns() []string { return []string{string(o.Kind), o.Doc} }
+
+var opListing = listing{"the operations that a subject can be asked for", []string{"OP", "WHAT IT DOES"}, func() ([]row, error) {
+	return rowsOf(scenarios.Ops(), newOpEntry), nil
+}}
+
+func newOpEntry(name string) opEntry {
+	kind := ringproof.OpKind(name)
+	return opEntry{kind, scenarios.OpDoc(kind)}
+}
+
+// checkEntry is a check, with the modes that it judges.
+type checkEntry struct {
+	Name   string       `json:"name"`
+	Claim  string       `json:"claim"`
+	Source string       `json:"source"`
+	Params []checkParam `json:"params"`
+	Modes  []string     `json:"modes"`
+}
+
+type checkParam struct {
+	Name    string `json:"name"`
+	Default string `json:"default"`
+	Doc     string `json:"doc"`
+}
+
+func (e checkEntry) columns() []string {
+	var params []string
+	for _, p := range e.Params {
+		params = append(params, p.Name+"="+p.Default)
+	}
+	return []string{e.Name, strings.Join(params, " "), e.Claim}
+}
+
+func newCheckEntry(c checks.Check) checkEntry {
+	e := checkEntry{Name: c.Name, Claim: c.Claim, Source: c.Source, Params: []checkParam{}, Modes: []string{}}
+	for _, p := range c.Params {
+		e.Params = append(e.Params, checkParam(p))
+	}
+	for _, known := range scenarios.Standard().Checks {
+		if known.Name != c.Name {
+			continue
+		}
+		for _, mode := range []ringproof.Mode{ringproof.ModeSafe, ringproof.ModeDisaster} {
+			if known.Fits(mode) {
+				e.Modes = append(e.Modes, cmp.Or(string(mode), "safe"))
+			}
+		}
+	}
+	return e
+}
+
+var checkListing = listing{"the checks that judge a history", []string{"CHECK", "PARAMETERS", "WHAT HOLDS WHEN IT PASSES"}, func() ([]row, error) {
+	return rowsOf(checks.All(), newCheckEntry), nil
+}}
+
+// eventEntry is something that happens, and what it means.
+type eventEntry struct {
+	Kind ringproof.EventKind `json:"kind"`
+	Doc  string              `json:"doc"`
+}
+
+func (e eventEntry) columns() []string { return []string{string(e.Kind), e.Doc} }
+
+var eventListing = listing{"what happens in a run, and a step can wait for", []string{"EVENT", "WHAT IT SAYS"}, func() ([]row, error) {
+	docs := ringproof.EventKinds()
+	return rowsOf(slices.Sorted(maps.Keys(docs)), func(k ringproof.EventKind) eventEntry { return eventEntry{k, docs[k]} }), nil
+}}
+
+type mutantEntry struct{ subject.Mutant }
+
+func (m mutantEntry) columns() []string {
+	return []string{m.Name, m.Check, m.Scenario, m.World, m.Hazard}
+}
+
+var mutantListing = listing{"the reference with one hazard put in, and the check that must notice", []string{"MUTANT", "CHECK", "SCENARIO", "WORLD", "HAZARD"}, func() ([]row, error) {
+	return rowsOf(subject.Mutants(), func(m subject.Mutant) mutantEntry { return mutantEntry{m} }), nil
+}}
+
+var worldListing = listing{"where plans can run", []string{"WORLD", "NEEDS", "WHAT RUNS"}, func() ([]row, error) {
+	return rowsOf(worlds, func(w worldEntry) worldEntry { return w }), nil
+}}
+
+var etcdListing = listing{"the etcd releases in the cache", releaseHeader, func() ([]row, error) {
+	cache, err := etcdbin.DefaultCache()
+	if err != nil {
+		return nil, environment(err)
+	}
+	found, err := cache.List()
+	return rowsOf(found, func(r etcdbin.Release) release { return release{r} }), environment(err)
+}}

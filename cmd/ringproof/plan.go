@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/internal/subject"
+	"github.com/ringproof/ringproof/internal/suite"
+	"github.com/ringproof/ringproof/scenarios"
+)
+
+func planCommand() *cobra.Command {
+	var f runFlags
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "plan [SCENARIO.yaml|DIR...]",
+		Short: "show what run would do, cell by cell; without arguments the shipped scenarios",
+		Example: `  ringproof plan --run leader-killed
+  ringproof plan my-scenario.yaml --json`,
+		RunE: func(c *cobra.Command, args []string) error {
+			cells, err := planned(c, f, args)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(c.OutOrStdout(), cells)
+			}
+			return cells.print(c.OutOrStdout())
+		},
+	}
+	c.Flags().StringVar(&f.world, "world", "local", "the world to plan for")
+	c.Flags().StringVar(&f.subject, "subject", subject.Reference, "what is on trial: reference, or reference+MUTANT")
+	c.Flags().StringArrayVar(&f.cells, "run", nil, "only cells of this name: scenario, scenario[k=v] or scenario[k=v]#seed; repeatable")
+	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the first run of each cell")
+	c.Flags().Uint64Var(&f.seeds, "seeds", 1, "how many seeds for each cell")
+	c.Flags().IntVar(&f.jobs, "jobs", 2, "cells at once, for the estimated time")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the plans as JSON")
+	return c
+}
+
+// plans is what run would do.
+type plans struct {
+	Cells []planCell `json:"cells"`
+	Jobs  int        `json:"jobs"`
+	// EstimateSeconds is for all cells, so many at once as Jobs says.
+	EstimateSeconds float64 `json:"estimateSeconds"`
+}
+
+// planCell is one cell of it.
+type planCell struct {
+	Cell            string         `json:"cell"`
+	World           string         `json:"world"`
+	Etcd            string         `json:"etcd"`
+	Steps           []string       `json:"steps"` // in sentences
+	FaultsPerOp     float64        `json:"faultsPerOp"`
+	EstimateSeconds float64        `json:"estimateSeconds"`
+	NotApplicable   string         `json:"notApplicable,omitempty"`
+	Plan            ringproof.Plan `json:"plan"` // as replay takes it
+}
+
+func planned(c *cobra.Command, f runFlags, args []string) (plans, error) {
+	jobs, err := f.chosen(c, args)
+	if err != nil {
+		return plans{}, err
+	}
+	all := plans{Cells: []planCell{}, Jobs: max(f.jobs, 1)}
+	for _, job := range jobs {
+		cell := newPlanCell(job)
+		all.Cells = append(all.Cells, cell)
+		all.EstimateSeconds += cell.EstimateSeconds / float64(all.Jobs)
+	}
+	return all, nil
+}
+
+func newPlanCell(job suite.Job) planCell {
+	p := job.Plan
+	cell := planCell{Cell: p.Cell, World: p.World, Etcd: p.Ring.Version, Steps: []string{}, NotApplicable: job.NotApplicable,
+		FaultsPerOp: scenarios.FaultsPerOp(p), Plan: p}
+	for _, s := range p.Steps {
+		cell.Steps = append(cell.Steps, s.Name+": "+sentence(s))
+	}
+	if job.NotApplicable == "" {
+		cell.EstimateSeconds = scenarios.Estimate(p).Seconds()
+	}
+	return cell
+}
+
+func (all plans) print(w io.Writer) error {
+	for _, cell := range all.Cells {
+		cell.print(w)
+	}
+	_, err := fmt.Fprintf(w, "%s, about %s with %d at once\n", counted(len(all.Cells), "cell"), about(all.EstimateSeconds), all.Jobs)
+	return err
+}
+
+func (cell planCell) print(w io.Writer) {
+	r, load := cell.Plan.Ring, cell.Plan.Workload
+	fmt.Fprintln(w, cell.Cell)
+	fmt.Fprintf(w, "  %s of etcd %s on %s, %s", counted(r.Size, "voter"), r.Version, counted(r.Machines, "machine"), r.Security)
+	if load.Clients > 0 {
+		fmt.Fprintf(w, "; %s, %s, %g operations a second", load.Profile, counted(load.Clients, "client"), load.Rate)
+	}
+	fmt.Fprintln(w)
+	for i, step := range cell.Steps {
+		fmt.Fprintf(w, "  %d. %s\n", i+1, step)
+	}
+	if cell.NotApplicable != "" {
+		fmt.Fprintf(w, "  not applicable here: %s\n\n", cell.NotApplicable)
+		return
+	}
+	fmt.Fprintf(w, "  %.1f faults an operation, about %s\n\n", cell.FaultsPerOp, about(cell.EstimateSeconds))
+}
+
+func about(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	if d > 10*time.Minute {
+		return fmt.Sprintf("%.0f minutes", d.Minutes())
+	}
+	return d.Round(time.Second).String()
+}
