@@ -51,7 +51,7 @@ type RingSpec struct {
 
 // Workload is what the clients do.
 type Workload struct {
-	Profile string  `json:"profile"` // "kv-txn-watch", "kv", "none"
+	Profile string  `json:"profile"` // "kv-txn-watch", "kv", "none", …
 	Clients int     `json:"clients"`
 	Keys    int     `json:"keys"`
 	Rate    float64 `json:"rate"` // operations a second, all clients together

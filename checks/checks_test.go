@@ -321,7 +321,7 @@ func TestPlantedBugs(t *testing.T) {
 		{check: "converges", name: "never", want: bug, plant: func(h *ringproof.History) { drop(h, ringproof.EventConverged) }, says: "it did not", params: map[string]string{"within": "9s"}},
 		{check: "converges", name: "to another size", want: bug, plant: func(h *ringproof.History) { h.Evidence.Spec = 5 }, says: "5 voters"},
 		{check: "converges", name: "no end of harm", want: gap, plant: func(h *ringproof.History) { drop(h, ringproof.EventHealPhase) }, says: "heal-phase"},
-		{check: "converges", name: "cut short", want: gap, plant: func(h *ringproof.History) { drop(h, ringproof.EventConverged) }, says: "before the 2m"},
+		{check: "converges", name: "cut short", want: gap, plant: func(h *ringproof.History) { drop(h, ringproof.EventConverged) }, says: "before the 45s"},
 		{check: "converges", name: "disaster", want: gap, plant: func(h *ringproof.History) { h.Plan.Mode = ringproof.ModeDisaster }, says: "isn't asked"},
 
 		{check: "quiescent", name: "acts on", want: bug, plant: func(h *ringproof.History) {

@@ -15,7 +15,7 @@ var converges = Check{
 	Name:   "converges",
 	Claim:  "Once harm ends, the ring becomes what was asked for, and every member of it serves.",
 	Source: "Kubernetes' level-triggered reconciliation; TigerBeetle's liveness phase",
-	Params: []Param{{"within", "2m", "how long after the end of harm"}},
+	Params: []Param{{"within", "45s", "how long after the end of harm"}},
 	Judge: func(h *ringproof.History, params Values) ringproof.Finding {
 		if !safely(h.Plan) {
 			return unknown("a plan in mode %s isn't asked to converge; take this check off its invariants", h.Plan.Mode)

@@ -107,6 +107,10 @@ func (w *marginWalk) step(c ringproof.ConfChange) (ringproof.Finding, bool) {
 		c.Kind, c.Member, max(w.least, min(earlier[0], margin(w.target))), after, w.roll(at)), changeText(c)), true
 }
 
+// landing is how long after an observation began a fault may land that it has
+// seen: the observer looks at one machine after another.
+const landing = time.Second
+
 // wiped judges the disks that were replaced up to the moment without a fault:
 // a subject that empties the disk of a voter takes that voter.
 func (w *marginWalk) wiped(until ringproof.Instant) (ringproof.Finding, bool) {
@@ -117,7 +121,7 @@ func (w *marginWalk) wiped(until ringproof.Instant) (ringproof.Finding, bool) {
 		o, old := &w.h.Observations[w.passed], &w.h.Observations[w.passed-1]
 		for _, m := range o.Machines {
 			was, ok := old.Machine(m.Name)
-			if !ok || was.Disk >= m.Disk || w.faultTook(m.Name, o.At) {
+			if !ok || was.Disk >= m.Disk || w.faultTook(m.Name, o.At.Add(landing)) {
 				continue
 			}
 			before, after := w.marginAt(old.At), w.marginAt(o.At)

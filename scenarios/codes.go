@@ -59,6 +59,7 @@ var codes = []Code{
 	{"S049", "mode that doesn't fit", "halted can be asserted in mode disaster only, and mode disaster needs a loss beyond tolerance."},
 	{"S050", "ring of an even size", "A ring starts with 1, 3, 5, 7 or 9 voters: an even size adds a voter and no tolerance."},
 	{"S051", "plan that holds chance", "A plan holds no draws: resolve the scenario again, or name the target."},
+	{"S052", "canary that proves nothing", "A canary runs one release of etcd with a bug and one without, the rest alike, and the check that names the harm judges both. The releases are values of an axis that ring.version takes."},
 }
 
 // Codes lists every code.

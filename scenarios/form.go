@@ -36,6 +36,7 @@ type Spec struct {
 	Ring        Ring        `json:"ring" jsonschema:"required" jsonschema_description:"the ring at the start, and its machines"`
 	Workload    *Workload   `json:"workload,omitempty" jsonschema_description:"what the clients do meanwhile"`
 	Assumptions Assumptions `json:"assumptions,omitempty" jsonschema_description:"what must be true for the run to mean anything; unmet makes it inconclusive"`
+	Canary      *Canary     `json:"canary,omitempty" jsonschema_description:"a known bug of etcd that the scenario must show; ringproof gauge --canaries runs it"`
 	Invariants  []Invariant `json:"invariants,omitempty" jsonschema_description:"the checks that judge the history; all that fit the mode when absent"`
 	Steps       []Step      `json:"steps,omitempty" jsonschema_description:"what is done, in order; without steps the ring is created and judged"`
 }
@@ -55,7 +56,7 @@ type Ring struct {
 
 // Workload is what the clients do.
 type Workload struct {
-	Profile string `json:"profile,omitempty" jsonschema:"enum=kv-txn-watch,enum=kv,enum=none" jsonschema_description:"kv-txn-watch when absent"`
+	Profile string `json:"profile,omitempty" jsonschema:"enum=kv-txn-watch,enum=kv,enum=tombstone-watch,enum=progress-watch,enum=patient-watch,enum=future-watch,enum=none" jsonschema_description:"kv-txn-watch when absent. tombstone-watch, progress-watch, patient-watch and future-watch add one odd client to it: it compacts at a deletion and watches from there; asks for bookmarks before it has caught up; keeps a stream on each member while that has no leader; does so from a revision far ahead"`
 	Clients int    `json:"clients,omitempty" jsonschema:"minimum=1,maximum=100" jsonschema_description:"5 when absent"`
 	Keys    int    `json:"keys,omitempty" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"8 when absent; few keys make conflicts"`
 	Rate    Rate   `json:"rate,omitempty" jsonschema_description:"operations, all clients together; 60/s when absent"`

@@ -18,7 +18,7 @@ func (s *Scenario) Lint(world World) Diagnostics {
 	if world == nil {
 		world = Anywhere("")
 	}
-	found := s.unusedAxes()
+	found := append(s.unusedAxes(), s.unpaired()...)
 	for _, cell := range s.Cells(1) {
 		_, more := s.Resolve(cell, "", world)
 		found = append(found, more...)
@@ -50,6 +50,7 @@ func (r review) all(world World, worlds []string) Diagnostics {
 	var found Diagnostics
 	found = append(found, r.sizes()...)
 	found = append(found, r.losses()...)
+	found = append(found, r.canary()...)
 	for i := range r.plan.Steps {
 		found = append(found, r.order(i)...)
 		found = append(found, r.trigger(i)...)

@@ -7,6 +7,7 @@ import (
 	"embed"
 	"fmt"
 	"maps"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -27,6 +28,7 @@ type Scenario struct {
 	Mode        ringproof.Mode    `json:"mode,omitempty"`
 	Worlds      []string          `json:"worlds,omitempty"` // none: all
 	Axes        []Axis            `json:"axes,omitempty"`   // by name
+	Canary      *Canary           `json:"canary,omitempty"` // the known bug that it shows
 
 	text  text
 	tree  *yaml.Node
@@ -129,6 +131,7 @@ func (s *Scenario) describe(form Form) {
 	s.Hypothesis = form.Spec.Hypothesis
 	s.Mode = form.mode()
 	s.Worlds = slices.Clone(form.Spec.Worlds)
+	s.Canary = form.Spec.Canary
 }
 
 // Cells lists one cell for every combination of the matrix, in the order of
@@ -149,18 +152,22 @@ func Shipped() ([]*Scenario, error) { return Standard().Shipped() }
 
 // Shipped returns the scenarios that come with the harness, read with what k
 // knows.
-func (k Known) Shipped() ([]*Scenario, error) {
-	entries, err := files.ReadDir(".")
+func (k Known) Shipped() ([]*Scenario, error) { return k.embedded(files, ".") }
+
+// embedded reads the scenarios of one directory.
+func (k Known) embedded(files embed.FS, dir string) ([]*Scenario, error) {
+	entries, err := files.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("reading shipped scenarios: %w", err)
 	}
 	var all []*Scenario
 	for _, entry := range entries {
-		src, err := files.ReadFile(entry.Name())
+		name := path.Join(dir, entry.Name())
+		src, err := files.ReadFile(name)
 		if err != nil {
 			return nil, fmt.Errorf("reading shipped scenarios: %w", err)
 		}
-		s, found := k.Parse("scenarios/"+entry.Name(), src)
+		s, found := k.Parse(path.Join("scenarios", name), src)
 		if err := found.Err(); err != nil {
 			return nil, fmt.Errorf("reading shipped scenarios: %w", err)
 		}

@@ -60,6 +60,8 @@ type Client struct {
 	Etcd    Etcd
 	Machine string // asked
 	Shut    func() error
+
+	Leaderless bool // a stream outlives the loss of the leader
 }
 
 var _ ringproof.Client = (*Client)(nil)
@@ -170,7 +172,7 @@ func (c *Client) Watch(ctx context.Context, prefix string, start int64, see func
 	}
 	// A clientv3 watcher resumes by itself on the same endpoint; what it then
 	// delivers is still one stream and must hold the same guarantees.
-	for r := range c.Etcd.Watch(clientv3.WithRequireLeader(ctx), prefix, opts...) {
+	for r := range c.Etcd.Watch(c.streaming(ctx), prefix, opts...) {
 		if err := r.Err(); err != nil {
 			if r.CompactRevision > 0 {
 				return Compacted{r.CompactRevision}

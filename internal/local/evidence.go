@@ -50,7 +50,7 @@ func (w *World) readLog(n *node) (ringproof.MemberLog, raftlog.Log, error) {
 func (w *World) Evidence(ctx context.Context) (ringproof.Evidence, error) {
 	var e ringproof.Evidence
 	var err error
-	if e.Final, err = w.Observe(ctx); err != nil {
+	if e.Final, err = w.observe(ctx, lastLook); err != nil {
 		return e, err
 	}
 	w.readDisks(&e)

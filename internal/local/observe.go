@@ -18,8 +18,12 @@ import (
 	"github.com/ringproof/ringproof/internal/client"
 )
 
-// glance is how long one machine may take to answer the observer.
-const glance = 400 * time.Millisecond
+// How long one machine may take to answer: the observer, who comes again soon,
+// and the last look, which decides.
+const (
+	glance   = 500 * time.Millisecond
+	lastLook = 3 * time.Second
+)
 
 // looker asks the etcd of one machine.
 type looker struct {
@@ -44,9 +48,13 @@ type answer struct {
 
 // Observe asks every machine at once.
 func (w *World) Observe(ctx context.Context) (ringproof.Observation, error) {
+	return w.observe(ctx, glance)
+}
+
+func (w *World) observe(ctx context.Context, within time.Duration) (ringproof.Observation, error) {
 	o := ringproof.Observation{At: w.Now()}
 	o.Machines = w.machineViews()
-	answers := w.ask(ctx)
+	answers := w.ask(ctx, within)
 	o.Members, o.Fresh = membership(answers)
 	for i := range o.Members {
 		w.describe(&o.Members[i], answers)
@@ -112,18 +120,18 @@ func (w *World) process(n *node, pid int) {
 
 // ask asks each machine's etcd for its status and its own list of members, and
 // one of them for a list read with a quorum.
-func (w *World) ask(ctx context.Context) []answer {
+func (w *World) ask(ctx context.Context, within time.Duration) []answer {
 	nodes := w.present()
 	answers := make([]answer, len(nodes))
 	var all sync.WaitGroup
 	for i, n := range nodes {
-		all.Go(func() { answers[i] = w.askOne(ctx, n) })
+		all.Go(func() { answers[i] = w.askOne(ctx, n, within) })
 	}
 	all.Wait()
 	return answers
 }
 
-func (w *World) askOne(ctx context.Context, n *node) answer {
+func (w *World) askOne(ctx context.Context, n *node, within time.Duration) answer {
 	a := answer{node: n}
 	if !n.machine.On() || n.paused {
 		a.err = fmt.Errorf("the machine is off or paused")
@@ -134,7 +142,7 @@ func (w *World) askOne(ctx context.Context, n *node) answer {
 		a.err = err
 		return a
 	}
-	ctx, cancel := context.WithTimeout(ctx, glance)
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	if a.status, a.err = c.Status(ctx, w.url(n)); a.err != nil {
 		return a

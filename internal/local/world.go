@@ -319,22 +319,25 @@ func (w *World) Close() error {
 	for _, l := range looks {
 		l.close()
 	}
-	errs = append(errs, leftovers())
+	if w.lab != nil {
+		errs = append(errs, w.leftovers())
+	}
 	return errors.Join(errs...)
 }
 
-// leftovers looks for an etcd of ours that lives on. Inside the sandbox every
-// process is ours.
-func leftovers() error {
-	if !machines.Inside() {
-		return nil
+// leftovers looks for a process of ours that lives on: one that was started on
+// a volume of this world, or with its store.
+func (w *World) leftovers() error {
+	ours := []string{w.dir + "/"}
+	for _, n := range w.nodes {
+		ours = append(ours, n.machine.DataDir()+"/")
 	}
 	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	var left []string
 	for _, file := range all {
 		text, err := os.ReadFile(file)
-		name, _, _ := strings.Cut(string(text), "\x00")
-		if err == nil && (filepath.Base(name) == "etcd" || filepath.Base(name) == "ringadm") {
+		if err == nil && slices.ContainsFunc(ours, func(path string) bool { return strings.Contains(string(text), path) }) {
+			name, _, _ := strings.Cut(string(text), "\x00")
 			left = append(left, filepath.Base(name)+" "+filepath.Base(filepath.Dir(file)))
 		}
 	}

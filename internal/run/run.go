@@ -22,10 +22,10 @@ type Options struct {
 
 const (
 	createWithin   = 60 * time.Second
-	convergeWithin = 45 * time.Second
-	calm           = time.Second     // the ring must be as asked for so long to count as converged
-	quiet          = 3 * time.Second // and is watched for so long afterwards
-	warm           = time.Second     // of load before the first step
+	convergeWithin = 45 * time.Second // unless the plan's check of it says otherwise
+	calm           = time.Second      // the ring must be as asked for so long to count as converged
+	quiet          = 3 * time.Second  // and is watched for so long afterwards
+	warm           = time.Second      // of load before the first step
 )
 
 // runner is one run of one plan.
@@ -131,6 +131,7 @@ func (r *runner) load(ctx context.Context) {
 		id := r.plan.Workload.Clients + i
 		r.world.Go(ctx, fmt.Sprintf("watcher %d", i), func(ctx context.Context) { r.watcher(ctx, id) })
 	}
+	r.befriend(ctx)
 }
 
 // asWanted tells whether the ring is what was last asked for.
@@ -170,7 +171,7 @@ func (r *runner) settle(ctx context.Context) {
 	}
 	since := ringproof.Forever
 	converged := false
-	_ = r.wait(ctx, convergeWithin, func() bool {
+	_ = r.wait(ctx, r.patience()+time.Second, func() bool {
 		if !r.asWanted(r.record.observation()) || r.busy() {
 			since = ringproof.Forever
 			return false
@@ -186,6 +187,16 @@ func (r *runner) settle(ctx context.Context) {
 	}
 	r.record.Record(ringproof.Event{Kind: ringproof.EventConverged, Text: fmt.Sprintf("%d voters", r.wanted())})
 	_ = r.world.Sleep(ctx, quiet)
+}
+
+// patience is how long the ring may take to converge: what its check allows.
+func (r *runner) patience() time.Duration {
+	for _, i := range r.plan.Invariants {
+		if d, err := time.ParseDuration(i.Params["within"]); err == nil && i.Check == "converges" {
+			return d
+		}
+	}
+	return convergeWithin
 }
 
 // busy tells whether an action of the subject has begun and not ended.

@@ -299,26 +299,28 @@ func (r *runner) harm(ctx, acting context.Context, s ringproof.Step) error {
 		}
 		s.Fault = &admitted
 	}
+	began := r.world.Now()
 	evidence, err := r.world.Do(acting, s, targets)
 	if err != nil {
 		r.record.Record(ringproof.Event{Kind: ringproof.EventFaultMissed, Step: s.Name, Fault: s.Fault.Kind, Machine: strings.Join(targets, ","), Text: err.Error()})
 		return err
 	}
 	if evidence != "" { // else it is armed, and the world tells when it goes off
-		r.landed(s, targets, evidence)
+		r.landed(s, targets, evidence, began)
 	}
 	r.keep(ctx, harm{s, targets})
 	return nil
 }
 
-// landed records the fault once for each machine it hit.
-func (r *runner) landed(s ringproof.Step, targets []string, evidence string) {
+// landed records the fault once for each machine it hit, as of when it was
+// begun: what the observer sees of it meanwhile is its doing.
+func (r *runner) landed(s ringproof.Step, targets []string, evidence string, at ringproof.Instant) {
 	hit := targets
 	if len(hit) == 0 {
 		hit = []string{""}
 	}
 	for _, machine := range hit {
-		r.record.Record(ringproof.Event{Kind: ringproof.EventFaultLanded, Step: s.Name, Fault: s.Fault.Kind, Machine: machine, Text: evidence})
+		r.record.Record(ringproof.Event{At: at, Kind: ringproof.EventFaultLanded, Step: s.Name, Fault: s.Fault.Kind, Machine: machine, Text: evidence})
 	}
 }
 

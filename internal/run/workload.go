@@ -107,6 +107,15 @@ func (r *runner) request(id, n int, known map[string]int64) ringproof.Request {
 // attempt makes one request and records it. It tells whether the endpoint
 // answered.
 func (r *runner) attempt(ctx context.Context, c ringproof.Client, id int, q ringproof.Request, known map[string]int64) bool {
+	response, ok := r.ask(ctx, c, id, q)
+	if ok {
+		learnRevisions(known, q, response)
+	}
+	return ok
+}
+
+// ask is attempt for who wants the answer.
+func (r *runner) ask(ctx context.Context, c ringproof.Client, id int, q ringproof.Request) (ringproof.Response, bool) {
 	o := ringproof.Operation{ID: r.number(), Client: id, Endpoint: c.Endpoint(), Call: r.world.Now(), Request: q}
 	asking, cancel := r.world.Timeout(ctx, patience)
 	response, err := c.Do(asking, q)
@@ -116,10 +125,9 @@ func (r *runner) attempt(ctx context.Context, c ringproof.Client, id int, q ring
 		o.Err, o.Refused = err.Error(), errors.Is(err, ringproof.ErrRefused)
 	} else {
 		o.Response = &response
-		learnRevisions(known, q, response)
 	}
 	r.record.operation(o)
-	return err == nil
+	return response, err == nil
 }
 
 // learnRevisions keeps what a client may compare with in its next transaction.
@@ -147,7 +155,7 @@ func (r *runner) watcher(ctx context.Context, id int) {
 			}
 			continue
 		}
-		next = r.follow(ctx, c, id, next)
+		next = r.follow(ctx, c, id, next, rotation)
 		c.Close()
 		if r.world.Sleep(ctx, poll) != nil {
 			return
@@ -155,16 +163,22 @@ func (r *runner) watcher(ctx context.Context, id int) {
 	}
 }
 
-// follow records one stream and returns where the next one begins.
-func (r *runner) follow(ctx context.Context, c ringproof.Client, id int, start int64) int64 {
-	w := ringproof.Watch{Client: id, Endpoint: c.Endpoint(), Start: start, Opened: r.world.Now()}
-	next := start
-	streaming, cancel := r.world.Timeout(ctx, rotation)
-	err := c.Watch(streaming, "", start, func(e ringproof.WatchEvent) {
+// follow records one stream of the whole keyspace and returns where the next
+// one begins.
+func (r *runner) follow(ctx context.Context, c ringproof.Client, id int, start int64, length time.Duration) int64 {
+	return r.stream(ctx, c, ringproof.Watch{Client: id, Start: start}, length)
+}
+
+// stream records the stream w of the client.
+func (r *runner) stream(ctx context.Context, c ringproof.Client, w ringproof.Watch, length time.Duration) int64 {
+	w.Endpoint, w.Opened = c.Endpoint(), r.world.Now()
+	next := w.Start
+	streaming, cancel := r.world.Timeout(ctx, length)
+	err := c.Watch(streaming, w.Prefix, w.Start, func(e ringproof.WatchEvent) {
 		e.At = r.world.Now()
 		w.Events = append(w.Events, e)
 		next = max(next, e.Revision+1)
-		r.saw(id, e.Revision)
+		r.saw(w.Client, e.Revision)
 	})
 	cancel()
 	w.Closed = r.world.Now()

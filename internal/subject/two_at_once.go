@@ -39,7 +39,7 @@ func hasty(inner next, spec ring.Spec, o ring.Observed) ring.Decision {
 	done := o
 	done.Members = slices.Clone(o.Members)
 	for i, m := range done.Members {
-		if m.Learner && m.Disk != "" && !otherDisk(o, m) {
+		if m.Learner && !otherDisk(o, m) {
 			m.Learner, m.Serving, m.Silent, m.Name = false, true, 0, m.Machine
 			done.Members[i] = m
 		}

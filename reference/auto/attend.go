@@ -94,7 +94,9 @@ func (a *Agent) step(ctx context.Context, view admin.View) error {
 	}
 	d := a.Brain.Next(spec, a.watch.Observe(ctx, view, a.known.spec.Version))
 	switch {
+	case d.Halt != "" && a.said[host.EventHalted] == d.Halt: // said already
 	case d.Halt != "":
+		a.said[host.EventHalted] = d.Halt
 		for _, command := range d.Commands {
 			a.host.Log(host.Line{Event: host.EventHalted, Text: d.Halt, Command: command})
 		}

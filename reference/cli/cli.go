@@ -184,7 +184,7 @@ func findBinaries(f autoFlags) (map[string]string, error) {
 		return nil, fmt.Errorf("no etcd in %s: put binaries at %s, or name them with --etcd VERSION=PATH", f.etcd, filepath.Join(f.etcd, "v3.6.16", "etcd"))
 	}
 	for version, path := range found {
-		if stat, err := os.Stat(path); err != nil || stat.Mode()&0o111 == 0 {
+		if stat, err := os.Stat(path); err != nil || !stat.Mode().IsRegular() || stat.Mode()&0o111 == 0 {
 			return nil, fmt.Errorf("etcd %s: %s is not an executable file", version, path)
 		}
 	}

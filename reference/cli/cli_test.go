@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -24,7 +25,7 @@ func TestMain(m *testing.M) {
 // TestScripts runs ringadm as it is typed. Exit codes: 0 done, 1 failed, 2 a
 // mistake in the command line; `exits N ARGS` wants that one of ringadm ARGS.
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{Dir: "testdata", RequireUniqueNames: true, Setup: func(e *testscript.Env) error {
+	testscript.Run(t, testscript.Params{Dir: "testdata", Deadline: time.Now().Add(30 * time.Second), RequireUniqueNames: true, Setup: func(e *testscript.Env) error {
 		e.Setenv("RINGADM_ENDPOINTS", "")
 		return nil
 	}, Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits}})

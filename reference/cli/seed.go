@@ -56,7 +56,7 @@ const specKeys = `Keys:
 
 func seed(ctx context.Context, address string, spec store.Spec) error {
 	if err := spec.Validate(); err != nil {
-		return err
+		return usageError{err}
 	}
 	s, err := store.Open(ctx, address+"?create_dir=true")
 	if err != nil {
@@ -142,7 +142,7 @@ func respec(ctx context.Context, address string, pairs []string) (store.Spec, er
 		return before, errors.New("changing the version or the security of a ring is not supported by this release")
 	}
 	if err := spec.Validate(); err != nil {
-		return before, err
+		return before, usageError{err}
 	}
 	_, err = log.Append(ctx, n, spec)
 	return spec, err

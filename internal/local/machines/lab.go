@@ -91,7 +91,10 @@ func (l *Lab) open() (err error) {
 		return fmt.Errorf("making a place for what machines share: %w", err)
 	}
 	if l.opts.WorkDir == "" {
-		l.opts.WorkDir = filepath.Join(private, "machines")
+		// Its own: two labs of one sandbox have machines of the same names.
+		if l.opts.WorkDir, err = os.MkdirTemp(private, "machines-"); err != nil {
+			return fmt.Errorf("making a place for mount points: %w", err)
+		}
 	}
 	l.bridge, l.subnet, err = addBridge()
 	return err

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright the ringproof authors.
+
+# Reads go test -v. Prints a line a package, all of a package that failed, and
+# in the end how many tests passed, and which were skipped and why. Ends with 1
+# if one failed, or, with CI=true, if one was skipped for want of anything but
+# Docker: a test that nobody runs is no test.
+
+/^=== (RUN|NAME|CONT)/ { test = $3 }
+/^ +[A-Za-z0-9_]+\.go:[0-9]+: / { said[test] = $0; sub(/^ +[^ ]+ /, "", said[test]) }
+/^--- PASS: / { passed++ }
+/^--- FAIL: / { failed++ }
+/^ *--- SKIP: / { skips++; why[said[$3] == "" ? "no reason given" : said[$3]]++ }
+
+/^(ok|\?) +\t?[^ ]+\// || /^\t.*coverage: / { print; section = ""; delete said; next }
+/^FAIL\t/ { printf "%s", section; print; section = ""; delete said; broken++; next }
+{ section = section $0 "\n" }
+
+END {
+	printf "%s", section
+	for (reason in why) {
+		printf "skipped %d: %s\n", why[reason], reason
+		if (reason !~ /[Dd]ocker/) unexcused += why[reason]
+	}
+	printf "tests: %d passed, %d failed, %d skipped\n", passed, failed, skips
+	if (ENVIRON["CI"] == "true" && unexcused > 0) {
+		printf "CI runs every test, and %d were skipped\n", unexcused
+		exit 1
+	}
+	if (failed + broken > 0) exit 1
+}

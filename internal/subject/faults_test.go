@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package subject
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ringproof/ringproof/reference/admin"
+	"github.com/ringproof/ringproof/reference/auto"
+	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/launcher"
+	"github.com/ringproof/ringproof/reference/ring"
+	"github.com/ringproof/ringproof/reference/store"
+)
+
+// trial is one machine with faults at its seams.
+type trial struct {
+	*fakeHost
+	file   string
+	killed int
+	done   map[string]int // actions that reached the real thing
+	brain  auto.Brain
+	on     host.Host
+	store  store.Store
+	real   fakeStore
+}
+
+func newTrial(t *testing.T, dir, name string) *trial {
+	x := &trial{fakeHost: newHost(), file: filepath.Join(dir, name+".json"), done: map[string]int{}, real: fakeStore{store.MarkerKey: "1"}}
+	s := seams([]layer{newHarm(x.file, func() { x.killed++ }).layer()})
+	x.on = s.Host(x.fakeHost)
+	x.store = s.Store(x.on, x.real)
+	b := auto.Reference()
+	b.Do = func(_ context.Context, _ *admin.Ring, a ring.Action) error {
+		x.done[string(a.Kind)]++
+		return nil
+	}
+	x.brain = s.Brain(x.on, b)
+	return x
+}
+
+func (x *trial) set(t *testing.T, f Faults) {
+	text, err := json.Marshal(f)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(x.file+".new", text, 0o600))
+	require.NoError(t, os.Rename(x.file+".new", x.file))
+}
+
+// do takes the action and tells whether it was done.
+func (x *trial) do(ctx context.Context, action string) (done bool, err error) {
+	before := x.done[action]
+	switch action {
+	case "launch":
+		x.process.args = nil
+		err = x.on.Process().Start(ctx, []string{"etcd"})
+		return x.process.args != nil, err
+	case "clear":
+		x.disk.files[launcher.DataDir] = "log"
+		err = x.on.Disk().Remove(launcher.DataDir)
+		_, there := x.disk.files[launcher.DataDir]
+		return !there, err
+	case "bootstrap":
+		delete(x.real, founding)
+		err = x.store.Create(ctx, founding, []byte("{}"))
+		return x.real[founding] != "", err
+	}
+	err = x.brain.Do(ctx, nil, ring.Action{Kind: ring.Kind(action)})
+	return x.done[action] > before, err
+}
+
+var actions = []string{"add-learner", "bind", "promote", "remove", "move-leader", "launch", "clear", "bootstrap"}
+
+func TestCrashAtEachActionInEachPhase(t *testing.T) {
+	for _, action := range actions {
+		for _, phase := range []string{Before, After, ReplyLost} {
+			dir := t.TempDir()
+			x := newTrial(t, dir, "m1")
+			marker := filepath.Join(dir, "fired")
+			x.set(t, Faults{Crash: &Crash{Step: "crash", Action: action, Phase: phase, Fired: marker}})
+			for _, other := range actions {
+				if other != action {
+					done, err := x.do(t.Context(), other)
+					require.True(t, done && err == nil, "%s: a crash at %s hit it: %v", other, action, err)
+				}
+			}
+			done, err := x.do(t.Context(), action)
+			assert.Equal(t, phase != Before, done, "%s %s", action, phase)
+			assert.Error(t, err)
+			if phase == ReplyLost {
+				assert.ErrorIs(t, err, context.DeadlineExceeded)
+				assert.Zero(t, x.killed, "the agent lives")
+			} else {
+				assert.Equal(t, 1, x.killed, "%s %s", action, phase)
+			}
+			lines := x.events(EventFaultLanded)
+			require.Len(t, lines, 1)
+			assert.Equal(t, "crash", lines[0].Step)
+			assert.Equal(t, action, lines[0].Action)
+			assert.NotEmpty(t, lines[0].Text)
+			assert.FileExists(t, marker)
+
+			done, err = x.do(t.Context(), action)
+			assert.True(t, done && err == nil, "%s %s fired twice: %v", action, phase, err)
+		}
+	}
+}
+
+func TestCrashFiresOnceOverAllMachinesAtTheNth(t *testing.T) {
+	dir := t.TempDir()
+	var machines []*trial
+	for _, name := range []string{"m1", "m2", "m3"} {
+		x := newTrial(t, dir, name)
+		x.set(t, Faults{Crash: &Crash{Step: "crash", Action: "promote", Phase: After, Nth: 3, Fired: filepath.Join(dir, "fired")}})
+		machines = append(machines, x)
+	}
+	var killed []int
+	for range 3 {
+		for i, x := range machines {
+			before := x.killed
+			_, _ = x.do(t.Context(), "promote")
+			if x.killed > before {
+				killed = append(killed, i)
+			}
+		}
+	}
+	assert.Equal(t, []int{2}, killed, "the third promotion is the third machine's, and there is no other")
+}
+
+func TestAnActionThatFailsHasNoReplyToLose(t *testing.T) {
+	dir := t.TempDir()
+	x := newTrial(t, dir, "m1")
+	x.real[founding] = "another's"
+	x.set(t, Faults{Crash: &Crash{Step: "crash", Action: "bootstrap", Phase: After, Fired: filepath.Join(dir, "fired")}})
+	assert.ErrorIs(t, x.store.Create(t.Context(), founding, []byte("{}")), store.ErrExists)
+	assert.Zero(t, x.killed)
+	assert.NoFileExists(t, filepath.Join(dir, "fired"))
+}
+
+func TestNoFileOrAStrangeOneHarmsNobody(t *testing.T) {
+	x := newTrial(t, t.TempDir(), "m1")
+	for _, text := range []string{"", "{", `{"crash":{"action":"promote","phase":"sideways","fired":"/nonexistent/x"}}`, `{"crash":{"action":"promote","phase":"before","fired":"/nonexistent/x"}}`} {
+		if text != "" {
+			require.NoError(t, os.WriteFile(x.file, []byte(text), 0o600))
+		}
+		for range 2 {
+			done, err := x.do(t.Context(), "promote")
+			assert.True(t, done && err == nil, "%q: %v", text, err)
+			_, err = x.store.Get(t.Context(), store.MarkerKey)
+			assert.NoError(t, err)
+		}
+	}
+	assert.Empty(t, x.events(EventFaultLanded))
+	assert.Len(t, x.events(host.EventTrouble), 1, "a file that can't be read is told once")
+}
+
+func TestStoreOutage(t *testing.T) {
+	x := newTrial(t, t.TempDir(), "m1")
+	calls := func() []error {
+		_, got := x.store.Get(t.Context(), store.MarkerKey)
+		_, listed := x.store.List(t.Context(), "")
+		delete(x.real, "spec/00000001.json")
+		return []error{got, listed, x.store.Create(t.Context(), "spec/00000001.json", []byte("{}"))}
+	}
+	assert.Equal(t, []error{nil, nil, nil}, calls())
+	for _, step := range []string{"one", "two"} {
+		x.set(t, Faults{Step: step, StoreOutage: true})
+		for range 2 {
+			for _, err := range calls() {
+				assert.ErrorIs(t, err, errOutage)
+				assert.NotErrorIs(t, err, store.ErrNotFound)
+			}
+		}
+		assert.NotContains(t, x.real, "spec/00000001.json")
+	}
+	x.set(t, Faults{})
+	assert.Equal(t, []error{nil, nil, nil}, calls())
+	lines := x.events(EventFaultLanded)
+	require.Len(t, lines, 2, "once for each step")
+	assert.Equal(t, []string{"one", "two"}, []string{lines[0].Step, lines[1].Step})
+}
+
+func TestStoreStale(t *testing.T) {
+	x := newTrial(t, t.TempDir(), "m1")
+	ctx := t.Context()
+	x.real["spec/00000001.json"] = "1"
+	x.set(t, Faults{Step: "stale", StoreStale: true})
+	read := func(prefix string) []string {
+		keys, err := x.store.List(ctx, prefix)
+		require.NoError(t, err)
+		return keys
+	}
+	assert.Equal(t, []string{"spec/00000001.json"}, read("spec/"))
+
+	x.real["spec/00000002.json"] = "2"
+	require.NoError(t, x.store.Create(ctx, "spec/00000003.json", []byte("3")))
+	assert.Equal(t, "3", x.real["spec/00000003.json"], "creates go through")
+	assert.ErrorIs(t, x.store.Create(ctx, "spec/00000002.json", []byte("2")), store.ErrExists, "and tell the truth")
+	assert.Equal(t, []string{"spec/00000001.json"}, read("spec/"))
+	_, err := x.store.Get(ctx, "spec/00000002.json")
+	assert.ErrorIs(t, err, store.ErrNotFound)
+	value, err := x.store.Get(ctx, "spec/00000001.json")
+	assert.Equal(t, "1", string(value))
+	assert.NoError(t, err)
+	assert.Len(t, x.events(EventFaultLanded), 1)
+
+	x.set(t, Faults{Step: "again", StoreStale: true})
+	assert.Len(t, read("spec/"), 3, "another step has another past")
+	x.set(t, Faults{})
+	x.real["spec/00000004.json"] = "4"
+	assert.Len(t, read("spec/"), 4)
+	assert.Len(t, x.events(EventFaultLanded), 2)
+	x.set(t, Faults{Step: "again", StoreStale: true})
+	assert.Len(t, read("spec/"), 4, "so has the same step, when it comes again")
+}
