@@ -185,7 +185,7 @@ func (l *ledger) disk(machine string, at ringproof.Instant) int {
 			continue
 		}
 		old := 1
-		if view, ok := l.view(machine, e.At-1); ok {
+		if view, ok := l.view(machine, e.At.Add(-landing)); ok {
 			old = view.Disk
 		}
 		disk = max(disk, old+1)
