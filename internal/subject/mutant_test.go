@@ -6,8 +6,9 @@ package subject
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -470,14 +471,24 @@ func TestMainRefusesWhatItDoesNotKnow(t *testing.T) {
 }
 
 func TestFaultsHitWhatAMutantDoes(t *testing.T) {
-	h, killed := newHost(), errors.New("killed")
-	m, err := LookupMutant("orphan-learner")
+	h, dir := newHost(), t.TempDir()
+	file := filepath.Join(dir, "faults.json")
+	text, err := json.Marshal(Faults{Crash: &Crash{Action: "add-learner", Phase: ReplyLost, Fired: filepath.Join(dir, "fired")}})
 	require.NoError(t, err)
-	inner := layer{brain: func(_ host.Host, b auto.Brain) auto.Brain {
-		b.Do = func(context.Context, *admin.Ring, ring.Action) error { return killed }
-		return b
-	}}
-	s := seams([]layer{inner, m.layer()})
-	b := s.Brain(h, auto.Reference())
-	assert.ErrorIs(t, b.Do(t.Context(), nil, ring.Action{Kind: ring.AddLearner}), killed, "the first layer is the innermost")
+	require.NoError(t, os.WriteFile(file, text, 0o600))
+	s := seams(withFaults(file, []layer{orphanLearner.layer()}))
+	var asked []ring.Kind
+	b := auto.Reference()
+	b.Do = func(_ context.Context, _ *admin.Ring, a ring.Action) error {
+		asked = append(asked, a.Kind)
+		_, _ = h.etcd.add([]string{a.PeerURL}, true)
+		return nil
+	}
+	b = s.Brain(s.Host(h), b)
+	r := &admin.Ring{Host: h}
+	r.Use("https://m1")
+	err = b.Do(t.Context(), r, ring.Action{Kind: ring.AddLearner, PeerURL: "https://m4"})
+	assert.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.Equal(t, []ring.Kind{ring.AddLearner}, asked, "the mutant's own second request came before the fault")
+	assert.Nil(t, withFaults("", nil))
 }

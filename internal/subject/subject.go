@@ -90,10 +90,15 @@ func Main(args []string) int {
 	} else if err != nil {
 		return 2
 	}
-	if *faults != "" {
-		layers = slices.Insert(layers, 0, newHarm(*faults, die).layer())
+	return cli.Main(flags.Args(), seams(withFaults(*faults, layers)))
+}
+
+// withFaults puts the faults inside the mutants.
+func withFaults(file string, mutants []layer) []layer {
+	if file == "" {
+		return mutants
 	}
-	return cli.Main(flags.Args(), seams(layers))
+	return append([]layer{newHarm(file, die).layer()}, mutants...)
 }
 
 // die ends this process as a power cut would: nothing deferred runs.

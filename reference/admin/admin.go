@@ -77,6 +77,10 @@ func (r *Ring) client(endpoint string) (host.Etcd, error) {
 
 // ask calls f with a client of one endpoint.
 func (r *Ring) ask(ctx context.Context, endpoint string, f func(context.Context, host.Etcd) error) error {
+	return r.askFor(ctx, patience, endpoint, f)
+}
+
+func (r *Ring) askFor(ctx context.Context, patience time.Duration, endpoint string, f func(context.Context, host.Etcd) error) error {
 	c, err := r.client(endpoint)
 	if err != nil {
 		return err

@@ -177,7 +177,7 @@ func (o *Observer) health(ctx context.Context, v View, members []ring.Member) ri
 		if url == "" {
 			continue
 		}
-		err := o.Ring.ask(ctx, url, func(ctx context.Context, c host.Etcd) error {
+		err := o.Ring.askFor(ctx, o.patience(m.ID), url, func(ctx context.Context, c host.Etcd) error {
 			is, err := c.Status(ctx, url)
 			if err != nil {
 				return err
@@ -199,6 +199,15 @@ func (o *Observer) health(ctx context.Context, v View, members []ring.Member) ri
 		members[i].Ready = members[i].Serving && applied[members[i].ID]*10 >= head*9
 	}
 	return ring.ID(leader)
+}
+
+// patience is short with a member that was silent before: the lead's lease
+// must outlive a look at a ring of nine of which four don't answer.
+func (o *Observer) patience(id ring.ID) time.Duration {
+	if _, silent := o.silent[id]; silent {
+		return patience / 4
+	}
+	return patience
 }
 
 func (v View) clientURL(id ring.ID) string {

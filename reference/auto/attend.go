@@ -8,8 +8,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/coreos/go-semver/semver"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -88,11 +90,19 @@ func (a *Agent) step(ctx context.Context, view admin.View) error {
 		return err
 	}
 	spec := ring.Spec{Nodes: a.known.spec.Nodes, Retire: a.known.spec.Retire, Paused: a.known.spec.Paused,
-		ReplaceAfter: time.Duration(a.known.spec.ReplaceAfterMillis) * time.Millisecond}
+		ReplaceAfter:   time.Duration(a.known.spec.ReplaceAfterMillis) * time.Millisecond,
+		AddWhileSilent: addsWhileSilent(a.known.spec.Version)}
 	if spec.ReplaceAfter == 0 {
 		spec.ReplaceAfter = time.Minute
 	}
-	d := a.Brain.Next(spec, a.watch.Observe(ctx, view, a.known.spec.Version))
+	viewed := a.host.Now()
+	seen := a.watch.Observe(ctx, view, a.known.spec.Version)
+	if a.host.Now().Sub(viewed) > leaseTTL*time.Second/2 {
+		// Member changes can't be fenced by a comparison. A lead that looked for
+		// so long may no longer be it: it looks again.
+		return nil
+	}
+	d := a.Brain.Next(spec, seen)
 	switch {
 	case d.Halt != "" && a.said[host.EventHalted] == d.Halt: // said already
 	case d.Halt != "":
@@ -125,6 +135,18 @@ func (a *Agent) carryOut(ctx context.Context, action ring.Action) error {
 		_ = a.host.Sleep(ctx, 500*time.Millisecond)
 	}
 	return nil
+}
+
+// addsWhileSilent tells whether the release lets a member be added while a
+// voter doesn't answer (etcd#21640).
+func addsWhileSilent(version string) bool {
+	v, err := semver.NewVersion(strings.TrimPrefix(version, "v"))
+	if err != nil {
+		return false
+	}
+	since := map[int64]int64{5: 31, 6: 12} // minor of 3 → patch
+	patch, bounded := since[v.Minor]
+	return v.Major > 3 || v.Minor > 6 || bounded && v.Patch >= patch
 }
 
 // form binds the founders to their disks, and tells the store that the ring

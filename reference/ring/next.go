@@ -132,6 +132,12 @@ func learner(spec Spec, o Observed) (Decision, bool) {
 	case len(keepers(spec, o)) >= spec.Nodes:
 		remove.Why = "it is no longer asked for"
 		return act(remove)
+	case retires(spec, m):
+		remove.Why = "its machine retires"
+		return act(remove)
+	case stuck(spec, o, m):
+		remove.Why = "it does not come up, and another machine is free"
+		return act(remove)
 	case !m.Started() || !m.Serving:
 		return wait("learner %s has not started", m)
 	case !m.Ready:
@@ -142,32 +148,48 @@ func learner(spec Spec, o Observed) (Decision, bool) {
 	return act(Action{Kind: Promote, Member: m.ID, Machine: m.Machine, Why: "it is caught up"})
 }
 
+// stuck tells whether a learner has been silent for so long that another
+// machine should have its chance.
+func stuck(spec Spec, o Observed, m Member) bool {
+	_, spare := o.spare(spec)
+	return spare && !m.Serving && m.Silent > spec.ReplaceAfter
+}
+
 // silent holds every further change while a voter doesn't answer, until its
-// machine has been absent for so long that it counts as gone. Then a spare
-// joins first, as the machine may only be cut off and its copy of the log the
-// newest; but etcd refuses an addition that would leave the serving voters
-// without a quorum (a ring of three with one silent), and there the removal
-// comes first.
+// machine has been absent for so long that it counts as gone.
 func silent(spec Spec, o Observed) (Decision, bool) {
-	for _, m := range o.Voters() {
-		if m.Serving {
-			continue
-		}
-		n := len(o.Voters())
-		_, spare := o.spare(spec)
-		switch {
-		case !o.gone(m, spec):
-			return wait("voter %s does not answer", m)
-		case o.serving() < Quorum(n):
-			return wait("voter %s is gone, and only %d of %d answer", m, o.serving(), n)
-		case n > spec.Nodes, spare && o.serving() < Quorum(n+1):
-			return act(Action{Kind: Remove, Member: m.ID, Machine: m.Machine, Why: "its machine is gone"})
-		case !spare:
-			return wait("voter %s is gone; add a machine to take its place", m)
-		}
-		return add(spec, o, "the machine of "+m.String()+" is gone")
+	quiet := where(o.Voters(), func(m Member) bool { return !m.Serving })
+	if len(quiet) == 0 {
+		return pass()
 	}
-	return pass()
+	for _, m := range quiet {
+		if o.gone(m, spec) {
+			return gone(spec, o, m)
+		}
+	}
+	return wait("voter %s does not answer", quiet[0])
+}
+
+// gone replaces a voter whose machine is gone. A spare joins first, as the
+// machine may only be cut off and its copy of the log the newest; but etcd
+// refuses an addition that would leave the serving voters without a quorum (a
+// ring of three with one silent), and its older releases any while one is
+// silent: there the removal comes first. With nobody to take its place it
+// still goes where that lowers the quorum: four voters with one gone can lose
+// no other, three can lose one.
+func gone(spec Spec, o Observed, m Member) (Decision, bool) {
+	n := len(o.Voters())
+	_, spare := o.spare(spec)
+	remove := Action{Kind: Remove, Member: m.ID, Machine: m.Machine, Why: "its machine is gone"}
+	switch {
+	case o.serving() < Quorum(n):
+		return wait("voter %s is gone, and only %d of %d answer", m, o.serving(), n)
+	case n > spec.Nodes, spare && (o.serving() < Quorum(n+1) || !spec.AddWhileSilent), Quorum(n-1) < Quorum(n):
+		return act(remove)
+	case !spare:
+		return wait("voter %s is gone; add a machine to take its place", m)
+	}
+	return add(spec, o, "the machine of "+m.String()+" is gone")
 }
 
 // surplus lets one voter go once all that stay are there and answer.

@@ -19,7 +19,7 @@ import (
 func drawObserved(t *rapid.T) (ring.Spec, ring.Observed) {
 	names := []string{"m1", "m2", "m3", "m4", "m5", "m6", "m7"}
 	chance := func(label string) bool { return rapid.IntRange(0, 3).Draw(t, label) > 0 }
-	spec := ring.Spec{Nodes: rapid.SampledFrom([]int{1, 3, 5}).Draw(t, "nodes"), ReplaceAfter: time.Minute,
+	spec := ring.Spec{Nodes: rapid.SampledFrom([]int{1, 3, 5}).Draw(t, "nodes"), AddWhileSilent: rapid.Bool().Draw(t, "addWhileSilent"), ReplaceAfter: time.Minute,
 		Retire: rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, 2, rapid.ID).Draw(t, "retire")}
 	o := ring.Observed{Listed: rapid.IntRange(0, 9).Draw(t, "listed") > 0, Why: "no quorum"}
 	away := func(label string) time.Duration {
@@ -257,7 +257,7 @@ func TestNextConverges(t *testing.T) {
 
 func drawWorld(t *rapid.T) *world {
 	n := rapid.SampledFrom([]int{1, 3, 5}).Draw(t, "voters")
-	w := newWorld(ring.Spec{Nodes: n, ReplaceAfter: 10 * time.Second})
+	w := newWorld(ring.Spec{Nodes: n, AddWhileSilent: n%2 == 1, ReplaceAfter: 10 * time.Second})
 	for i := range n + rapid.IntRange(0, 4).Draw(t, "spares") {
 		name := fmt.Sprintf("m%d", i+1)
 		b := &box{name: name, disk: fmt.Sprintf("d%d", i+1), able: i < n || rapid.IntRange(0, 4).Draw(t, name+" able") > 0, up: true, gone: w.now}

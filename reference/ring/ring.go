@@ -61,6 +61,10 @@ type Spec struct {
 	Retire       []string      // machines that must lose their member
 	Paused       bool          // leave everything as it is
 	ReplaceAfter time.Duration // how long a machine may be absent before a spare takes its place
+	// AddWhileSilent says that etcd lets a member be added while a voter doesn't
+	// answer, as long as the others are a quorum of one more. Releases before
+	// v3.5.31, v3.6.12 and v3.7.0 refuse it (etcd#21640).
+	AddWhileSilent bool
 }
 
 // Observed is what the one who decides could see. Listed is false when the

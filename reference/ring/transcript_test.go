@@ -36,7 +36,7 @@ import (
 //	do                        one decision carried out, its author dying before it sees the reply
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		w := newWorld(ring.Spec{ReplaceAfter: time.Minute})
+		w := newWorld(ring.Spec{AddWhileSilent: true, ReplaceAfter: time.Minute})
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			return command(t, w, d)
 		})
@@ -185,7 +185,7 @@ func describe(d ring.Decision) string {
 }
 
 func parseSpec(t *testing.T, d *datadriven.TestData) ring.Spec {
-	spec := ring.Spec{ReplaceAfter: time.Minute, Nodes: number(t, d, "nodes"), Paused: d.HasArg("paused")}
+	spec := ring.Spec{AddWhileSilent: true, ReplaceAfter: time.Minute, Nodes: number(t, d, "nodes"), Paused: d.HasArg("paused")}
 	if arg, ok := d.Arg("retire"); ok {
 		spec.Retire = arg.Vals
 	}
