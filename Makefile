@@ -4,12 +4,12 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -ec
 .DEFAULT_GOAL := help
-# Where chaos and gauge put their reports; out/TIME when it is empty.
+# Where chaos, gauge and canaries put their reports; out/TIME when it is empty.
 OUT :=
 GO := go
 FLAGS = --world local $(if $(OUT),--out $(OUT))
 
-.PHONY: help build test check chaos gauge etcd etcd-test golden fuzz clean
+.PHONY: help build test check chaos gauge canaries etcd etcd-test golden fuzz clean
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -31,6 +31,9 @@ chaos: build ## the shipped scenarios on real etcd; the verdict is the exit
 
 gauge: build ## every mutant of the reference must be caught by its check
 	bin/ringproof gauge $(FLAGS)
+
+canaries: build ## so must each known bug of etcd, and the release that mended it must pass
+	bin/ringproof gauge --canaries $(FLAGS)
 
 etcd: build ## build the etcd releases that the scenarios run
 	bin/ringproof etcd install v3.5.35 v3.6.16 v3.7.3

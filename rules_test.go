@@ -287,6 +287,11 @@ func wordsOf(name string) []string {
 func TestCatalogues(t *testing.T) {
 	shipped, err := scenarios.Shipped()
 	require.NoError(t, err)
+	canaries, err := scenarios.Canaries()
+	require.NoError(t, err)
+	for _, s := range canaries {
+		hold(t, s.Hypothesis != "", "canary %s doesn't say what it claims", s.Name)
+	}
 	done := map[string]bool{}
 	for _, s := range shipped {
 		hold(t, s.Hypothesis != "", "scenario %s doesn't say what it claims", s.Name)

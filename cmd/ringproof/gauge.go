@@ -18,6 +18,7 @@ import (
 	"github.com/ringproof/ringproof/internal/subject"
 	"github.com/ringproof/ringproof/internal/suite"
 	"github.com/ringproof/ringproof/reports"
+	"github.com/ringproof/ringproof/scenarios"
 )
 
 // gaugeFile holds the gauge beside the report.
@@ -25,32 +26,49 @@ const gaugeFile = "gauge.json"
 
 func gaugeCommand() *cobra.Command {
 	var f runFlags
-	var asJSON bool
+	var canaries, asJSON bool
 	c := &cobra.Command{
-		Use:   "gauge [MUTANT...]",
-		Short: "test ringproof itself: run every mutant, and see whether its check catches it",
-		Long: `gauge runs the reference with one hazard put in, a mutant after the other, on the
-scenario that shows its harm, until the check that names the harm has failed it.
+		Use:   "gauge [MUTANT|CANARY...]",
+		Short: "test ringproof itself: would it notice? Runs the mutants, or the canaries",
+		Long: `gauge runs what ringproof must notice, and says whether it did.
+
+A mutant is the reference with one hazard put in. It runs on the cells of the
+scenario that shows its harm until the check that names the harm has failed it.
+A canary is a release of etcd with a known bug, and the release that mended it:
+the first must be failed by its check, the second must pass.
 
   caught        the intended check failed it
   mistaken      it failed, but only by other checks
-  escaped       every cell of the scenario passed
-  inconclusive  no cell failed it, and not all could be judged
+  escaped       every cell passed
+  spared        a mended release passed
+  accused       a mended release failed
+  inconclusive  not every cell could be judged
 
 The table is kept as gauge.json in --out. The report beside it shows the cells;
-there, failing is what a mutant should do. Exit code 0: all were caught; 1: one
-was mistaken or escaped; 3: one is inconclusive.`,
-		RunE: func(c *cobra.Command, args []string) error { return gauge(c, f, args, asJSON) },
+there, failing is what mutants and canaries should do. Exit code 0: each was
+caught or spared; 1: one was mistaken, accused or escaped; 3: inconclusive.`,
+		Example: `  ringproof gauge
+  ringproof gauge voter-first
+  ringproof gauge --canaries`,
+		RunE: func(c *cobra.Command, args []string) error {
+			trials, err := f.trials(c, args, canaries)
+			if err != nil {
+				return err
+			}
+			return gauge(c, f, trials, asJSON)
+		},
 	}
 	f.add(c)
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of each cell")
+	c.Flags().BoolVar(&canaries, "canaries", false, "the canaries instead of the mutants")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the table as JSON")
 	return c
 }
 
-// catch is what became of one mutant.
-type catch struct {
-	Mutant   string   `json:"mutant"`
+// trial is one mutant, or one release of a canary, and what became of it.
+type trial struct {
+	Name     string   `json:"name"`
+	Kind     string   `json:"kind"`     // mutant, affected or fixed
 	Check    string   `json:"check"`    // that must fail it
 	CaughtBy []string `json:"caughtBy"` // the checks that failed it
 	Verdict  string   `json:"verdict"`
@@ -58,33 +76,42 @@ type catch struct {
 	Cells    []string `json:"cells"`   // that ran
 	Replay   string   `json:"replay,omitempty"`
 
-	jobs   []suite.Job // yet to run
+	jobs   []suite.Job
 	unsure bool
 }
 
-// What becomes of a mutant.
+// The kinds of trials: a mutant of the reference, a release with a bug, and one
+// without it.
+const (
+	mutant   = "mutant"
+	affected = "affected"
+	fixed    = "fixed"
+)
+
+// What becomes of a trial.
 const (
 	caught   = "caught"
 	mistaken = "mistaken"
 	escaped  = "escaped"
+	spared   = "spared"
+	accused  = "accused"
 	unjudged = "inconclusive"
 )
 
-func (m catch) columns() []string {
-	return []string{m.Mutant, m.Check, strings.Join(m.CaughtBy, " "), m.Verdict, fmt.Sprintf("%.1f", m.Seconds)}
+func (t trial) columns() []string {
+	return []string{t.Name, t.Check, strings.Join(t.CaughtBy, " "), t.Verdict, fmt.Sprintf("%.1f", t.Seconds)}
 }
 
-func gauge(c *cobra.Command, f runFlags, names []string, asJSON bool) error {
-	f.seeds = 1
-	catches, jobs, err := f.mutants(c, names)
-	if err != nil {
-		return err
+func gauge(c *cobra.Command, f runFlags, trials []trial, asJSON bool) error {
+	var jobs []suite.Job
+	for _, t := range trials {
+		jobs = append(jobs, t.jobs...)
 	}
 	return enclosed(c, f, jobs, func(f runFlags, releases map[string]etcdbin.Release) error {
-		report := f.report("mutants of the reference", releases)
-		for round := 0; ; round++ {
-			due := next(catches)
-			if len(due) == 0 || c.Context().Err() != nil {
+		report := f.report("what must be noticed", releases)
+		for c.Context().Err() == nil {
+			due := next(trials)
+			if len(due) == 0 {
 				break
 			}
 			cells, err := f.cellsOf(c, due, releases)
@@ -92,125 +119,200 @@ func gauge(c *cobra.Command, f runFlags, names []string, asJSON bool) error {
 				return err
 			}
 			for _, cell := range cells {
-				credit(catches, cell)
+				credit(trials, cell)
 			}
 			report.Cells = append(report.Cells, cells...)
 		}
-		for i := range catches {
-			catches[i].judge()
+		for i := range trials {
+			trials[i].judge()
 		}
-		return gauged(c, f, catches, report, asJSON)
+		return gauged(c, f, trials, report, asJSON)
 	})
 }
 
-// mutants are those named, or all of the world, with the cells to run each on.
-func (f runFlags) mutants(c *cobra.Command, names []string) ([]catch, []suite.Job, error) {
+// trials are those named, or all that the world can do.
+func (f runFlags) trials(c *cobra.Command, names []string, canaries bool) ([]trial, error) {
+	f.seeds = 1
 	if err := known(f.world); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	var catches []catch
-	var all []suite.Job
-	for _, name := range names {
-		if _, err := subject.LookupMutant(name); err != nil {
-			return nil, nil, usage("%w", err)
-		}
+	if canaries {
+		return f.canaries(c, names)
 	}
-	for _, m := range subject.Mutants() {
-		if m.World != f.world || len(names) > 0 && !slices.Contains(names, m.Name) {
-			continue
-		}
+	return f.mutants(c, names)
+}
+
+func (f runFlags) mutants(c *cobra.Command, names []string) ([]trial, error) {
+	all := slices.DeleteFunc(subject.Mutants(), func(m subject.Mutant) bool { return m.World != f.world })
+	all, err := named(names, all, func(m subject.Mutant) string { return m.Name })
+	if err != nil {
+		return nil, err
+	}
+	var trials []trial
+	for _, m := range all {
 		f.subject, f.cells = subject.Reference+"+"+m.Name, []string{m.Scenario}
 		jobs, err := f.chosen(c, nil)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		catches = append(catches, catch{Mutant: m.Name, Check: m.Check, CaughtBy: []string{}, Cells: []string{}, jobs: jobs})
-		all = append(all, jobs...)
+		trials = append(trials, newTrial(m.Name, mutant, m.Check, jobs))
 	}
-	return catches, all, nil
+	return trials, nil
 }
 
-// next takes the next cell of every mutant that isn't caught yet.
-func next(catches []catch) []suite.Job {
+// canaries are two trials each: the release with the bug, and the mended one.
+func (f runFlags) canaries(c *cobra.Command, names []string) ([]trial, error) {
+	all, err := scenarios.Canaries()
+	if err == nil {
+		all, err = named(names, all, func(s *scenarios.Scenario) string { return s.Name })
+	}
+	if err != nil {
+		return nil, err
+	}
+	var trials []trial
+	for _, s := range all {
+		f.subject, f.cells = subject.Reference, []string{s.Name}
+		jobs, err := f.chosen(c, nil)
+		if err != nil {
+			return nil, err
+		}
+		of := map[scenarios.Release][]suite.Job{}
+		for _, job := range jobs {
+			version := scenarios.Release(job.Plan.Ring.Version)
+			of[version] = append(of[version], job)
+		}
+		bug, check := s.Canary, string(s.Canary.Check)
+		trials = append(trials,
+			newTrial(fmt.Sprintf("%s %s", s.Name, bug.Affected), affected, check, of[bug.Affected]),
+			newTrial(fmt.Sprintf("%s %s", s.Name, bug.Fixed), fixed, check, of[bug.Fixed]))
+	}
+	return trials, nil
+}
+
+// named picks from all by their names; no names pick all.
+func named[E any](names []string, all []E, name func(E) string) ([]E, error) {
+	if len(names) == 0 {
+		return all, nil
+	}
+	var words []string
+	for _, e := range all {
+		words = append(words, name(e))
+	}
+	for _, n := range names {
+		if !slices.Contains(words, n) {
+			return nil, usage("there is no %q to gauge; %s", n, hint(n, words))
+		}
+	}
+	return slices.DeleteFunc(all, func(e E) bool { return !slices.Contains(names, name(e)) }), nil
+}
+
+func newTrial(name, kind, check string, jobs []suite.Job) trial {
+	return trial{Name: name, Kind: kind, Check: check, CaughtBy: []string{}, Cells: []string{}, jobs: jobs}
+}
+
+// next takes the next cell of every trial that isn't decided yet.
+func next(trials []trial) []suite.Job {
 	var due []suite.Job
-	for i := range catches {
-		if m := &catches[i]; len(m.jobs) > 0 && !m.caught() {
-			due = append(due, m.jobs[0])
-			m.jobs = m.jobs[1:]
+	for _, t := range trials {
+		if ran := len(t.Cells); ran < len(t.jobs) && !t.decided() {
+			due = append(due, t.jobs[ran])
 		}
 	}
 	return due
 }
 
-func (m *catch) caught() bool { return slices.Contains(m.CaughtBy, m.Check) }
+// decided tells whether no further cell can change the verdict.
+func (t trial) decided() bool {
+	if t.Kind == fixed {
+		return len(t.CaughtBy) > 0
+	}
+	return slices.Contains(t.CaughtBy, t.Check)
+}
 
-// credit adds what a cell came to to its mutant.
-func credit(catches []catch, cell reports.Cell) {
-	i := slices.IndexFunc(catches, func(m catch) bool { return cell.Subject == subject.Reference+"+"+m.Mutant })
+// credit adds what a cell came to to its trial.
+func credit(trials []trial, cell reports.Cell) {
+	i := slices.IndexFunc(trials, func(t trial) bool {
+		return slices.ContainsFunc(t.jobs, func(j suite.Job) bool { return j.Plan.Cell == cell.Name && j.Plan.Subject == cell.Subject })
+	})
 	if i < 0 {
 		return
 	}
-	m := &catches[i]
-	m.Cells = append(m.Cells, cell.Name)
-	m.Replay = cell.Replay
+	t := &trials[i]
+	t.Cells = append(t.Cells, cell.Name)
+	t.Replay = cell.Replay
 	if cell.Measurements.WallSeconds != nil {
-		m.Seconds += *cell.Measurements.WallSeconds
+		t.Seconds += *cell.Measurements.WallSeconds
 	}
 	for _, f := range cell.Findings {
-		if f.Verdict == ringproof.Fail && !slices.Contains(m.CaughtBy, f.Check) {
-			m.CaughtBy = append(m.CaughtBy, f.Check)
+		if f.Verdict == ringproof.Fail && !slices.Contains(t.CaughtBy, f.Check) {
+			t.CaughtBy = append(t.CaughtBy, f.Check)
 		}
 	}
-	m.unsure = m.unsure || cell.Verdict == ringproof.Inconclusive
+	t.unsure = t.unsure || cell.Verdict == ringproof.Inconclusive
 }
 
-func (m *catch) judge() {
+func (t *trial) judge() {
+	whole := !t.unsure && len(t.Cells) > 0 && len(t.Cells) == len(t.jobs)
 	switch {
-	case m.caught():
-		m.Verdict = caught
-	case len(m.CaughtBy) > 0:
-		m.Verdict = mistaken
-	case m.unsure || len(m.Cells) == 0 || len(m.jobs) > 0:
-		m.Verdict = unjudged
+	case t.decided() && t.Kind == fixed:
+		t.Verdict = accused
+	case t.decided():
+		t.Verdict = caught
+	case len(t.CaughtBy) > 0:
+		t.Verdict = mistaken
+	case !whole:
+		t.Verdict = unjudged
+	case t.Kind == fixed:
+		t.Verdict = spared
 	default:
-		m.Verdict = escaped
+		t.Verdict = escaped
 	}
 }
 
+func (t trial) good() bool { return t.Verdict == caught || t.Verdict == spared }
+
 // gauged keeps and prints the table, and ends with its verdict.
-func gauged(c *cobra.Command, f runFlags, catches []catch, report reports.Report, asJSON bool) error {
+func gauged(c *cobra.Command, f runFlags, trials []trial, report reports.Report, asJSON bool) error {
 	if err := reports.Write(f.out, report); err != nil {
 		return environment(err)
 	}
-	text, err := json.MarshalIndent(catches, "", "  ")
+	text, err := json.MarshalIndent(trials, "", "  ")
 	if err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(f.out, gaugeFile), append(text, '\n'), 0o644); err != nil {
 		return environment(err)
 	}
-	rows := rowsOf(catches, func(m catch) catch { return m })
-	if err := (listed{[]string{"MUTANT", "CHECK", "CAUGHT BY", "VERDICT", "SECONDS"}, rows}).print(c, asJSON); err != nil {
+	rows := rowsOf(trials, func(t trial) trial { return t })
+	if err := (listed{[]string{"ON TRIAL", "CHECK", "FAILED BY", "VERDICT", "SECONDS"}, rows}).print(c, asJSON); err != nil {
 		return err
 	}
-	return gaugeVerdict(c, catches, filepath.Join(f.out, reports.PageFile))
+	return gaugeVerdict(c, trials, filepath.Join(f.out, reports.PageFile))
 }
 
-func gaugeVerdict(c *cobra.Command, catches []catch, page string) error {
+func gaugeVerdict(c *cobra.Command, trials []trial, page string) error {
 	count := map[string]int{}
-	for _, m := range catches {
-		count[m.Verdict]++
-		if m.Verdict != caught && m.Replay != "" {
-			fmt.Fprintf(c.ErrOrStderr(), "%s %s; replay: %s\n", m.Mutant, m.Verdict, m.Replay)
+	good := 0
+	for _, t := range trials {
+		count[t.Verdict]++
+		if t.good() {
+			good++
+		} else if t.Replay != "" {
+			fmt.Fprintf(c.ErrOrStderr(), "%s %s; replay: %s\n", t.Name, t.Verdict, t.Replay)
 		}
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "%s: %d caught, %d mistaken, %d escaped, %d inconclusive\nreport: %s\n",
-		counted(len(catches), "mutant"), count[caught], count[mistaken], count[escaped], count[unjudged], page)
-	switch {
-	case count[mistaken]+count[escaped] > 0:
-		return errVerdict{ringproof.Fail}
-	case count[caught] < len(catches):
-		return errVerdict{ringproof.Inconclusive}
+	var parts []string
+	for _, verdict := range []string{caught, spared, mistaken, accused, escaped, unjudged} {
+		if count[verdict] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", count[verdict], verdict))
+		}
 	}
-	return nil
+	fmt.Fprintf(c.ErrOrStderr(), "%s: %s\nreport: %s\n", counted(len(trials), "trial"), strings.Join(parts, ", "), page)
+	switch {
+	case good == len(trials):
+		return nil
+	case good+count[unjudged] < len(trials):
+		return errVerdict{ringproof.Fail}
+	}
+	return errVerdict{ringproof.Inconclusive}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/internal/suite"
@@ -14,38 +15,50 @@ import (
 )
 
 // TestGauge plays rounds of cells that came to what is written, and wants each
-// mutant judged by its own check.
+// trial judged by its own check.
 func TestGauge(t *testing.T) {
 	fail := func(check string) ringproof.Finding { return ringproof.Finding{Check: check, Verdict: ringproof.Fail} }
-	cell := func(v ringproof.Verdict, findings ...ringproof.Finding) reports.Cell {
-		return reports.Cell{Name: "c", Subject: "reference+m", Verdict: v, Findings: findings, Replay: "ringproof replay p"}
+	failed := func(checks ...string) reports.Cell {
+		c := reports.Cell{Verdict: ringproof.Fail}
+		for _, name := range checks {
+			c.Findings = append(c.Findings, fail(name))
+		}
+		return c
 	}
+	passed, unsure := reports.Cell{Verdict: ringproof.Pass}, reports.Cell{}
 	for name, c := range map[string]struct {
-		cells []reports.Cell
+		kind  string
 		jobs  int
+		cells []reports.Cell // that come to be run
 		want  string
-		ran   int
 	}{
-		"caught at once, and the second cell spared": {[]reports.Cell{cell(ringproof.Fail, fail("converges"), fail("mine"))}, 2, caught, 1},
-		"caught in the second cell":                  {[]reports.Cell{cell(ringproof.Pass), cell(ringproof.Fail, fail("mine"))}, 2, caught, 2},
-		"failed by another check only":               {[]reports.Cell{cell(ringproof.Fail, fail("converges"))}, 1, mistaken, 1},
-		"passed everywhere":                          {[]reports.Cell{cell(ringproof.Pass), cell(ringproof.Pass)}, 2, escaped, 2},
-		"not judged once":                            {[]reports.Cell{cell(ringproof.Inconclusive), cell(ringproof.Pass)}, 2, unjudged, 2},
-		"interrupted":                                {nil, 1, unjudged, 0},
+		"caught at once, and the second cell spared": {mutant, 2, []reports.Cell{failed("converges", "mine")}, caught},
+		"caught in the second cell":                  {affected, 2, []reports.Cell{passed, failed("mine")}, caught},
+		"failed by another check only":               {mutant, 1, []reports.Cell{failed("converges")}, mistaken},
+		"passed everywhere":                          {mutant, 2, []reports.Cell{passed, passed}, escaped},
+		"not judged once":                            {mutant, 2, []reports.Cell{unsure, passed}, unjudged},
+		"not run at all":                             {mutant, 0, nil, unjudged},
+		"a mended release passes everywhere":         {fixed, 2, []reports.Cell{passed, passed}, spared},
+		"a mended release fails, by whatever check":  {fixed, 2, []reports.Cell{failed("converges")}, accused},
+		"a mended release is not judged once":        {fixed, 2, []reports.Cell{passed, unsure}, unjudged},
 	} {
 		t.Run(name, func(t *testing.T) {
-			catches := []catch{{Mutant: "m", Check: "mine", jobs: make([]suite.Job, c.jobs)}, {Mutant: "other", Check: "converges"}}
+			jobs := make([]suite.Job, c.jobs)
+			for i := range jobs {
+				jobs[i].Plan.Cell, jobs[i].Plan.Subject = string(rune('a'+i)), "reference+m"
+			}
+			trials := []trial{newTrial("m", c.kind, "mine", jobs), newTrial("other", mutant, "converges", nil)}
 			for _, cell := range c.cells {
-				assert.Len(t, next(catches), 1)
-				credit(catches, cell)
+				due := next(trials)
+				require.Len(t, due, 1)
+				cell.Name, cell.Subject = due[0].Plan.Cell, due[0].Plan.Subject
+				credit(trials, cell)
 			}
-			if len(c.cells) == c.jobs || c.want == caught {
-				assert.Empty(t, next(catches))
-			}
-			catches[0].judge()
-			assert.Equal(t, c.want, catches[0].Verdict)
-			assert.Len(t, catches[0].Cells, c.ran)
-			assert.Empty(t, catches[1].CaughtBy)
+			assert.Empty(t, next(trials))
+			trials[0].judge()
+			assert.Equal(t, c.want, trials[0].Verdict)
+			assert.Len(t, trials[0].Cells, len(c.cells))
+			assert.Empty(t, trials[1].CaughtBy)
 		})
 	}
 }

@@ -49,6 +49,11 @@ func lint(paths []string, world string) (scenarios.Diagnostics, int, error) {
 		return nil, 0, err
 	}
 	loaded, found, err := read(paths)
+	if err == nil && len(paths) == 0 {
+		var canaries []*scenarios.Scenario
+		canaries, err = scenarios.Canaries()
+		loaded = append(loaded, canaries...)
+	}
 	if err != nil {
 		return nil, 0, err
 	}

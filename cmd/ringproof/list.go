@@ -23,7 +23,7 @@ import (
 func listCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "list",
-		Short: "what there is: scenarios, faults, ops, checks, events, mutants, worlds, etcd",
+		Short: "what there is: scenarios, faults, ops, checks, events, mutants, canaries, worlds, etcd",
 	},
 		listingCommand("scenarios", scenarioListing),
 		listingCommand("faults", faultListing),
@@ -31,6 +31,7 @@ func listCommand() *cobra.Command {
 		listingCommand("checks", checkListing),
 		listingCommand("events", eventListing),
 		listingCommand("mutants", mutantListing),
+		listingCommand("canaries", canaryListing),
 		listingCommand("worlds", worldListing),
 		listingCommand("etcd", etcdListing))
 }
@@ -204,6 +205,22 @@ func (m mutantEntry) columns() []string {
 
 var mutantListing = listing{"the reference with one hazard put in, and the check that must notice", []string{"MUTANT", "CHECK", "SCENARIO", "WORLD", "HAZARD"}, func() ([]row, error) {
 	return rowsOf(subject.Mutants(), func(m subject.Mutant) mutantEntry { return mutantEntry{m} }), nil
+}}
+
+// canaryEntry is a known bug of etcd, and the scenario that shows it.
+type canaryEntry struct {
+	Name string `json:"name"`
+	scenarios.Canary
+	Hypothesis string `json:"hypothesis"`
+}
+
+func (e canaryEntry) columns() []string {
+	return []string{e.Name, string(e.Bug), string(e.Affected), string(e.Fixed), string(e.Check), e.Hypothesis}
+}
+
+var canaryListing = listing{"known bugs of etcd that the checks must notice", []string{"CANARY", "BUG", "AFFECTED", "FIXED", "CHECK", "HYPOTHESIS"}, func() ([]row, error) {
+	all, err := scenarios.Canaries()
+	return rowsOf(all, func(s *scenarios.Scenario) canaryEntry { return canaryEntry{s.Name, *s.Canary, s.Hypothesis} }), err
 }}
 
 var worldListing = listing{"where plans can run", []string{"WORLD", "NEEDS", "WHAT RUNS"}, func() ([]row, error) {

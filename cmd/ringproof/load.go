@@ -16,7 +16,7 @@ import (
 )
 
 // load reads scenarios: those in the files and directories named, or the
-// shipped ones. What is wrong with them is printed to w.
+// shipped ones but the canaries. What is wrong with them is printed to w.
 func load(w io.Writer, paths []string) ([]*scenarios.Scenario, error) {
 	loaded, found, err := read(paths)
 	if err != nil {

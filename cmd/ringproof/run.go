@@ -151,6 +151,14 @@ func (f runFlags) chosen(c *cobra.Command, files []string) ([]suite.Job, error) 
 	if err != nil {
 		return nil, err
 	}
+	if len(files) == 0 && len(patterns) > 0 {
+		// A canary fails where all is well, so it runs only when it is named.
+		canaries, err := scenarios.Canaries()
+		if err != nil {
+			return nil, err
+		}
+		loaded = append(loaded, canaries...)
+	}
 	return f.jobsOf(c, loaded, patterns)
 }
 

@@ -111,7 +111,7 @@ func harmed(f ringproof.Fault) string {
 	whose := cmp.Or(f.Target, "all")
 	switch f.Kind {
 	case ringproof.FaultKill:
-		return named(f.Scope, "kill etcd on ", "agent", "kill the agent on ", "machine", "cut the power of ") + whose
+		return worded(f.Scope, "kill etcd on ", "agent", "kill the agent on ", "machine", "cut the power of ") + whose
 	case ringproof.FaultPause:
 		return fmt.Sprintf("stop the %s on %s for %s", cmp.Or(f.Scope, "process"), whose, span(f.For))
 	case ringproof.FaultMachineLoss:
@@ -124,7 +124,7 @@ func harmed(f ringproof.Fault) string {
 	case ringproof.FaultDiskFull:
 		return "fill the disk of " + whose
 	case ringproof.FaultPartition:
-		return named(f.Shape, "split from the others ", "isolate", "cut off, each alone, ", "one-way", "keep the others from hearing ") + whose
+		return worded(f.Shape, "split from the others ", "isolate", "cut off, each alone, ", "one-way", "keep the others from hearing ") + whose
 	case ringproof.FaultStoreOutage:
 		return "fail every store call of " + whose
 	case ringproof.FaultStoreStale:
@@ -135,8 +135,8 @@ func harmed(f ringproof.Fault) string {
 	return strings.TrimSpace(string(f.Kind) + " " + f.Target)
 }
 
-// named picks the text of a value: usual, or one of the pairs.
-func named(value, usual string, pairs ...string) string {
+// worded picks the text of a value: usual, or one of the pairs.
+func worded(value, usual string, pairs ...string) string {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i] == value {
 			return pairs[i+1]
@@ -150,7 +150,7 @@ func crash(f ringproof.Fault) string {
 	if f.Target != "" {
 		whose += " on " + f.Target
 	}
-	when := named(f.Phase, f.Phase, "reply-lost", "with the reply lost of")
+	when := worded(f.Phase, f.Phase, "reply-lost", "with the reply lost of")
 	text := fmt.Sprintf("crash %s %s %s", whose, when, f.Action)
 	if f.Nth > 1 {
 		text += fmt.Sprintf(" number %d", f.Nth)

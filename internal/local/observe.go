@@ -8,8 +8,11 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -75,6 +78,7 @@ func (w *World) machineViews() []ringproof.MachineView {
 	nodes := slices.Clone(w.nodes)
 	w.mu.Unlock()
 	for _, n := range nodes {
+		w.noticeWipe(n)
 		v := ringproof.MachineView{Name: n.name, Address: n.machine.Addr().String(), Lost: n.lost, Disk: n.disk}
 		v.Up = !n.lost && n.machine.On() && !n.paused
 		etcd := 0
@@ -86,6 +90,27 @@ func (w *World) machineViews() []ringproof.MachineView {
 		views = append(views, v)
 	}
 	return views
+}
+
+// noticeWipe counts a disk as a new one when the log on it is gone or another:
+// whoever clears a member's data has taken its disk as surely as a fault.
+func (w *World) noticeWipe(n *node) {
+	if n.lost {
+		return
+	}
+	var inode uint64
+	if stat, err := os.Stat(filepath.Join(n.machine.DataRoot(), "etcd", "member", "wal")); err == nil {
+		inode = stat.Sys().(*syscall.Stat_t).Ino
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n.swap {
+		return // the fault's doing
+	}
+	if n.wal != 0 && n.wal != inode {
+		n.disk++
+	}
+	n.wal = inode
 }
 
 func processes(n *node) (etcd int, agent bool) {

@@ -95,6 +95,8 @@ type node struct {
 	machine *machines.Machine
 	run     string
 	disk    int
+	wal     uint64 // inode of the log on the disk; 0: none was seen
+	swap    bool   // its volume is being swapped
 	lost    bool
 	paused  bool
 	etcd    int // pid of its etcd, as last seen
@@ -453,7 +455,8 @@ func (w *World) loseVolume(ctx context.Context, n *node, leave string) (machines
 	if leave == "directories" {
 		directories = []string{"etcd/member/snap", "etcd/member/wal"}
 	}
-	w.mark(n, func() { n.disk++ }) // first: what starts next is on it
+	w.mark(n, func() { n.disk, n.wal, n.swap = n.disk+1, 0, true }) // first: what starts next is on it
+	defer w.mark(n, func() { n.swap = false })
 	e, err := n.machine.SwapVolume(ctx, directories...)
 	if err != nil {
 		return e, err

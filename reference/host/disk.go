@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/storage/wal"
@@ -74,14 +75,20 @@ func (d disk) WAL(dir string) (WAL, error) {
 	if !wal.Exist(path) {
 		return WAL{}, fmt.Errorf("%s: %w", path, fs.ErrNotExist)
 	}
-	from, err := oldest(path)
+	snapshots, err := wal.ValidSnapshotEntries(zap.NewNop(), path)
 	if err != nil {
-		return WAL{}, fmt.Errorf("reading the WAL in %s: %w", dir, err)
+		return WAL{}, fmt.Errorf("reading the WAL in %s: its snapshots: %w", dir, err)
 	}
-	metadata, entries, err := readAll(path, from)
-	if errors.Is(err, wal.ErrSnapshotMismatch) {
-		// A snapshot was taken at that very index, in a term not known here.
-		metadata, entries, err = readAll(path, from+1)
+	// Like etcd, from the newest snapshot that leads into it: one that came from
+	// the leader leaves a gap before it, and segments that one covers are gone.
+	var metadata []byte
+	var entries []*raftpb.Entry
+	last := uint64(0)
+	for _, snapshot := range slices.Backward(snapshots) {
+		metadata, entries, err = readAll(path, snapshot)
+		if last = snapshot.GetIndex(); len(metadata) > 0 {
+			break
+		}
 	}
 	if len(metadata) == 0 {
 		return WAL{}, fmt.Errorf("reading the WAL in %s: no metadata record: %v", dir, err)
@@ -90,31 +97,19 @@ func (d disk) WAL(dir string) (WAL, error) {
 	if err := proto.Unmarshal(metadata, &whose); err != nil {
 		return WAL{}, fmt.Errorf("reading the WAL in %s: %w", dir, err)
 	}
-	found := WAL{Member: whose.GetNodeID(), Cluster: whose.GetClusterID()}
+	found := WAL{Member: whose.GetNodeID(), Cluster: whose.GetClusterID(), Last: last}
 	if n := len(entries); n > 0 {
 		found.Last = entries[n-1].GetIndex()
 	}
 	return found, nil
 }
 
-func readAll(path string, from uint64) (metadata []byte, entries []*raftpb.Entry, err error) {
-	w, err := wal.OpenForRead(zap.NewNop(), path, &walpb.Snapshot{Index: &from})
+func readAll(path string, from *walpb.Snapshot) (metadata []byte, entries []*raftpb.Entry, err error) {
+	w, err := wal.OpenForRead(zap.NewNop(), path, from)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer w.Close()
 	metadata, _, entries, err = w.ReadAll()
 	return metadata, entries, err
-}
-
-// oldest returns the index at which the oldest segment begins: etcd deletes
-// those that a snapshot covers, so that it is 0 only in a young log.
-func oldest(path string) (index uint64, err error) {
-	segments, err := filepath.Glob(filepath.Join(path, "*.wal")) // sorted
-	if err != nil || len(segments) == 0 {
-		return 0, errors.Join(err, errors.New("no segment"))
-	}
-	var sequence uint64
-	_, err = fmt.Sscanf(filepath.Base(segments[0]), "%016x-%016x.wal", &sequence, &index)
-	return index, err
 }
