@@ -7,6 +7,7 @@ SHELL := /bin/bash
 # Where chaos, gauge and canaries put their reports; out/TIME when it is empty.
 OUT :=
 GO := go
+FUZZTIME := 20s
 FLAGS = --world local $(if $(OUT),--out $(OUT))
 
 .PHONY: help build test check chaos gauge canaries etcd etcd-test golden fuzz clean
@@ -47,7 +48,7 @@ golden: ## rewrite what tests compare with; read the diff
 
 fuzz: ## each fuzz target for 20 seconds
 	@grep -ro --include='*_test.go' '^func Fuzz[A-Za-z]*' . | while IFS=: read -r file target; do \
-		(set -x; $(GO) test "$$(dirname "$$file")" -run '^$$' -fuzz "^$${target#func }\$$" -fuzztime 20s); \
+		(set -x; $(GO) test "$$(dirname "$$file")" -run '^$$' -fuzz "^$${target#func }\$$" -fuzztime $(FUZZTIME) </dev/null); \
 	done
 
 clean: ## what killed runs left behind, bin and out

@@ -22,7 +22,7 @@ import (
 func TestShippedScenariosLintClean(t *testing.T) {
 	shipped, err := scenarios.Shipped()
 	require.NoError(t, err)
-	require.Len(t, shipped, 18)
+	require.Len(t, shipped, 21)
 	for _, s := range shipped {
 		assert.Empty(t, s.Lint(nil).String())
 		src, err := scenarios.ShippedSource(s.Name)

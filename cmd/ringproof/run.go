@@ -253,12 +253,22 @@ func (f runFlags) resolve(w io.Writer, s *scenarios.Scenario, cell scenarios.Cel
 		return nil, usage("%s can't be run", cell)
 	}
 	job := suite.Job{Plan: plan, NotApplicable: found.Inapplicable()}
-	if f.beside == "" {
+	beside := f.besides(s)
+	if beside == "" {
 		return []suite.Job{job}, nil
 	}
 	other := job
-	other.Plan.Subject, other.Beside = f.beside, true
+	other.Plan.Subject, other.Beside = beside, true
 	return []suite.Job{job, other}, nil
+}
+
+// besides is who runs the same cells for comparison: whom the command line
+// names, or whom the scenario's label names beside the reference.
+func (f runFlags) besides(s *scenarios.Scenario) string {
+	if label := s.Labels["beside"]; f.beside == "" && f.subject == "reference" && label != "" {
+		return f.subject + "+" + label
+	}
+	return f.beside
 }
 
 // place is the world as resolving needs to know it: what this host can do.

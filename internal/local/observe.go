@@ -95,17 +95,14 @@ func (w *World) machineViews() []ringproof.MachineView {
 // noticeWipe counts a disk as a new one when the log on it is gone or another:
 // whoever clears a member's data has taken its disk as surely as a fault.
 func (w *World) noticeWipe(n *node) {
-	if n.lost {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n.lost || n.swap { // a swap is the fault's doing
 		return
 	}
 	var inode uint64
 	if stat, err := os.Stat(filepath.Join(n.machine.DataRoot(), "etcd", "member", "wal")); err == nil {
 		inode = stat.Sys().(*syscall.Stat_t).Ino
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if n.swap {
-		return // the fault's doing
 	}
 	if n.wal != 0 && n.wal != inode {
 		n.disk++

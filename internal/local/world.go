@@ -53,7 +53,7 @@ var ErrRefused = errors.New("refused by the subject")
 type Machine struct {
 	Name    string
 	Address string
-	Data    string // its data filesystem, as it sees it
+	DataDir string // its data filesystem, as it sees it
 	Run     string // a directory that outlives its volume
 	Etcd    map[string]string
 }
@@ -212,7 +212,7 @@ func (w *World) agent(ctx context.Context, n *node) error {
 	for version, r := range w.Releases {
 		binaries[version] = r.Etcd
 	}
-	args := w.Subject.Agent(Machine{Name: n.name, Address: n.machine.Addr().String(), Data: n.machine.DataDir(), Run: n.run, Etcd: binaries})
+	args := w.Subject.Agent(Machine{Name: n.name, Address: n.machine.Addr().String(), DataDir: n.machine.DataDir(), Run: n.run, Etcd: binaries})
 	complaint, err := os.OpenFile(filepath.Join(n.run, "agent.err"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err

@@ -25,13 +25,14 @@ const (
 type extra struct {
 	visit      func(*runner, context.Context, ringproof.Client, int)
 	everywhere bool // one on each member, as any of them may be the one harmed; else one that goes round
+	settled    bool // the plain watchers keep their streams too
 }
 
 // extras are the profiles that have such a client; each is kv-txn-watch too.
 var extras = map[string]extra{
 	"tombstone-watch": {visit: (*runner).bury},
 	"progress-watch":  {visit: (*runner).arriveLate},
-	"patient-watch":   {visit: (*runner).outlast, everywhere: true},
+	"patient-watch":   {visit: (*runner).outlast, everywhere: true, settled: true},
 	"future-watch":    {visit: (*runner).foresee, everywhere: true},
 }
 
@@ -62,6 +63,14 @@ func (r *runner) visits(ctx context.Context, x extra, id, seat, step int) {
 			return
 		}
 	}
+}
+
+// attend is one stream of a plain watcher; it returns where the next begins.
+func (r *runner) attend(ctx context.Context, c ringproof.Client, id int, start int64) int64 {
+	if extras[r.plan.Workload.Profile].settled {
+		return r.follow(ctx, patient(c), id, start, lifelong)
+	}
+	return r.follow(ctx, c, id, start, rotation)
 }
 
 // bury deletes a key, puts it again, compacts at the deletion and watches from

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -202,26 +203,21 @@ func (r *runner) patience() time.Duration {
 // busy tells whether an action of the subject has begun and not ended.
 func (r *runner) busy() bool {
 	events, _ := r.record.since(0)
-	open := map[string]int{}
+	open := map[string]bool{}
 	for _, e := range events {
 		key := e.Machine + " " + e.Action
 		switch e.Kind {
 		case ringproof.EventActionBegun:
-			open[key] = 1
+			open[key] = true
 		case ringproof.EventActionDone, ringproof.EventActionFailed:
-			open[key] = 0
+			open[key] = false
 		case ringproof.EventFaultLanded:
 			if e.Fault == ringproof.FaultAgentCrash {
-				open[key] = 0
+				open[key] = false
 			}
 		}
 	}
-	for _, n := range open {
-		if n > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(slices.Collect(maps.Values(open)), true)
 }
 
 // drain writes one last value and waits until a watcher has seen it: then the

@@ -155,7 +155,7 @@ func (r *runner) watcher(ctx context.Context, id int) {
 			}
 			continue
 		}
-		next = r.follow(ctx, c, id, next, rotation)
+		next = r.attend(ctx, c, id, next)
 		c.Close()
 		if r.world.Sleep(ctx, poll) != nil {
 			return

@@ -91,7 +91,7 @@ func (p *Processes) Agent(m local.Machine) []string {
 		}
 		args = append(args, "--")
 	}
-	args = append(args, "auto", p.store, "--machine", m.Name, "--address", m.Address, "--data", m.Data, "--run", m.Run)
+	args = append(args, "auto", p.store, "--machine", m.Name, "--address", m.Address, "--data", m.DataDir, "--run", m.Run)
 	for version, binary := range m.Etcd {
 		args = append(args, "--etcd", version+"="+binary)
 	}

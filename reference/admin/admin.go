@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -54,8 +55,8 @@ func (r *Ring) Use(endpoints ...string) {
 
 // Close closes the clients.
 func (r *Ring) Close() {
-	for _, c := range r.clients {
-		c.Close()
+	for _, endpoint := range slices.Sorted(maps.Keys(r.clients)) {
+		r.clients[endpoint].Close()
 	}
 	r.clients = nil
 }

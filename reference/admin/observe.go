@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -133,8 +134,8 @@ func (v View) RingMembers() []ring.Member {
 }
 
 func (v View) machineAt(urls []string) string {
-	for name, p := range v.Presences {
-		if slices.Contains(urls, p.PeerURL) {
+	for _, name := range slices.Sorted(maps.Keys(v.Presences)) {
+		if slices.Contains(urls, v.Presences[name].PeerURL) {
 			return name
 		}
 	}

@@ -188,8 +188,8 @@ func (r reach) observe(ctx context.Context) (ring.Observed, admin.View, error) {
 	return observer.Observe(ctx, view, ""), view, nil
 }
 
-// Info is what ringadm info prints.
-type Info struct {
+// Overview is what ringadm info prints.
+type Overview struct {
 	ClusterID string         `json:"clusterID"`
 	Lead      string         `json:"lead"` // the machine that leads the automation
 	Members   []ring.Member  `json:"members"`
@@ -207,7 +207,7 @@ func infoCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			info := Info{ClusterID: fmt.Sprintf("%x", view.ClusterID), Members: seen.Members, Machines: seen.Machines}
+			info := Overview{ClusterID: fmt.Sprintf("%x", view.ClusterID), Members: seen.Members, Machines: seen.Machines}
 			if view.Lead != nil {
 				info.Lead = view.Lead.Holder
 			}

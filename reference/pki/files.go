@@ -91,7 +91,8 @@ func (f Files) contents() (map[string][]byte, error) {
 		}
 		contents["ca.key"] = key
 	}
-	for name, pair := range f.Pairs {
+	for _, name := range slices.Sorted(maps.Keys(f.Pairs)) {
+		pair := f.Pairs[name]
 		if name == "ca" || !pairPattern.MatchString(name) {
 			return nil, fmt.Errorf("pair name %.80q refused: use lower-case words joined by '-', other than ca", name)
 		}

@@ -7,8 +7,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"path"
+	"slices"
 	"strconv"
 )
 
@@ -67,7 +69,8 @@ func parseAddress(address string) (dir string, create bool, err error) {
 }
 
 func parseOptions(options url.Values) (create bool, err error) {
-	for name, values := range options {
+	for _, name := range slices.Sorted(maps.Keys(options)) {
+		values := options[name]
 		if name != "create_dir" || len(values) != 1 {
 			return false, fmt.Errorf("option %q: the only one is create_dir=true, once", name)
 		}
