@@ -79,7 +79,7 @@ func (w *marginWalk) marginAt(at ringproof.Instant) int {
 // an end below the floor at each moment of the commit itself.
 func (w *marginWalk) step(c ringproof.ConfChange) (ringproof.Finding, bool) {
 	at := w.ledger.seen(c)
-	moments := []ringproof.Instant{at, w.before(at), at.Add(-w.grace)}
+	moments := []ringproof.Instant{at, w.before(at), max(at.Add(-w.grace), 0)}
 	var earlier []int
 	for _, m := range moments {
 		earlier = append(earlier, w.marginAt(m))

@@ -47,7 +47,7 @@ type Subject interface {
 }
 
 // ErrRefused says that the subject refused an operation.
-var ErrRefused = errors.New("refused by the subject")
+var ErrRefused = fmt.Errorf("%w by the subject", ringproof.ErrRefused)
 
 // Machine is where an agent runs.
 type Machine struct {

@@ -181,15 +181,15 @@ func change(e *raftpb.Entry) (ringproof.ConfChange, bool, error) {
 }
 
 // members replays changes: etcd commits a change that it then refuses to
-// apply, such as adding a member twice.
+// apply, such as adding a member twice, or a second learner.
 type members map[ringproof.MemberID]bool // true: learner
 
 func (m members) apply(c ringproof.ConfChange) bool {
 	learner, known := m[c.Member]
 	switch c.Kind {
 	case "add-voter", "add-learner":
-		if known {
-			return false
+		if known || c.Kind == "add-learner" && slices.Contains(slices.Collect(maps.Values(m)), true) {
+			return false // etcd has room for one learner
 		}
 		m[c.Member] = c.Kind == "add-learner"
 	case "promote":

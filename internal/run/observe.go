@@ -54,7 +54,7 @@ func remember(before, now ringproof.Observation) ringproof.Observation {
 	kept.Members = nil
 	for _, m := range before.Members {
 		if seen, ok := now.Member(m.ID); ok {
-			m.Serving, m.Leader, m.Term = seen.Serving, seen.Leader, seen.Term
+			m.Serving, m.Leader, m.Term, m.Alarms = seen.Serving, seen.Leader, seen.Term, seen.Alarms
 		} else {
 			m.Serving, m.Leader = false, false
 		}
@@ -79,11 +79,12 @@ func changes(before, now ringproof.Observation, served map[ringproof.MemberID]bo
 		}
 		all = append(all, serving(was, m, served, tell)...)
 	}
-	if now.Fresh {
-		for _, m := range before.Members {
-			if _, still := now.Member(m.ID); !still {
-				tell(ringproof.EventMemberRemoved, m, "")
-			}
+	for _, m := range before.Members {
+		switch _, still := now.Member(m.ID); {
+		case !still && now.Fresh:
+			tell(ringproof.EventMemberRemoved, m, "")
+		case !still && m.Serving: // nobody who answers lists it
+			tell(ringproof.EventMemberDown, m, "")
 		}
 	}
 	led, _ := before.Leader()

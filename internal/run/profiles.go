@@ -44,11 +44,11 @@ func (r *runner) befriend(ctx context.Context) {
 	}
 	first := r.plan.Workload.Clients + watchers + 2 // drain takes two
 	if !x.everywhere {
-		r.world.Go(ctx, "extra client", func(ctx context.Context) { r.visits(ctx, x, first, 0, 1) })
+		r.client(ctx, "extra client", func(ctx context.Context) { r.visits(ctx, x, first, 0, 1) })
 		return
 	}
 	for i := range r.plan.Ring.Size {
-		r.world.Go(ctx, fmt.Sprintf("extra client %d", i), func(ctx context.Context) { r.visits(ctx, x, first+i, i, 0) })
+		r.client(ctx, fmt.Sprintf("extra client %d", i), func(ctx context.Context) { r.visits(ctx, x, first+i, i, 0) })
 	}
 }
 

@@ -36,13 +36,15 @@ type runner struct {
 	record *record
 	ledger *ledger
 
-	mu     sync.Mutex
-	ops    int             // operations so far
-	seen   map[int]int64   // watcher → the latest revision it saw
-	begun  map[string]bool // steps
-	done   map[string]bool // steps, failed ones too
-	harmed []harm          // what is to be healed
-	target int             // voters last asked for
+	mu      sync.Mutex
+	ops     int             // operations so far
+	seen    map[int]int64   // watcher → the latest revision it saw
+	begun   map[string]bool // steps
+	done    map[string]bool // steps, failed ones too
+	harmed  []harm          // what is to be healed
+	healing int             // harms that are being healed in the background
+	clients int             // tasks that record what clients see
+	target  int             // voters last asked for
 }
 
 // harm is a fault in force.
@@ -108,6 +110,8 @@ func (r *runner) play(ctx context.Context) (ringproof.Evidence, error) {
 	if err := r.drain(ctx); err != nil {
 		return ringproof.Evidence{}, err
 	}
+	// The last thing that a client does is to record what it saw.
+	_ = r.wait(ctx, 2*patience, func() bool { return r.count(&r.clients, 0) == 0 })
 	evidence, err := r.world.Evidence(ctx)
 	evidence.Spec = r.target
 	r.record.Record(ringproof.Event{Kind: ringproof.EventRunEnds})
@@ -126,13 +130,22 @@ func (r *runner) load(ctx context.Context) {
 		return
 	}
 	for i := range r.plan.Workload.Clients {
-		r.world.Go(ctx, fmt.Sprintf("client %d", i), func(ctx context.Context) { r.drive(ctx, i) })
+		r.client(ctx, fmt.Sprintf("client %d", i), func(ctx context.Context) { r.drive(ctx, i) })
 	}
 	for i := range watchers {
 		id := r.plan.Workload.Clients + i
-		r.world.Go(ctx, fmt.Sprintf("watcher %d", i), func(ctx context.Context) { r.watcher(ctx, id) })
+		r.client(ctx, fmt.Sprintf("watcher %d", i), func(ctx context.Context) { r.watcher(ctx, id) })
 	}
 	r.befriend(ctx)
+}
+
+// client starts a task that records what a client sees.
+func (r *runner) client(ctx context.Context, name string, f func(context.Context)) {
+	r.count(&r.clients, 1)
+	r.world.Go(ctx, name, func(ctx context.Context) {
+		defer r.count(&r.clients, -1)
+		f(ctx)
+	})
 }
 
 // asWanted tells whether the ring is what was last asked for.
@@ -160,6 +173,7 @@ func (r *runner) heal(ctx context.Context) {
 	for _, h := range harmed {
 		r.undo(ctx, h)
 	}
+	_ = r.wait(ctx, defaultTimeout, func() bool { return r.count(&r.healing, 0) == 0 })
 	r.record.Record(ringproof.Event{Kind: ringproof.EventHealPhase})
 }
 
@@ -242,7 +256,7 @@ func (r *runner) drain(ctx context.Context) error {
 	if last == 0 {
 		return ctx.Err()
 	}
-	r.world.Go(watching, "last watcher", func(ctx context.Context) { r.watcher(ctx, id+1) })
+	r.client(watching, "last watcher", func(ctx context.Context) { r.watcher(ctx, id+1) })
 	return r.wait(ctx, 20*time.Second, func() bool { return r.sawUpTo(id+1) >= last })
 }
 
@@ -290,6 +304,13 @@ func (r *runner) number() int {
 	defer r.mu.Unlock()
 	r.ops++
 	return r.ops
+}
+
+func (r *runner) count(n *int, by int) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	*n += by
+	return *n
 }
 
 func (r *runner) saw(watcher int, revision int64) {

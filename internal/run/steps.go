@@ -78,6 +78,7 @@ func (r *runner) steps(ctx context.Context) error {
 			return err
 		}
 		previous = r.record.mark()
+		r.mark(s) // here, not in its task: the next step may join it at once
 		if s.Detach {
 			r.world.Go(ctx, "step "+s.Name, func(ctx context.Context) { r.step(ctx, s) })
 			continue
@@ -148,11 +149,14 @@ func (r *runner) join(ctx context.Context, s ringproof.Step) error {
 	})
 }
 
+func (r *runner) mark(s ringproof.Step) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.begun[s.Name] = true
+}
+
 // step carries out one step and records how it ended.
 func (r *runner) step(ctx context.Context, s ringproof.Step) {
-	r.mu.Lock()
-	r.begun[s.Name] = true
-	r.mu.Unlock()
 	r.record.Record(ringproof.Event{Kind: ringproof.EventStepBegun, Step: s.Name, Text: sentence(s)})
 	within := s.Timeout.Std()
 	if within == 0 {
@@ -226,10 +230,14 @@ func (r *runner) op(ctx context.Context, s ringproof.Step, within time.Duration)
 	return r.reached(ctx, s, within, targets)
 }
 
-// refusal records that the subject refused, or fails because it didn't.
+// refusal records that the subject refused, or fails because it didn't. One
+// that broke or gave no answer has not refused.
 func (r *runner) refusal(s ringproof.Step, text string, err error) error {
 	if err == nil {
 		return fmt.Errorf("%s should have been refused and was taken: %s", sentence(s), text)
+	}
+	if !errors.Is(err, ringproof.ErrRefused) {
+		return err
 	}
 	r.record.Record(ringproof.Event{Kind: ringproof.EventRefused, Step: s.Name, Text: err.Error()})
 	return nil
@@ -240,7 +248,7 @@ func (r *runner) refusal(s ringproof.Step, text string, err error) error {
 func (r *runner) reached(ctx context.Context, s ringproof.Step, within time.Duration, targets []string) error {
 	over := false
 	asked := r.world.Now()
-	err := r.wait(ctx, within, func() bool {
+	_ = r.wait(ctx, within, func() bool {
 		o := r.record.observation()
 		if o.At <= asked {
 			return false // from before the operation
@@ -259,10 +267,10 @@ func (r *runner) reached(ctx context.Context, s ringproof.Step, within time.Dura
 		}
 		return over
 	})
-	if err == nil && !over {
-		err = fmt.Errorf("%s: the ring did not get there within %v: %w", sentence(s), within, errTimeout)
+	if !over {
+		return fmt.Errorf("%s: the ring did not get there within %v: %w", sentence(s), within, errTimeout)
 	}
-	return err
+	return nil
 }
 
 // targets resolves a selector against the ring as it is now.
@@ -303,6 +311,7 @@ func (r *runner) harm(ctx, acting context.Context, s ringproof.Step) error {
 	evidence, err := r.world.Do(acting, s, targets)
 	if err != nil {
 		r.record.Record(ringproof.Event{Kind: ringproof.EventFaultMissed, Step: s.Name, Fault: s.Fault.Kind, Machine: strings.Join(targets, ","), Text: err.Error()})
+		r.keep(ctx, harm{s, targets}) // some of the targets may have been hit
 		return err
 	}
 	if evidence != "" { // else it is armed, and the world tells when it goes off
@@ -339,6 +348,7 @@ func (r *runner) keep(ctx context.Context, h harm) {
 	r.world.Go(ctx, "heal "+h.step.Name, func(ctx context.Context) {
 		if r.world.Sleep(ctx, h.step.Fault.For.Std()) == nil && r.release(h) {
 			r.undo(ctx, h)
+			r.count(&r.healing, -1)
 		}
 	})
 }
@@ -352,6 +362,7 @@ func (r *runner) release(h harm) bool {
 		return false
 	}
 	r.harmed = slices.Delete(r.harmed, i, i+1)
+	r.healing++
 	return true
 }
 

@@ -463,6 +463,8 @@ func (w *toy) apply(r ringproof.Request) (ringproof.Response, error) {
 		} else if exists {
 			response.KVs = []ringproof.KV{before}
 		}
+	case ringproof.RequestCompact:
+		w.compact = max(w.compact, r.Revision)
 	case ringproof.RequestDelete:
 		if exists {
 			response.Deleted = 1
@@ -487,7 +489,7 @@ func (w *toy) put(key, value string) {
 }
 
 func (c *toyClient) Watch(ctx context.Context, prefix string, start int64, see func(ringproof.WatchEvent)) error {
-	for next := start; c.w.Sleep(ctx, roundTrip) == nil; {
+	for next := start; c.w.Sleep(ctx, beat) == nil; {
 		c.w.mu.Lock()
 		if !c.on.reaches() {
 			c.w.mu.Unlock()

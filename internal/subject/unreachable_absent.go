@@ -14,7 +14,7 @@ var unreachableAbsent = Mutant{
 	Hazard:   "A voter that does not answer at the moment is removed at once, though its machine and disk are intact.",
 	Source:   "kubermatic etcd-launcher F1, removeDeadMembers; etcd-manager S16 (unreachable taken for none)",
 	Check:    "quorum-margin",
-	Scenario: "disk-full-follower",
+	Scenario: "paused[victim=follower]",
 	World:    "local",
 	layer: only(deciding(func(inner next, spec ring.Spec, o ring.Observed) ring.Decision {
 		if !o.Listed || spec.Paused {

@@ -38,6 +38,9 @@ type Ring struct {
 	// Fence, when set, must hold for a record to be written: the one who leads
 	// passes the comparison that it still does.
 	Fence []clientv3.Cmp
+	// Decided, when set, are the members that an action was decided on: it is
+	// not carried out on others.
+	Decided []ring.ID
 
 	endpoints []string
 	clients   map[string]host.Etcd
@@ -138,10 +141,41 @@ func (r *Ring) Do(ctx context.Context, a ring.Action) error {
 	if err != nil {
 		return fmt.Errorf("%s: reading the member list first: %w", a.Kind, err)
 	}
+	if err := r.stillHolds(ctx, list.Members); err != nil {
+		return fmt.Errorf("%s: %w", a.Kind, err)
+	}
 	if err := r.do(ctx, a, list.Members); err != nil {
 		return fmt.Errorf("%s: %w", a.Kind, err)
 	}
 	return nil
+}
+
+// stillHolds looks, just before a change, that what it was decided on still
+// is. etcd takes no condition with a member change: lead A decides to remove
+// m4 of four and is paused; B leads and removes m1; A goes on, and of four two
+// are left.
+func (r *Ring) stillHolds(ctx context.Context, members []*etcdserverpb.Member) error {
+	if r.Decided == nil {
+		return nil
+	}
+	var now []ring.ID
+	for _, m := range members {
+		now = append(now, ring.ID(m.ID))
+	}
+	slices.Sort(now)
+	if !slices.Equal(now, r.Decided) {
+		return errors.New("the membership is not the one that this was decided on")
+	}
+	leads := false
+	err := r.read(ctx, func(ctx context.Context, c host.Etcd) error {
+		held, err := c.Txn(ctx).If(r.Fence...).Commit()
+		leads = err == nil && held.Succeeded
+		return err
+	})
+	if err == nil && !leads {
+		err = errors.New("another machine leads the automation now")
+	}
+	return err
 }
 
 func (r *Ring) do(ctx context.Context, a ring.Action, members []*etcdserverpb.Member) error {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -113,12 +114,12 @@ func (a *Agent) step(ctx context.Context, view admin.View) error {
 	case d.Action == nil:
 		a.say(host.EventWaiting, d.Wait)
 	default:
-		return a.carryOut(ctx, *d.Action)
+		return a.carryOut(ctx, *d.Action, seen.Members)
 	}
 	return nil
 }
 
-func (a *Agent) carryOut(ctx context.Context, action ring.Action) error {
+func (a *Agent) carryOut(ctx context.Context, action ring.Action, decided []ring.Member) error {
 	if a.DryRun {
 		a.say(host.EventWaiting, "dry run: "+action.String())
 		return nil
@@ -128,7 +129,9 @@ func (a *Agent) carryOut(ctx context.Context, action ring.Action) error {
 	if action.Member != 0 {
 		line.Member = action.Member.String()
 	}
+	a.ring.Decided = memberIDs(decided)
 	err := a.logged(line, func() error { return a.Brain.Do(ctx, a.ring, action) })
+	a.ring.Decided = nil
 	if err != nil {
 		// etcd refuses while members are not connected for five seconds; what
 		// it refused now it will refuse again at once.
@@ -149,6 +152,15 @@ func addsWhileSilent(version string) bool {
 	return v.Major > 3 || v.Minor > 6 || bounded && v.Patch >= patch
 }
 
+func memberIDs(members []ring.Member) []ring.ID {
+	ids := []ring.ID{}
+	for _, m := range members {
+		ids = append(ids, m.ID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
 // form binds the founders to their disks, and tells the store that the ring
 // has answered: from then on nobody starts a member as new. Members are only
 // added after both.
@@ -163,7 +175,7 @@ func (a *Agent) form(ctx context.Context, view admin.View) (bool, error) {
 		for _, f := range a.known.identity.Members {
 			if !a.known.formed && f.Name == m.Name && f.PeerURL == m.PeerURL {
 				bind := ring.Action{Kind: ring.Bind, Member: m.ID, Machine: f.Machine, Disk: f.Disk}
-				return false, a.carryOut(ctx, bind)
+				return false, a.carryOut(ctx, bind, view.RingMembers())
 			}
 		}
 	}

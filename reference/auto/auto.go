@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -228,7 +229,7 @@ func (a *Agent) launch(ctx context.Context, b launcher.Boot) error {
 		}
 		c.PKI = a.host.Disk().Path(pkiDir)
 	}
-	return a.act("launch", "", "", func() error { return launcher.Launch(ctx, a.host, a.disk, c) })
+	return a.act("launch", strings.Join(c.Args(), " "), "", func() error { return launcher.Launch(ctx, a.host, a.disk, c) })
 }
 
 // clear empties the disk of what a member left that can't come back.
@@ -320,7 +321,7 @@ func (a *Agent) handOver(ctx context.Context, view admin.View) {
 		return
 	}
 	move := ring.Action{Kind: ring.MoveLeader, Member: voters[other].ID, Machine: voters[other].Machine}
-	_ = a.act(string(move.Kind), move.String(), move.Member.String(), func() error { return a.ring.Do(ctx, move) })
+	_ = a.act(string(move.Kind), move.String(), move.Member.String(), func() error { return a.Brain.Do(ctx, a.ring, move) })
 }
 
 func (a *Agent) tls() bool { return a.known.spec.Security != "plain" }

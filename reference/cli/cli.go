@@ -79,7 +79,7 @@ automation logs that command.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
 	})
-	root.AddCommand(seedCommand(), specCommand(), autoCommand(s), infoCommand(), memberCommand())
+	root.AddCommand(seedCommand(), specCommand(), autoCommand(s), infoCommand(), memberCommand(), resetCommand())
 	return root
 }
 

@@ -282,6 +282,30 @@ func TestWALOfAnOldMember(t *testing.T) {
 	require.NotErrorIs(t, err, fs.ErrNotExist)
 }
 
+// TestWALOfAMemberThatGotASnapshot has a gap at its beginning: the leader sent
+// a snapshot in place of the first entries.
+func TestWALOfAMemberThatGotASnapshot(t *testing.T) {
+	d := host.NewReal("m1", t.TempDir(), t.TempDir(), nil).Disk()
+	dir := d.Path("etcd/member/wal")
+	require.NoError(t, os.MkdirAll(filepath.Dir(dir), 0o700))
+	metadata, err := proto.Marshal(&etcdserverpb.Metadata{NodeID: proto.Uint64(7), ClusterID: proto.Uint64(9)})
+	require.NoError(t, err)
+	w, err := wal.Create(zap.NewNop(), dir, metadata)
+	require.NoError(t, err)
+	require.NoError(t, w.SaveSnapshot(&walpb.Snapshot{Index: proto.Uint64(29), Term: proto.Uint64(2), ConfState: &raftpb.ConfState{}}))
+	require.NoError(t, w.Save(&raftpb.HardState{Term: proto.Uint64(2), Commit: proto.Uint64(29)}, nil))
+	found, err := d.WAL("etcd")
+	require.NoError(t, err)
+	require.Equal(t, host.WAL{Member: 7, Cluster: 9, Last: 29}, found)
+
+	entry := &raftpb.Entry{Term: proto.Uint64(2), Index: proto.Uint64(30), Data: []byte("x")}
+	require.NoError(t, w.Save(&raftpb.HardState{Term: proto.Uint64(2), Commit: proto.Uint64(30)}, []*raftpb.Entry{entry}))
+	require.NoError(t, w.Close())
+	found, err = d.WAL("etcd")
+	require.NoError(t, err)
+	require.Equal(t, host.WAL{Member: 7, Cluster: 9, Last: 30}, found)
+}
+
 func TestWALThatIsNotThere(t *testing.T) {
 	d := host.NewReal("m1", t.TempDir(), t.TempDir(), nil).Disk()
 	_, err := d.WAL("etcd")

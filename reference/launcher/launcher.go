@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"syscall"
 
 	"github.com/ringproof/ringproof/reference/host"
 )
@@ -81,11 +82,14 @@ func Launch(ctx context.Context, h host.Host, d Disk, c Command) error {
 
 // Empty removes the etcd data and gives the disk a new identity, in an order
 // that a crash may interrupt anywhere: what is half removed would look like a
-// damaged log, so the disk says first that it is being emptied.
+// damaged log, so the disk says first that it is being emptied. A disk that is
+// so full that it can't say so is emptied all the same: nothing else would ever
+// make room, and that the member has left is known.
 func Empty(h host.Host) (Disk, error) {
 	d := Disk{ID: h.Nonce(), Emptying: true}
-	if err := d.write(h); err != nil {
-		return Disk{}, fmt.Errorf("marking the disk before it is emptied: %w", err)
+	marking := d.write(h)
+	if marking != nil && !errors.Is(marking, syscall.ENOSPC) {
+		return Disk{}, fmt.Errorf("marking the disk before it is emptied: %w", marking)
 	}
 	if err := h.Disk().Remove(DataDir); err != nil {
 		return Disk{}, fmt.Errorf("removing the data of a member that has left: %w", err)
