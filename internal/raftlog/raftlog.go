@@ -112,30 +112,29 @@ func (l Log) Values() []string {
 }
 
 // Changes merges the committed membership changes of several logs of one ring,
-// in raft order. Of two entries at one index the one with the higher term
-// counts: the other was overwritten. A gap that no log covers is an error:
-// what was changed there is unknown.
+// in raft order. Of two entries at one index the one counts that its own log
+// knows to be committed: a leader that was voted out may have left one of a
+// higher term alone in its log. If none is known to be, the higher term counts.
+// A gap that no log covers is an error: what was changed there is unknown.
 func Changes(logs []Log) ([]ringproof.ConfChange, error) {
 	committed := uint64(0)
-	at := map[uint64]*raftpb.Entry{}
+	at, sure := map[uint64]*raftpb.Entry{}, map[uint64]bool{}
 	for _, l := range logs {
 		committed = max(committed, l.Commit)
 		for _, e := range l.entries {
-			if known := at[e.GetIndex()]; known == nil || e.GetTerm() > known.GetTerm() {
-				at[e.GetIndex()] = e
+			i, own := e.GetIndex(), e.GetIndex() <= l.Commit
+			if known := at[i]; known == nil || own && !sure[i] || own == sure[i] && e.GetTerm() > known.GetTerm() {
+				at[i], sure[i] = e, own
 			}
 		}
 	}
 	var changes []ringproof.ConfChange
 	view := members{}
-	for i, index := range slices.Sorted(maps.Keys(at)) {
-		if index > committed {
-			break
+	for i := uint64(1); i <= committed; i++ {
+		if at[i] == nil {
+			return changes, fmt.Errorf("no log holds entry %d", i)
 		}
-		if index != uint64(i)+1 {
-			return changes, fmt.Errorf("no log holds entry %d", i+1)
-		}
-		c, ok, err := change(at[index])
+		c, ok, err := change(at[i])
 		if err != nil {
 			return changes, err
 		}

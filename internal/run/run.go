@@ -217,17 +217,18 @@ func (r *runner) patience() time.Duration {
 // busy tells whether an action of the subject has begun and not ended.
 func (r *runner) busy() bool {
 	events, _ := r.record.since(0)
-	open := map[string]bool{}
+	type action struct{ name, about string }
+	open := map[action]bool{}
 	for _, e := range events {
-		key := e.Machine + " " + e.Action
+		key := action{e.Action, e.Machine}
 		switch e.Kind {
 		case ringproof.EventActionBegun:
 			open[key] = true
 		case ringproof.EventActionDone, ringproof.EventActionFailed:
 			open[key] = false
 		case ringproof.EventFaultLanded:
-			if e.Fault == ringproof.FaultAgentCrash {
-				open[key] = false
+			if e.Fault == ringproof.FaultAgentCrash { // whoever was about it is dead
+				maps.DeleteFunc(open, func(a action, _ bool) bool { return a.name == e.Action })
 			}
 		}
 	}

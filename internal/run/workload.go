@@ -180,6 +180,7 @@ func (r *runner) stream(ctx context.Context, c ringproof.Client, w ringproof.Wat
 		next = max(next, e.Revision+1)
 		r.saw(w.Client, e.Revision)
 	})
+	broke := err != nil && streaming.Err() == nil
 	cancel()
 	w.Closed = r.world.Now()
 	var compacted client.Compacted
@@ -187,7 +188,7 @@ func (r *runner) stream(ctx context.Context, c ringproof.Client, w ringproof.Wat
 	case errors.As(err, &compacted):
 		w.Compact, w.Err = compacted.Revision, err.Error()
 		next = max(next, compacted.Revision)
-	case err != nil && streaming.Err() == nil:
+	case broke:
 		w.Err = err.Error()
 	}
 	r.record.watch(w)

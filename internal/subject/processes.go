@@ -253,7 +253,8 @@ func (p *Processes) Hear(line string) (ringproof.Event, bool) {
 		_ = e.Member.UnmarshalText([]byte(l.Member))
 	}
 	if l.Target != "" && l.Target != l.Machine {
-		e.Text = strings.TrimSuffix(l.Target+": "+l.Text, ": ")
+		// An action is told of the machine that it is about.
+		e.Machine, e.Text = l.Target, strings.TrimPrefix(l.Text+", by "+l.Machine, ", ")
 	}
 	return e, true
 }

@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/internal/etcdbin"
+)
+
+const release = "v3.6.16"
+
+// etcd is the path of the release's binary. Without it the test is skipped,
+// except in CI.
+func etcd(t *testing.T) string {
+	t.Helper()
+	cache, err := etcdbin.DefaultCache()
+	require.NoError(t, err)
+	found, ok, err := cache.Lookup(release)
+	require.NoError(t, err)
+	if !ok {
+		const missing = "no etcd " + release + ": make etcd builds it"
+		if os.Getenv("CI") == "true" {
+			t.Fatal(missing)
+		}
+		t.Skip(missing)
+	}
+	return found.Etcd
+}
+
+// server is a ring of one.
+type server struct {
+	url     string
+	process *os.Process
+}
+
+func start(t *testing.T, flags ...string) server {
+	t.Helper()
+	path, url, peer := etcd(t), "http://"+free(t), "http://"+free(t)
+	dir := t.TempDir()
+	cmd := exec.Command(path, append([]string{
+		"--name", "m1", "--data-dir", filepath.Join(dir, "etcd"), "--initial-cluster", "m1=" + peer,
+		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--listen-client-urls", url, "--advertise-client-urls", url,
+		"--unsafe-no-fsync", "--log-outputs", filepath.Join(dir, "log"),
+	}, flags...)...)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	c := open(t, url)
+	require.Eventually(t, func() bool {
+		_, err := c.Do(t.Context(), ringproof.Request{Kind: ringproof.RequestGet, Key: "k"})
+		return err == nil
+	}, 20*time.Second, 50*time.Millisecond, "etcd does not serve")
+	return server{url, cmd.Process}
+}
+
+// free is an address that nobody listens on.
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func open(t *testing.T, url string) *Client {
+	t.Helper()
+	c, err := Dial(url, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	return &Client{Etcd: c, Machine: "m1", Shut: c.Close}
+}
+
+func do(t *testing.T, c *Client, r ringproof.Request) ringproof.Response {
+	t.Helper()
+	response, err := c.Do(t.Context(), r)
+	require.NoError(t, err, "%v", r)
+	return response
+}
+
+// TestResponses is one history of a ring of one, told by its answers.
+func TestResponses(t *testing.T) {
+	c := open(t, start(t).url)
+	put := do(t, c, ringproof.Request{Kind: ringproof.RequestPut, Key: "/w/a", Value: "1"})
+	assert.NotZero(t, put.ClusterID)
+	assert.NotZero(t, put.Member)
+	assert.NotZero(t, put.Term)
+	first := put.Revision
+	blank := ringproof.Response{ClusterID: put.ClusterID, Member: put.Member, Term: put.Term, Revision: first}
+	assert.Equal(t, blank, put)
+	at := func(revision int64, more func(*ringproof.Response)) ringproof.Response {
+		r := blank
+		r.Revision = first + revision
+		if more != nil {
+			more(&r)
+		}
+		return r
+	}
+	kvs := func(all ...ringproof.KV) func(*ringproof.Response) {
+		return func(r *ringproof.Response) { r.KVs = all }
+	}
+	a := ringproof.KV{Key: "/w/a", Value: "1", CreateRevision: first, ModRevision: first, Version: 1}
+	a2 := ringproof.KV{Key: "/w/a", Value: "2", CreateRevision: first, ModRevision: first + 1, Version: 2}
+	b := ringproof.KV{Key: "/w/b", Value: "3", CreateRevision: first + 2, ModRevision: first + 2, Version: 1}
+	for _, each := range []struct {
+		what    string
+		request ringproof.Request
+		want    ringproof.Response
+	}{
+		{"get", ringproof.Request{Kind: ringproof.RequestGet, Key: "/w/a"}, at(0, kvs(a))},
+		{"get of a prefix of a key", ringproof.Request{Kind: ringproof.RequestGet, Key: "/w/"}, at(0, nil)},
+		{"put again", ringproof.Request{Kind: ringproof.RequestPut, Key: "/w/a", Value: "2"}, at(1, nil)},
+		{"txn whose comparison fails", ringproof.Request{Kind: ringproof.RequestTxn, Key: "/w/a", Value: "x", Compare: first}, at(1, kvs(a2))},
+		{"txn on a key that is absent", ringproof.Request{Kind: ringproof.RequestTxn, Key: "/w/b", Value: "3"}, at(2, func(r *ringproof.Response) { r.Succeeded = true })},
+		{"txn on a key that is there", ringproof.Request{Kind: ringproof.RequestTxn, Key: "/w/b", Value: "x"}, at(2, kvs(b))},
+		{"range", ringproof.Request{Kind: ringproof.RequestRange, Key: "/w/"}, at(2, kvs(a2, b))},
+		{"serializable", ringproof.Request{Kind: ringproof.RequestGet, Key: "/w/b", Serializable: true}, at(2, kvs(b))},
+		{"the past", ringproof.Request{Kind: ringproof.RequestRange, Key: "/w/", Revision: first}, at(2, kvs(a))},
+		{"delete", ringproof.Request{Kind: ringproof.RequestDelete, Key: "/w/a"}, at(3, func(r *ringproof.Response) { r.Deleted = 1 })},
+		{"delete of nothing", ringproof.Request{Kind: ringproof.RequestDelete, Key: "/w/a"}, at(3, nil)},
+		{"txn that fails on nothing", ringproof.Request{Kind: ringproof.RequestTxn, Key: "/w/a", Value: "x", Compare: first}, at(3, nil)},
+		{"compact", ringproof.Request{Kind: ringproof.RequestCompact, Revision: first + 2}, at(3, nil)},
+	} {
+		got := do(t, c, each.request)
+		if each.request.Serializable || each.request.Kind == ringproof.RequestCompact {
+			got.Term = each.want.Term // these go around raft
+		}
+		assert.Equal(t, each.want, got, each.what)
+	}
+	assert.Equal(t, "m1", c.Endpoint())
+
+	for what, r := range map[string]ringproof.Request{
+		"read of what was compacted": {Kind: ringproof.RequestGet, Key: "/w/a", Revision: first},
+		"read of the future":         {Kind: ringproof.RequestGet, Key: "/w/a", Revision: first + 1000},
+		"compacted twice":            {Kind: ringproof.RequestCompact, Revision: first + 2},
+		"no key":                     {Kind: ringproof.RequestPut, Value: "x"},
+		"too large":                  {Kind: ringproof.RequestPut, Key: "k", Value: strings.Repeat("x", 1900<<10)},
+	} {
+		_, err := c.Do(t.Context(), r)
+		require.ErrorIs(t, err, ringproof.ErrRefused, what)
+	}
+	_, err := c.Do(t.Context(), ringproof.Request{Kind: "lock"})
+	require.ErrorContains(t, err, "there is no such kind")
+}
+
+// TestRefused: what is refused was surely not applied. Everything else is
+// unknown, however plain the error looks.
+func TestRefused(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{rpctypes.ErrCompacted, true},
+		{rpctypes.ErrRequestTooLarge, true},
+		{rpctypes.ErrTooManyRequests, true},
+		{rpctypes.ErrCorrupt, true},
+		// The member whose store the write fills applies it, and then says that
+		// there is no space (quotaApplierV3 in etcd's apply/quota.go).
+		{rpctypes.ErrNoSpace, false},
+		{rpctypes.ErrTimeout, false},
+		{rpctypes.ErrTimeoutDueToLeaderFail, false},
+		{rpctypes.ErrTimeoutDueToConnectionLost, false},
+		{rpctypes.ErrLeaderChanged, false},
+		{rpctypes.ErrStopped, false},
+		{rpctypes.ErrNoLeader, false},
+		{context.DeadlineExceeded, false},
+		{context.Canceled, false},
+		{io.EOF, false},
+		{status.Error(codes.Unavailable, `connection error: desc = "transport: Error while dialing: dial tcp: connection refused"`), true},
+		{status.Error(codes.Unavailable, "error reading from server: EOF"), false},
+		{status.Error(codes.Unavailable, "transport is closing"), false},
+		{status.Error(codes.Unknown, "Error while dialing"), false},
+	} {
+		assert.Equal(t, c.want, refused(c.err), "%v", c.err)
+	}
+}
+
+// TestAFullStore shows the claim above on a real etcd: writes that were told
+// that there is no space are there.
+func TestAFullStore(t *testing.T) {
+	c := open(t, start(t, "--quota-backend-bytes", "1500000").url)
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	told := map[string]error{}
+	for i := range 12 { // at once: all pass the look at the quota before any is applied
+		all.Go(func() {
+			key := string(rune('a' + i))
+			_, err := c.Do(t.Context(), ringproof.Request{Kind: ringproof.RequestPut, Key: key, Value: strings.Repeat("x", 300<<10)})
+			mu.Lock()
+			defer mu.Unlock()
+			told[key] = err
+		})
+	}
+	all.Wait()
+	failed := 0
+	for key, err := range told {
+		if err == nil {
+			continue
+		}
+		failed++
+		require.ErrorIs(t, err, rpctypes.ErrNoSpace)
+		got := do(t, c, ringproof.Request{Kind: ringproof.RequestGet, Key: key})
+		if len(got.KVs) > 0 {
+			assert.NotErrorIs(t, err, ringproof.ErrRefused, "key %s was written", key)
+		}
+	}
+	assert.Positive(t, failed, "the store never was full")
+}
+
+func TestNobodyListens(t *testing.T) {
+	c := open(t, "http://"+free(t))
+	began := time.Now()
+	_, err := c.Do(t.Context(), ringproof.Request{Kind: ringproof.RequestPut, Key: "k", Value: "v"})
+	require.ErrorIs(t, err, ringproof.ErrRefused)
+	assert.Less(t, time.Since(began), 2*time.Second, "a dialer that waits hides who was asked")
+}
+
+// TestAStoppedEtcd: a request that was sent and not answered may yet be
+// applied, and it is sent once.
+func TestAStoppedEtcd(t *testing.T) {
+	s := start(t)
+	between, requests := wire(t, strings.TrimPrefix(s.url, "http://"))
+	c := open(t, "http://"+between)
+	do(t, c, ringproof.Request{Kind: ringproof.RequestPut, Key: "k", Value: "before"})
+	sent := requests.Load()
+	require.Positive(t, sent)
+
+	require.NoError(t, s.process.Signal(syscall.SIGSTOP))
+	asking, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
+	defer cancel()
+	_, err := c.Do(asking, ringproof.Request{Kind: ringproof.RequestPut, Key: "k", Value: "during"})
+	require.Error(t, err)
+	require.NotErrorIs(t, err, ringproof.ErrRefused)
+	require.NoError(t, s.process.Signal(syscall.SIGCONT))
+
+	fresh := open(t, s.url)
+	got := do(t, fresh, ringproof.Request{Kind: ringproof.RequestGet, Key: "k"})
+	require.Len(t, got.KVs, 1)
+	time.Sleep(300 * time.Millisecond) // for a second attempt to come
+	got = do(t, fresh, ringproof.Request{Kind: ringproof.RequestGet, Key: "k"})
+	assert.LessOrEqual(t, got.KVs[0].Version, int64(2), "it was applied more than once")
+	assert.EqualValues(t, 1, requests.Load()-sent, "one request is one attempt")
+}
+
+// TestAKilledEtcd: the connection breaks under the request. Nobody knows, and
+// nobody tries again.
+func TestAKilledEtcd(t *testing.T) {
+	s := start(t)
+	between, requests := wire(t, strings.TrimPrefix(s.url, "http://"))
+	c := open(t, "http://"+between)
+	do(t, c, ringproof.Request{Kind: ringproof.RequestGet, Key: "k"})
+	sent := requests.Load()
+	require.NoError(t, s.process.Signal(syscall.SIGSTOP))
+	time.AfterFunc(300*time.Millisecond, func() { _ = s.process.Kill() })
+	for kind, r := range map[string]ringproof.Request{"read": {Kind: ringproof.RequestGet, Key: "k"}} {
+		_, err := c.Do(t.Context(), r)
+		require.Error(t, err, kind)
+		require.NotErrorIs(t, err, ringproof.ErrRefused, kind)
+		assert.EqualValues(t, 1, requests.Load()-sent, "a %s is safe to repeat, and still isn't", kind)
+	}
+}
+
+// wire passes bytes on between clients and an address, and counts the requests
+// on their way there: HTTP/2 frames that open a stream.
+func wire(t *testing.T, to string) (address string, requests *atomic.Int64) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
+	requests = &atomic.Int64{}
+	go func() {
+		for {
+			from, err := l.Accept()
+			if err != nil {
+				return
+			}
+			onward, err := net.Dial("tcp", to)
+			if err != nil {
+				from.Close()
+				continue
+			}
+			go func() { _, _ = io.Copy(from, onward); from.Close() }()
+			go func() { countHeaders(from, onward, requests); onward.Close() }()
+		}
+	}()
+	return l.Addr().String(), requests
+}
+
+func countHeaders(from io.Reader, to io.Writer, requests *atomic.Int64) {
+	const preface, frame, headers = 24, 9, 1
+	begin := make([]byte, preface)
+	if _, err := io.ReadFull(from, begin); err != nil {
+		return
+	}
+	_, _ = to.Write(begin)
+	for head := make([]byte, frame); ; {
+		if _, err := io.ReadFull(from, head); err != nil {
+			return
+		}
+		if head[3] == headers {
+			requests.Add(1)
+		}
+		_, _ = to.Write(head)
+		if _, err := io.CopyN(to, from, int64(head[0])<<16|int64(head[1])<<8|int64(head[2])); err != nil {
+			return
+		}
+	}
+}
+
+// watch opens a stream and returns its events, and how it ended.
+func watch(t *testing.T, c ringproof.Client, prefix string, start int64) (events <-chan ringproof.WatchEvent, ended <-chan error, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	seen, over := make(chan ringproof.WatchEvent, 100), make(chan error, 1)
+	go func() {
+		over <- c.Watch(ctx, prefix, start, func(e ringproof.WatchEvent) { seen <- e })
+	}()
+	return seen, over, cancel
+}
+
+func next[T any](t *testing.T, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(10 * time.Second):
+		t.Fatal("nothing came")
+		panic("unreachable")
+	}
+}
+
+func TestWatch(t *testing.T) {
+	s := start(t, "--watch-progress-notify-interval", "200ms")
+	c := open(t, s.url)
+	first := do(t, c, ringproof.Request{Kind: ringproof.RequestPut, Key: "/w/a", Value: "1"}).Revision
+	do(t, c, ringproof.Request{Kind: ringproof.RequestPut, Key: "/x", Value: "not watched"})
+	do(t, c, ringproof.Request{Kind: ringproof.RequestPut, Key: "/w/a", Value: "2"})
+	do(t, c, ringproof.Request{Kind: ringproof.RequestDelete, Key: "/w/a"})
+	do(t, c, ringproof.Request{Kind: ringproof.RequestPut, Key: "/w/a", Value: "3"})
+
+	a1 := ringproof.KV{Key: "/w/a", Value: "1", CreateRevision: first, ModRevision: first, Version: 1}
+	a2 := ringproof.KV{Key: "/w/a", Value: "2", CreateRevision: first, ModRevision: first + 2, Version: 2}
+	gone := ringproof.KV{Key: "/w/a", ModRevision: first + 3}
+	a3 := ringproof.KV{Key: "/w/a", Value: "3", CreateRevision: first + 4, ModRevision: first + 4, Version: 1}
+	events, ended, stop := watch(t, c, "/w/", first)
+	for _, want := range []ringproof.WatchEvent{
+		{Revision: first, Create: true, KV: a1},
+		{Revision: first + 2, KV: a2, Prev: &a1},
+		{Revision: first + 3, Delete: true, KV: gone, Prev: &a2},
+		{Revision: first + 4, Create: true, KV: a3},
+	} {
+		assert.Equal(t, want, next(t, events))
+	}
+	assert.Equal(t, ringproof.WatchEvent{Bookmark: true, Revision: first + 4}, next(t, events), "a bookmark is of the whole store")
+	stop()
+	require.NoError(t, next(t, ended), "who ends a watch meets no error")
+
+	everything, _, _ := watch(t, c, "", first+1)
+	assert.Equal(t, "/x", next(t, everything).KV.Key)
+	onward, _, _ := watch(t, c, "/w/", 0)
+	for next(t, onward).Bookmark == false {
+		t.Error("a watch from now on shows no past")
+	}
+
+	do(t, c, ringproof.Request{Kind: ringproof.RequestCompact, Revision: first + 3})
+	_, ended, _ = watch(t, c, "/w/", first)
+	var compacted Compacted
+	require.ErrorAs(t, next(t, ended), &compacted)
+	assert.Equal(t, first+3, compacted.Revision)
+	events, _, _ = watch(t, c, "/w/", first+3)
+	assert.True(t, next(t, events).Delete, "the oldest that there is may be asked for")
+}
+
+// TestBookmarksOnDemand: Progress reaches the stream that was opened alike.
+func TestBookmarksOnDemand(t *testing.T) {
+	c := open(t, start(t).url)
+	revision := do(t, c, ringproof.Request{Kind: ringproof.RequestPut, Key: "k", Value: "v"}).Revision
+	for what, asker := range map[string]interface {
+		ringproof.Client
+		Progress(context.Context) error
+	}{"plain": c, "patient": c.Patient().(*Client)} {
+		events, _, stop := watch(t, asker, "", revision)
+		require.Equal(t, "k", next(t, events).KV.Key, what)
+		require.NoError(t, asker.Progress(t.Context()), what)
+		assert.Equal(t, ringproof.WatchEvent{Bookmark: true, Revision: revision}, next(t, events), what)
+		stop()
+	}
+}
+
+// TestAWatchEndsWithItsEtcd, and tells so.
+func TestAWatchOfNobody(t *testing.T) {
+	c := open(t, "http://"+free(t))
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	err := c.Watch(ctx, "", 1, func(ringproof.WatchEvent) { t.Error("an event of nobody") })
+	if err != nil {
+		require.False(t, errors.As(err, &Compacted{}), "%v", err)
+	}
+	require.NoError(t, c.Close())
+	require.Error(t, c.Watch(t.Context(), "", 1, func(ringproof.WatchEvent) {}), "the client is closed")
+}
+
+var _ Etcd = (*clientv3.Client)(nil)
