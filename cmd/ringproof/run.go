@@ -309,7 +309,10 @@ func enclosed(c *cobra.Command, f runFlags, jobs []suite.Job, work func(runFlags
 		return errors.Join(notInstalled(err), leaveWord(f, err))
 	}
 	if !machines.Inside() && os.Getenv(bare) == "" {
-		args := append(slices.Clone(os.Args[1:]), "--out", f.out)
+		args := slices.Clone(os.Args[1:])
+		if !c.Flags().Changed("out") {
+			args = slices.Insert(args, 1, "--out", f.out) // both processes must mean the same one
+		}
 		code, err := machines.Sandbox(c.Context(), args, os.Environ())
 		if err == nil {
 			return exited(code)

@@ -150,6 +150,10 @@ func (c *Client) txn(ctx context.Context, r ringproof.Request) (ringproof.Respon
 // refused tells whether etcd surely didn't apply the request: it answered with
 // an error of its own that is no timeout, or was never reached.
 func refused(err error) bool {
+	// etcd applies the write that fills its store, and then answers so.
+	if errors.Is(err, rpctypes.ErrNoSpace) {
+		return false
+	}
 	var etcd rpctypes.EtcdError
 	if errors.As(err, &etcd) {
 		code := etcd.Code()
