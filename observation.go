@@ -6,7 +6,8 @@ package ringproof
 // Observation is what the world could see of the ring at one moment, and what
 // it could not.
 type Observation struct {
-	At       Instant       `json:"at"`
+	At       Instant       `json:"at"`              // when the look began: nothing in it is older
+	Until    Instant       `json:"until,omitempty"` // when it ended: nothing in it is newer
 	Machines []MachineView `json:"machines"`
 	// Members is the membership as the most advanced reachable member knows
 	// it, sorted by ID. Fresh tells that the list was read with quorum.

@@ -58,6 +58,7 @@ func (w *World) observe(ctx context.Context, within time.Duration) (ringproof.Ob
 	o := ringproof.Observation{At: w.Now()}
 	o.Machines = w.machineViews()
 	answers := w.ask(ctx, within)
+	o.Until = w.Now()
 	o.Members, o.Fresh = membership(answers)
 	for i := range o.Members {
 		w.describe(&o.Members[i], answers)
@@ -101,7 +102,10 @@ func (w *World) noticeWipe(n *node) {
 		return
 	}
 	var inode uint64
-	if stat, err := os.Stat(filepath.Join(n.machine.DataRoot(), "etcd", "member", "wal")); err == nil {
+	dir := filepath.Join(n.machine.DataRoot(), "etcd", "member", "wal")
+	stat, err := os.Stat(dir)
+	// A directory without a file is no log: etcd puts another in its place.
+	if logs, _ := filepath.Glob(filepath.Join(dir, "*.wal")); err == nil && len(logs) > 0 {
 		inode = stat.Sys().(*syscall.Stat_t).Ino
 	}
 	if n.wal != 0 && n.wal != inode {

@@ -422,15 +422,20 @@ func (w *World) kill(n *node, scope string) (machines.Evidence, error) {
 }
 
 func (w *World) pause(n *node, scope string) (machines.Evidence, error) {
-	switch scope {
-	case "machine":
-		w.mark(n, func() { n.paused = true })
-		return n.machine.Freeze()
-	case "agent":
+	if scope == "agent" {
 		return w.signalAgent(n, syscall.SIGSTOP)
 	}
-	w.mark(n, func() { n.paused = true })
-	return n.machine.SignalExe("etcd", syscall.SIGSTOP)
+	stop := func() (machines.Evidence, error) { return n.machine.SignalExe("etcd", syscall.SIGSTOP) }
+	if scope == "machine" {
+		stop = n.machine.Freeze
+	}
+	before := n.paused
+	w.mark(n, func() { n.paused = true }) // first: the observer must not wait for it
+	e, err := stop()
+	if err != nil {
+		w.mark(n, func() { n.paused = before })
+	}
+	return e, err
 }
 
 // signalAgent signals the agent and leaves the etcd that it started alone.
@@ -481,8 +486,9 @@ func (w *World) revive(ctx context.Context, n *node) error {
 	return w.agent(ctx, n)
 }
 
-// partition cuts the targets off from the other machines, both ways; one-way
-// drops only what comes to them. Clients reach everyone.
+// partition cuts the targets off from the other machines, both ways; isolate
+// from each other too; one-way drops only what the others would hear of them.
+// Clients reach everyone.
 func (w *World) partition(f ringproof.Fault, targets []string) (string, error) {
 	var inside, outside []*node
 	for _, n := range w.present() {
@@ -492,11 +498,14 @@ func (w *World) partition(f ringproof.Fault, targets []string) (string, error) {
 			outside = append(outside, n)
 		}
 	}
-	evidence, err := block(inside, outside)
+	evidence, err := block(outside, inside)
 	if err != nil || f.Shape == "one-way" {
 		return evidence, err
 	}
-	back, err := block(outside, inside)
+	if f.Shape == "isolate" {
+		outside = append(outside, inside...)
+	}
+	back, err := block(inside, outside)
 	return evidence + "; " + back, err
 }
 
@@ -504,6 +513,9 @@ func block(at, from []*node) (string, error) {
 	var said []string
 	for _, n := range at {
 		for _, other := range from {
+			if other == n {
+				continue
+			}
 			e, err := n.machine.Block(other.machine.Addr())
 			if err != nil {
 				return "", err

@@ -30,7 +30,7 @@ func (r *runner) observer(ctx context.Context) {
 			r.ledger.Observe(o)
 			if o.Fresh && !created {
 				created = true
-				r.record.Record(ringproof.Event{At: o.At, Kind: ringproof.EventRingCreated, Text: fmt.Sprintf("%d members", len(o.Members))})
+				r.record.Record(ringproof.Event{At: max(o.At, o.Until), Kind: ringproof.EventRingCreated, Text: fmt.Sprintf("%d members", len(o.Members))})
 			}
 			for _, e := range changes(before, o, served) {
 				r.record.Record(e)
@@ -67,7 +67,7 @@ func remember(before, now ringproof.Observation) ringproof.Observation {
 func changes(before, now ringproof.Observation, served map[ringproof.MemberID]bool) []ringproof.Event {
 	var all []ringproof.Event
 	tell := func(kind ringproof.EventKind, m ringproof.MemberView, text string) {
-		all = append(all, ringproof.Event{At: now.At, Kind: kind, Machine: m.Machine, Member: m.ID, Learner: m.Learner, Text: text})
+		all = append(all, ringproof.Event{At: max(now.At, now.Until), Kind: kind, Machine: m.Machine, Member: m.ID, Learner: m.Learner, Text: text})
 	}
 	for _, m := range now.Members {
 		was, known := before.Member(m.ID)

@@ -293,7 +293,7 @@ func date(changes []ringproof.ConfChange, observations []ringproof.Observation) 
 	for i := range changes {
 		for _, o := range observations {
 			if slices.ContainsFunc(o.Members, func(m ringproof.MemberView) bool { return m.Applied >= changes[i].Index }) {
-				changes[i].At = o.At
+				changes[i].At = max(o.At, o.Until)
 				break
 			}
 		}

@@ -46,7 +46,9 @@ func TestTriggers(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := play(t, &toy{}, ring(detached(scale("grow", 5)), after(sleep("next"), c.trigger)))
+			quick := ringproof.Step{Name: "quick", Assert: &ringproof.Assert{Within: seconds(2)}, Detach: true}
+			h := play(t, &toy{}, ring(detached(scale("grow", 5)), quick, after(sleep("next"), c.trigger)))
+			only(t, h, ringproof.EventStepDone, "quick")
 			var met []ringproof.Event
 			for _, e := range h.Events {
 				if c.met(e) {
@@ -150,7 +152,8 @@ func TestAnOperationThatDoesNotGetThereFails(t *testing.T) {
 // TestALaterOperationTakesItsPlace: a ring asked for 5 and then for 3 owes 3.
 func TestALaterOperationTakesItsPlace(t *testing.T) {
 	h := play(t, &toy{pace: time.Second}, ring(detached(scale("grow", 5)), sleep("moment"), scale("shrink", 3)))
-	only(t, h, ringproof.EventStepDone, "grow")
+	replaced := only(t, h, ringproof.EventStepDone, "grow").At.Sub(only(t, h, ringproof.EventStepBegun, "shrink").At)
+	assert.LessOrEqual(t, replaced, 2*look, "nobody waits for five any more")
 	only(t, h, ringproof.EventStepDone, "shrink")
 	assert.Equal(t, "3 voters", only(t, h, ringproof.EventConverged, "").Text)
 	assert.Equal(t, 3, h.Evidence.Spec)
@@ -342,7 +345,7 @@ func TestStaggeredHealing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := &toy{}
 			dark := ringproof.Fault{Kind: ringproof.FaultKill, Scope: "machine", Target: "all", Stagger: seconds(2), For: lasts}
-			p := ring(harmful("dark", dark))
+			p := ring(harmful("dark", dark), sleep("moment"))
 			p.Ring.Machines = 3
 			h := play(t, w, p)
 			healed := of(h, ringproof.EventFaultHealed, "dark")

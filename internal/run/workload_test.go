@@ -50,6 +50,11 @@ func TestDrawsAreKeyed(t *testing.T) {
 		alikeAsFar(t, first[id], harmed[id])
 		assert.NotEqual(t, first[id][:30], differs[id][:30])
 	}
+	for id := range 2 {
+		for i := range 30 {
+			first[id][i].Value = "" // which names the client
+		}
+	}
 	assert.NotEqual(t, first[0][:30], first[1][:30])
 	alikeAsFar(t, first[2], again[2])
 }
