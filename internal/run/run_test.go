@@ -355,7 +355,9 @@ func TestStaggeredHealing(t *testing.T) {
 				assert.Equal(t, machine, w.done("heal", "dark")[i].targets)
 				assert.Equal(t, time.Duration(i)*2*time.Second, healed[i].At.Sub(healed[0].At))
 			}
-			assert.LessOrEqual(t, healed[2].At, only(t, h, ringproof.EventHealPhase, "").At, "harm ends when all of it is healed")
+			ended := only(t, h, ringproof.EventHealPhase, "").At
+			assert.LessOrEqual(t, healed[2].At, ended, "harm ends when all of it is healed")
+			assert.LessOrEqual(t, ended.Sub(healed[2].At), poll, "and no later")
 			only(t, h, ringproof.EventConverged, "")
 		})
 	}
