@@ -40,7 +40,7 @@ func planCommand() *cobra.Command {
 	c.Flags().StringArrayVar(&f.cells, "run", nil, "only cells of this name: scenario, scenario[k=v] or scenario[k=v]#seed; repeatable")
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the first run of each cell")
 	c.Flags().Uint64Var(&f.seeds, "seeds", 1, "how many seeds for each cell")
-	c.Flags().IntVar(&f.jobs, "jobs", 2, "cells at once, for the estimated time")
+	c.Flags().IntVar(&f.jobs, "jobs", abreast(), "cells at once, for the estimated time")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the plans as JSON")
 	return c
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -47,7 +48,7 @@ type runFlags struct {
 func (f *runFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.world, "world", "local", "where to run: local (real etcd on this host)")
 	c.Flags().StringVar(&f.out, "out", "", "directory for the report (default out/TIME)")
-	c.Flags().IntVar(&f.jobs, "jobs", 2, "cells to run at once")
+	c.Flags().IntVar(&f.jobs, "jobs", abreast(), "cells to run at once; most of a cell is waiting")
 	c.Flags().StringVar(&f.etcdBin, "etcd-bin", "", "directory with your own build of etcd, used for every release")
 	c.Flags().StringVar(&f.ringadm, "ringadm", "", "the ringadm to put on trial (default: beside ringproof)")
 	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "tell every event as it happens")
@@ -481,3 +482,7 @@ func style(w io.Writer) reports.Style {
 	width, _, _ := term.GetSize(int(f.Fd()))
 	return reports.Style{Color: os.Getenv("NO_COLOR") == "", Width: width}
 }
+
+// abreast is how many cells run at once: most of a cell is waiting, so more
+// than there are processors, and not so many that real time runs late.
+func abreast() int { return min(2*runtime.NumCPU(), 8) }
