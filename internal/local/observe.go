@@ -186,7 +186,12 @@ func (w *World) askOne(ctx context.Context, n *node, within time.Duration) answe
 // first is the first machine that is there: besides the leader, one follower
 // is asked for a list read with quorum, since a leader that was cut off takes a
 // while to know.
-func (w *World) first() *node { return w.present()[0] }
+func (w *World) first() *node {
+	if nodes := w.present(); len(nodes) > 0 {
+		return nodes[0]
+	}
+	return nil // the last machine was lost while it was asked
+}
 
 func (w *World) looker(n *node) (*clientv3.Client, error) {
 	w.mu.Lock()

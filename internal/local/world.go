@@ -213,13 +213,20 @@ func (w *World) agent(ctx context.Context, n *node) error {
 		binaries[version] = r.Etcd
 	}
 	args := w.Subject.Agent(Machine{Name: n.name, Address: n.machine.Addr().String(), DataDir: n.machine.DataDir(), Run: n.run, Etcd: binaries})
-	complaint, err := os.OpenFile(filepath.Join(n.run, "agent.err"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
 	return n.machine.Start(ctx, machines.Command{Tag: "agent", Args: args,
 		Stdout: func(line string) { w.hear(n, line) },
-		Stderr: func(line string) { fmt.Fprintln(complaint, line) }})
+		Stderr: func(line string) { n.complain(line) }})
+}
+
+// complain keeps what an agent says on its standard error, for whoever looks
+// into a run that is still there.
+func (n *node) complain(line string) {
+	file, err := os.OpenFile(filepath.Join(n.run, "agent.err"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return
+	}
+	defer file.Close()
+	fmt.Fprintln(file, line)
 }
 
 func (w *World) hear(n *node, line string) {

@@ -40,6 +40,7 @@ type runner struct {
 	ops     int             // operations so far
 	seen    map[int]int64   // watcher → the latest revision it saw
 	begun   map[string]bool // steps
+	asked   map[string]bool // steps whose request was made
 	done    map[string]bool // steps, failed ones too
 	harmed  []harm          // what is to be healed
 	healing int             // harms that are being healed in the background
@@ -59,7 +60,7 @@ type harm struct {
 func Run(ctx context.Context, plan ringproof.Plan, world ringproof.World, o Options) (h ringproof.History, err error) {
 	r := &runner{plan: plan, world: world, target: plan.Ring.Size,
 		record: &record{now: world.Now, told: o.Told},
-		seen:   map[int]int64{}, done: map[string]bool{}, begun: map[string]bool{}}
+		seen:   map[int]int64{}, asked: map[string]bool{}, done: map[string]bool{}, begun: map[string]bool{}}
 	r.ledger = &ledger{truth: faults.NewLedger(plan.Ring.Size, plan.Mode), record: r.record}
 	for _, s := range plan.Steps {
 		if err := world.Supports(s); err != nil {

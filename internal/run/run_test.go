@@ -555,3 +555,19 @@ func TestTold(t *testing.T) {
 		require.Equal(t, h.Events, told)
 	})
 }
+
+// TestRequestsAreMadeInTheOrderOfThePlan: a ring ends as what was asked for
+// last. Asked at once, a slow request for 3 overtook one for 5, and the ring
+// did as it was told.
+func TestRequestsAreMadeInTheOrderOfThePlan(t *testing.T) {
+	w := &toy{asked: func(op ringproof.Op) error {
+		if op.To == 3 {
+			time.Sleep(time.Second)
+		}
+		return nil
+	}}
+	h := play(t, w, ring(detached(scale("grow", 5)), detached(scale("shrink", 3)), scale("regrow", 5)))
+	assert.Equal(t, 5, w.want)
+	only(t, h, ringproof.EventStepDone, "regrow")
+	assert.NotEmpty(t, of(h, ringproof.EventConverged, ""))
+}

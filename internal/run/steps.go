@@ -81,6 +81,9 @@ func (r *runner) steps(ctx context.Context) error {
 		r.mark(s) // here, not in its task: the next step may join it at once
 		if s.Detach {
 			r.world.Go(ctx, "step "+s.Name, func(ctx context.Context) { r.step(ctx, s) })
+			if err := r.inOrder(ctx, s); err != nil {
+				return err
+			}
 			continue
 		}
 		r.step(ctx, s)
@@ -89,6 +92,20 @@ func (r *runner) steps(ctx context.Context) error {
 		}
 	}
 	return r.join(ctx, ringproof.Step{Join: r.detached()})
+}
+
+// inOrder waits until a detached request has been taken, or refused: what the
+// ring ends as is what was asked for last, so requests are made in the order of
+// the plan. Only their fulfilment overlaps.
+func (r *runner) inOrder(ctx context.Context, s ringproof.Step) error {
+	if s.Op == nil || s.Op.Kind == ringproof.OpRestart || s.Op.Kind == ringproof.OpRoll {
+		return nil
+	}
+	return r.wait(ctx, defaultTimeout, func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.asked[s.Name] || r.done[s.Name]
+	})
 }
 
 func (r *runner) detached() []string {
@@ -218,6 +235,9 @@ func (r *runner) op(ctx context.Context, s ringproof.Step, within time.Duration)
 		r.want(s.Op.To)
 	}
 	text, err := r.world.Do(ctx, s, targets)
+	r.mu.Lock()
+	r.asked[s.Name] = true
+	r.mu.Unlock()
 	if s.Op.Refused {
 		return r.refusal(s, text, err)
 	}
