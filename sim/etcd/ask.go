@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package etcd
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-semver/semver"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/etcd/client/pkg/v3/types"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
+)
+
+// The questions of etcd's peer port, next to raft's messages, and the answers
+// that have a type of their own.
+type (
+	askMembers    struct{}
+	answerMembers struct {
+		cluster uint64
+		members []*membership.Member
+	}
+	askVersion    struct{}
+	answerVersion struct {
+		server    semver.Version
+		cluster   *semver.Version // nil before it is decided
+		downgrade bool
+	}
+	askHash struct {
+		cluster  uint64
+		revision int64
+	}
+	answerHash struct {
+		hash      uint32
+		compacted int64
+	}
+	askRenew      struct{ lease int64 }
+	askTimeToLive struct{ request *pb.LeaseTimeToLiveRequest }
+	askPromote    struct{ member uint64 }
+)
+
+// String is the ring as etcd prints it in its errors.
+func (a answerMembers) String() string {
+	var members []string
+	for _, m := range a.members {
+		members = append(members, fmt.Sprintf("%+v", m))
+	}
+	return fmt.Sprintf("{ClusterID:%s Members:[%s] RemovedMemberIDs:[]}", types.ID(a.cluster), strings.Join(members, " "))
+}
+
+// Answer answers what a peer asked with Host.Ask.
+func (s *Server) Answer(question any, reply func(any, error)) {
+	if !s.open || s.over {
+		reply(nil, errNotServing)
+		return
+	}
+	switch q := question.(type) {
+	case hello:
+		reply(nil, s.greet(q))
+	case Packet:
+		reply(nil, s.Receive(q))
+	case askMembers:
+		reply(answerMembers{s.cluster, s.members().all}, nil)
+	case askVersion:
+		downgrade := s.state.book.downgrade
+		reply(answerVersion{s.release, s.state.book.version, downgrade != nil && downgrade.Enabled}, nil)
+	case askHash:
+		reply(s.answerHash(q))
+	case askRenew:
+		s.renewHere(q.lease, func(ttl int64, err error) { reply(ttl, err) })
+	case askTimeToLive:
+		response, err := s.leases.timeToLive(q.request)
+		reply(response, err)
+	case askPromote:
+		s.promote(q.member, reply)
+	default:
+		reply(nil, fmt.Errorf("no such question: %T", question))
+	}
+}
+
+func (s *Server) answerHash(q askHash) (any, error) {
+	if q.cluster != s.cluster {
+		return nil, rpctypes.ErrGRPCClusterIDMismatch
+	}
+	hash, _, compacted, err := s.state.kv.Hash(q.revision)
+	return answerHash{hash, compacted}, err
+}
+
+// ask is Host.Ask with patience: whatever comes first is the answer.
+func (s *Server) ask(url string, question any, patience time.Duration, answer func(any, error)) {
+	over := false
+	var stop func()
+	once := func(a any, err error) {
+		if over || s.over {
+			return
+		}
+		over = true
+		stop()
+		answer(a, err)
+	}
+	stop = s.host.After(patience, func() { once(nil, errDeadline) })
+	s.host.Ask(url, question, once)
+}
+
+// askEach asks URL by URL until accept takes an answer, or else calls none.
+func (s *Server) askEach(urls []string, question any, patience time.Duration, accept func(any, error) bool, none func()) {
+	if len(urls) == 0 {
+		none()
+		return
+	}
+	s.ask(urls[0], question, patience, func(a any, err error) {
+		if !accept(a, err) {
+			s.askEach(urls[1:], question, patience, accept, none)
+		}
+	})
+}
+
+// askAny takes the first answer that is no error, or the last error.
+func (s *Server) askAny(urls []string, question any, patience time.Duration, answer func(any, error)) {
+	last := fmt.Errorf("nobody to ask")
+	s.askEach(urls, question, patience, func(a any, err error) bool {
+		if err != nil {
+			last = err
+			return false
+		}
+		answer(a, nil)
+		return true
+	}, func() { answer(nil, last) })
+}
+
+// askVersions asks one member after the other; nil is one that didn't answer.
+func (s *Server) askVersions(members []*membership.Member, self types.ID, then func([]*answerVersion)) {
+	var all []*answerVersion
+	var next func()
+	next = func() {
+		for len(members) > 0 && members[0].ID == self {
+			members = members[1:]
+		}
+		if len(members) == 0 {
+			then(all)
+			return
+		}
+		m := members[0]
+		members = members[1:]
+		s.askAny(m.PeerURLs, askVersion{}, s.config.ReqTimeout(), func(a any, err error) {
+			if v, ok := a.(answerVersion); ok && err == nil {
+				all = append(all, &v)
+			} else {
+				all = append(all, nil)
+			}
+			next()
+		})
+	}
+	next()
+}

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package etcd
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	stdlog "log"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-semver/semver"
+	"go.etcd.io/etcd/client/pkg/v3/types"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"go.uber.org/zap"
+)
+
+// boot goes by what the disk holds: with a log, the flags about the cluster
+// count for nothing.
+func (s *Server) boot() {
+	data, err := s.host.Open(s.config.DataDir)
+	if err != nil {
+		s.exit(1, "cannot access data directory: "+err.Error())
+		return
+	}
+	s.data = data
+	if data.broken {
+		s.exit(1, "failed to read WAL, cannot be repaired: "+errDamaged.Error())
+		return
+	}
+	if data.torn {
+		data.torn = false
+		s.host.Log("repaired WAL: unexpected EOF")
+	}
+	if log := data.read(); log.owner != nil {
+		s.restart(log)
+		return
+	}
+	wanted, err := s.initialRing()
+	switch {
+	case err != nil:
+		s.exit(1, err.Error())
+	case s.config.State == "new":
+		s.found(wanted)
+	default:
+		s.join(wanted)
+	}
+}
+
+// fail ends a boot with etcd's words.
+func (s *Server) fail(format string, args ...any) {
+	s.exit(1, fmt.Sprintf(format, args...))
+}
+
+// initialRing is --initial-cluster, checked as etcd checks it for this state.
+func (s *Server) initialRing() (*membership.RaftCluster, error) {
+	urls, err := types.NewURLsMap(s.config.InitialCluster)
+	if err != nil {
+		return nil, fmt.Errorf("error setting up initial cluster: %w", err)
+	}
+	own := urls[s.config.Name]
+	if own == nil {
+		return nil, fmt.Errorf("couldn't find local name %q in the initial cluster configuration", s.config.Name)
+	}
+	if s.config.State == "new" {
+		if err := matches(s.config, own.StringSlice(), urls); err != nil {
+			return nil, err
+		}
+	}
+	all := strings.Split(urls.String(), ",")
+	for i := range all {
+		_, all[i], _ = strings.Cut(all[i], "=")
+	}
+	slices.Sort(all)
+	if len(slices.Compact(all)) < urls.Len() {
+		return nil, fmt.Errorf("initial cluster %s has duplicate url", urls)
+	}
+	return membership.NewClusterFromURLsMap(zap.NewNop(), s.config.Token, urls, membership.WithMaxLearners(s.config.MaxLearners))
+}
+
+// matches compares what the member advertises with what the cluster says of it.
+func matches(c Config, listed []string, urls types.URLsMap) error {
+	advertised := slices.Clone(c.AdvertisePeer)
+	slices.Sort(advertised)
+	slices.Sort(listed)
+	if slices.Equal(advertised, listed) {
+		return nil
+	}
+	if missing := without(listed, advertised, c.Name+"="); missing != "" {
+		return fmt.Errorf("--initial-cluster has %s but missing from --initial-advertise-peer-urls=%s (%w)",
+			missing, strings.Join(advertised, ","), unequal(advertised, listed))
+	}
+	if missing := without(advertised, listed, ""); missing != "" {
+		return fmt.Errorf("--initial-advertise-peer-urls has %s but missing from --initial-cluster=%s", missing, urls)
+	}
+	return fmt.Errorf("failed to resolve %s to match --initial-cluster=%s (%w)", strings.Join(advertised, ","), urls, unequal(advertised, listed))
+}
+
+func without(all, but []string, prefix string) string {
+	var left []string
+	for _, one := range all {
+		if !slices.Contains(but, one) {
+			left = append(left, prefix+one)
+		}
+	}
+	return strings.Join(left, ",")
+}
+
+// unequal says why two sorted lists of URLs don't match, as etcd's resolver
+// does. Names are never resolved here.
+func unequal(a, b []string) error {
+	if len(a) != len(b) {
+		return fmt.Errorf("len(%q) != len(%q)", a, b)
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return fmt.Errorf("resolved urls: %q != %q", a[i], b[i])
+		}
+	}
+	return nil
+}
+
+// restart goes on from a log.
+func (s *Server) restart(log log) {
+	s.id, s.cluster = log.owner.member, log.owner.cluster
+	s.ring = membership.NewCluster(zap.NewNop(), membership.WithMaxLearners(s.config.MaxLearners))
+	s.ring.SetID(types.ID(s.id), types.ID(s.cluster))
+	// What the dying process had written and not synced is read and trusted: so
+	// does etcd, which opens the files as they are.
+	s.data.synced = len(s.data.wal)
+	st := newState()
+	if log.snap != nil {
+		st = log.snap.state.clone()
+	}
+	s.begin(st)
+	if s.over {
+		return
+	}
+	s.trail = newTrail(log)
+	s.start(nil)
+	s.advance() // applies what is known to be committed; nothing is sent yet
+	if s.config.CorruptCheck {
+		s.compareHashes()
+		return
+	}
+	s.serveUnlessOver()
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// begin takes on a state and makes what works on it.
+func (s *Server) begin(st *state) {
+	s.ids = newIDs(s.id, s.host.Now())
+	s.peers = transport{server: s, peers: map[uint64]*peer{}, remotes: map[uint64]*peer{}}
+	s.proposals = proposals{server: s, waits: map[uint64]*wait{}}
+	s.reads = reads{server: s}
+	s.leases = newLeases(s)
+	s.snapshots = snapshots{server: s, incoming: map[uint64]*state{}, disk: st.index, memory: st.index}
+	s.committed = st.index
+	s.adopt(st)
+	if !s.over {
+		s.peers.replace()
+	}
+}
+
+func (s *Server) start(founders []raft.Peer) {
+	node, err := raft.NewRawNode(&raft.Config{
+		ID:              s.id,
+		ElectionTick:    s.config.electionTicks(),
+		HeartbeatTick:   1,
+		Storage:         s.trail,
+		MaxSizePerMsg:   512 * 1024,
+		MaxInflightMsgs: 512,
+		CheckQuorum:     true,
+		PreVote:         s.config.PreVote,
+		Logger:          newQuiet(),
+	})
+	must(err)
+	s.node = node
+	if len(founders) > 0 {
+		must(node.Bootstrap(founders))
+	}
+}
+
+// found starts a member of a new ring, unless the others know it as one that
+// has run before: it would have forgotten its votes.
+func (s *Server) found(wanted *membership.RaftCluster) {
+	self := wanted.MemberByName(s.config.Name)
+	s.askAny(s.others(wanted), askMembers{}, time.Second, func(answer any, err error) {
+		if known, ok := answer.(answerMembers); ok && err == nil {
+			for _, m := range known.members {
+				if m.ID == self.ID && len(m.ClientURLs) > 0 {
+					s.fail("member %s has already been bootstrapped", self.ID)
+					return
+				}
+			}
+		}
+		var founders []raft.Peer
+		for _, m := range wanted.Members() {
+			context, err := json.Marshal(m)
+			must(err)
+			founders = append(founders, raft.Peer{ID: uint64(m.ID), Context: context})
+		}
+		s.create(wanted, self.ID, wanted.ID(), nil, founders)
+	})
+}
+
+// others are the peer URLs of all but this member, sorted.
+func (s *Server) others(ring *membership.RaftCluster) []string {
+	var urls []string
+	for _, m := range ring.Members() {
+		if m.Name != s.config.Name {
+			urls = append(urls, m.PeerURLs...)
+		}
+	}
+	slices.Sort(urls)
+	return urls
+}
+
+// join starts a member that the ring has added: the first peer that answers
+// tells who is in it.
+func (s *Server) join(wanted *membership.RaftCluster) {
+	s.askAny(s.others(wanted), askMembers{}, 10*time.Second, func(answer any, err error) {
+		known, ok := answer.(answerMembers)
+		switch {
+		case err != nil || !ok:
+			s.fail("cannot fetch cluster info from peer urls: could not retrieve cluster information from the given URLs")
+			return
+		case len(known.members) == 0:
+			s.fail("cannot fetch cluster info from peer urls: failed to get raft cluster member(s) from the given URLs")
+			return
+		}
+		members, err := assign(wanted.Members(), known.members)
+		if err != nil {
+			s.fail("error validating peerURLs %s: %v", known, err)
+			return
+		}
+		ring := membership.NewClusterFromMembers(zap.NewNop(), types.ID(known.cluster), members, membership.WithMaxLearners(s.config.MaxLearners))
+		self := ring.MemberByName(s.config.Name).ID
+		s.compatible(ring, self, func() {
+			if err := membership.ValidateMaxLearnerConfig(s.config.MaxLearners, known.members, false); err != nil {
+				s.fail("%v", err)
+				return
+			}
+			s.create(ring, self, types.ID(known.cluster), known.members, nil)
+		})
+	})
+}
+
+// assign gives the members of the flags the IDs that the ring has for their
+// URLs. membership.ValidateClusterAndAssignIDs does it too, but resolves names
+// with the real network.
+func assign(wanted, known []*membership.Member) ([]*membership.Member, error) {
+	if len(wanted) != len(known) {
+		return nil, fmt.Errorf("member count is unequal")
+	}
+	for _, k := range known {
+		urls := slices.Sorted(slices.Values(k.PeerURLs))
+		var err error
+		found := false
+		for _, w := range wanted {
+			if err = unequal(urls, slices.Sorted(slices.Values(w.PeerURLs))); err == nil {
+				w.ID, found = k.ID, true
+				break
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("PeerURLs: no match found for existing member (%v, %v), last resolver error (%w)", k.ID, k.PeerURLs, err)
+		}
+	}
+	return wanted, nil
+}
+
+// compatible asks every member for the cluster's version. Nobody who knows one
+// is a refusal, and so is one that is newer than this binary, or, in a
+// downgrade, any but the next newer.
+func (s *Server) compatible(ring *membership.RaftCluster, self types.ID, then func()) {
+	s.askVersions(ring.Members(), self, func(all []*answerVersion) {
+		lowest, highest := semver.New("3.0.0"), s.minor()
+		if i := slices.IndexFunc(all, func(v *answerVersion) bool { return v != nil }); i >= 0 && all[i].downgrade {
+			highest.Minor++
+			lowest = highest
+		}
+		known := false
+		for _, v := range all {
+			if v == nil || v.cluster == nil {
+				continue
+			}
+			if known = !v.cluster.LessThan(*lowest) && !highest.LessThan(*v.cluster); !known {
+				break
+			}
+		}
+		if !known {
+			s.fail("incompatible with current running cluster")
+			return
+		}
+		then()
+	})
+}
+
+// create writes the head of a new log and goes on once it is safe.
+func (s *Server) create(ring *membership.RaftCluster, id, cluster types.ID, remotes []*membership.Member, founders []raft.Peer) {
+	s.id, s.cluster, s.ring = uint64(id), uint64(cluster), ring
+	s.data.add(record{owner: &owner{member: s.id, cluster: s.cluster}})
+	mark := s.data.end()
+	s.host.Sync(s.data, func(err error) {
+		if err != nil {
+			s.exit(2, "failed to create WAL: "+err.Error())
+			return
+		}
+		s.data.markSynced(mark, s.config.CatchUp)
+		ring.SetID(id, cluster)
+		s.beginNew(remotes)
+		s.trail = newTrail(log{})
+		s.start(founders)
+		s.serveUnlessOver()
+	})
+}
+
+// beginNew is begin for a member whose book is empty until the log fills it:
+// until then the flags say who its peers are.
+func (s *Server) beginNew(remotes []*membership.Member) {
+	known := s.ring
+	s.ring = membership.NewCluster(zap.NewNop(), membership.WithMaxLearners(s.config.MaxLearners))
+	s.ring.SetID(known.ID(), types.ID(s.cluster))
+	s.begin(newState())
+	known.SetBackend(s.state.book)
+	s.ring = known
+	s.ring.SetID(types.ID(s.id), types.ID(s.cluster))
+	for _, m := range remotes {
+		s.peers.addRemote(uint64(m.ID), m.PeerURLs)
+	}
+	s.view.stale = true
+	s.peers.replace()
+}
+
+func (s *Server) serveUnlessOver() {
+	if !s.over {
+		s.serve()
+	}
+}
+
+// compareHashes is the initial corruption check: it refuses to serve a
+// keyspace that differs from a peer's at the same revision.
+func (s *Server) compareHashes() {
+	hash, revision, compacted, err := s.state.kv.Hash(0)
+	if err != nil {
+		s.fail("%s failed to fetch hash (%v)", types.ID(s.id), err)
+		return
+	}
+	left := slices.DeleteFunc(slices.Clone(s.members().all), func(m *membership.Member) bool { return uint64(m.ID) == s.id })
+	var next func()
+	next = func() {
+		if len(left) == 0 {
+			s.serveUnlessOver()
+			return
+		}
+		m := left[0]
+		left = left[1:]
+		s.askAny(m.PeerURLs, askHash{cluster: s.cluster, revision: revision}, s.config.ReqTimeout(), func(answer any, err error) {
+			theirs, ok := answer.(answerHash)
+			if err == nil && ok && theirs.hash != hash && theirs.compacted == compacted {
+				s.fail("%s found data inconsistency with peers", types.ID(s.id))
+				return
+			}
+			next()
+		})
+	}
+	next()
+}
+
+// tooOld ends a binary that is older than the cluster's version. 3.5 exits in
+// order; later releases panic, and while they serve that is a panic of the job
+// which applies.
+func (s *Server) tooOld(cluster *semver.Version) bool {
+	if cluster == nil || !s.minor().LessThan(*cluster) {
+		return false
+	}
+	const why = "invalid downgrade; server version is lower than determined cluster version"
+	switch {
+	case !s.since3(6):
+		s.exit(1, why)
+	case !s.open:
+		s.exit(2, why)
+	default:
+		s.exit(2, errJob)
+	}
+	return true
+}
+
+func ignoreVersion(*zap.Logger, *semver.Version) {}
+
+// newQuiet is raft's logger: what it tells is in the trace already. Where raft
+// can't go on it panics with what it would have logged.
+func newQuiet() raft.Logger {
+	return &raft.DefaultLogger{Logger: stdlog.New(io.Discard, "", 0)}
+}
+
+// crash ends the process if raft gave up, as a panic ends etcd: with a leader
+// that counts on what this log has lost, say. It is deferred by all that steps
+// raft, whose panics alone are strings.
+func (s *Server) crash() {
+	switch why := recover().(type) {
+	case nil:
+	case string:
+		s.exit(2, why)
+	default:
+		panic(why)
+	}
+}
+
+// step gives raft a message, with what raft thinks of it.
+func (s *Server) step(m *raftpb.Message) error {
+	defer s.crash()
+	return s.node.Step(m)
+}

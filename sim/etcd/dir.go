@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package etcd
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// Dir is what a data directory holds: a write-ahead log with a watermark of
+// what is known to survive a loss of power, and the snapshots that it marks.
+//
+// The keyspace file isn't modelled. etcd replays on it what the log has beyond
+// it, so that snapshot and log say all; a keyspace ahead of the log can't be,
+// since etcd applies what a quorum holds.
+type Dir struct {
+	wal    []record
+	synced int
+	base   uint64 // what must be added to a place in wal: records that are forgotten keep theirs
+	bytes  int64
+	broken bool
+	torn   bool
+	past   []*raftpb.Entry // that no start reads any more
+}
+
+// record is one of the log's; exactly one field is set.
+type record struct {
+	owner *owner
+	hard  *raftpb.HardState
+	entry *raftpb.Entry
+	snap  *snapshot
+}
+
+type owner struct{ member, cluster uint64 }
+
+// snapshot is the replicated state at an index. Nobody changes it any more.
+type snapshot struct {
+	state    *state
+	received bool // from the leader: what the log held before is not its past
+}
+
+func (s *snapshot) index() uint64 { return s.state.index }
+
+// NewDir returns an empty directory.
+func NewDir() *Dir { return &Dir{} }
+
+var errDamaged = errors.New("wal: crc mismatch")
+
+// Whose returns the member that wrote the log, its cluster and the last index;
+// found is false when there is no log, and err says why one can't be read.
+func (d *Dir) Whose() (member, cluster, last uint64, found bool, err error) {
+	if d.broken {
+		return 0, 0, 0, true, errDamaged
+	}
+	log := d.read()
+	if log.owner == nil {
+		return 0, 0, 0, false, nil
+	}
+	return log.owner.member, log.owner.cluster, log.last(), true, nil
+}
+
+// Entries returns the entries that the log still holds, in order, without those
+// that a later one replaced.
+func (d *Dir) Entries() []*raftpb.Entry {
+	all := slices.Clone(d.past)
+	for _, r := range d.wal {
+		switch {
+		case r.snap != nil && r.snap.received:
+			all = nil
+		case r.entry != nil:
+			all = appendEntry(all, r.entry)
+		}
+	}
+	return all
+}
+
+// Hard returns the last hard state, or nil.
+func (d *Dir) Hard() *raftpb.HardState { return d.read().hard }
+
+// Size returns the directory's size in bytes.
+func (d *Dir) Size() int64 { return d.bytes }
+
+// Unsynced returns how many records a loss of power may lose.
+func (d *Dir) Unsynced() int { return len(d.wal) - d.synced }
+
+// PowerLoss keeps the first of the unsynced records, and loses the rest. If
+// torn, half of the next one reached the disk too: etcd cuts it off.
+func (d *Dir) PowerLoss(keep int, torn bool) {
+	keep = min(max(keep, 0), d.Unsynced())
+	d.torn = torn && keep < d.Unsynced()
+	d.wal = slices.Clone(d.wal[:d.synced+keep])
+	d.synced = len(d.wal)
+	d.bytes = 0
+	for _, r := range d.wal {
+		d.bytes += r.size()
+	}
+}
+
+// Damage leaves a log that can't be read, as when half of its files are gone.
+func (d *Dir) Damage() { d.broken = true }
+
+func (d *Dir) add(r record) {
+	d.bytes += r.size()
+	d.wal = append(d.wal, r)
+}
+
+func (r record) size() int64 {
+	const frame = 48 // length, checksum and protobuf around a record's payload
+	switch {
+	case r.entry != nil:
+		return frame + int64(len(r.entry.Data))
+	case r.snap != nil:
+		return frame + r.snap.state.kv.Size()
+	}
+	return frame
+}
+
+// end is the place after the last record, for markSynced.
+func (d *Dir) end() uint64 { return d.base + uint64(len(d.wal)) }
+
+// markSynced says that all before a place survives from now on, and forgets
+// what the newest snapshot made superfluous, but for the last keep entries.
+func (d *Dir) markSynced(end, keep uint64) {
+	if end < d.base+uint64(d.synced) {
+		return // a sync that began later ended before
+	}
+	newest, n := -1, int(end-d.base)
+	for i := d.synced; i < n; i++ {
+		if d.wal[i].snap != nil {
+			newest = i
+		}
+	}
+	d.synced = n
+	if newest >= 0 {
+		d.release(newest, keep)
+	}
+}
+
+func (d *Dir) release(newest int, keep uint64) {
+	mark := d.wal[newest].snap
+	if log := d.read(); log.snap != mark {
+		return // it is not committed yet: a start would begin with an older one
+	}
+	cut := uint64(0)
+	if mark.index() > keep {
+		cut = mark.index() - keep
+	}
+	kept := make([]record, 0, len(d.wal))
+	var hard record
+	synced := 0
+	for i, r := range d.wal {
+		switch {
+		case i < newest && r.hard != nil:
+			hard = r
+			continue
+		case i < newest && (r.snap != nil || r.entry != nil && (mark.received || r.entry.GetIndex() <= cut)):
+			d.shelve(r.entry)
+			continue
+		case i == newest && hard.hard != nil:
+			kept = append(kept, hard)
+		}
+		if kept = append(kept, r); i < d.synced {
+			synced = len(kept)
+		}
+	}
+	d.base += uint64(len(d.wal) - len(kept))
+	d.wal, d.synced, d.bytes = kept, synced, 0
+	for _, r := range kept {
+		d.bytes += r.size()
+	}
+}
+
+// shelve keeps an entry that no start reads any more. etcd leaves the segments
+// that a snapshot made superfluous on the disk for a while, five of 64 MB: in a
+// ring as small as a simulated one they all are still there.
+func (d *Dir) shelve(e *raftpb.Entry) {
+	if e != nil {
+		d.past = appendEntry(d.past, e)
+	}
+}
+
+// log is what a start finds.
+type log struct {
+	owner   *owner
+	hard    *raftpb.HardState
+	snap    *snapshot
+	entries []*raftpb.Entry // after the snapshot
+}
+
+func (l log) last() uint64 {
+	if n := len(l.entries); n > 0 {
+		return l.entries[n-1].GetIndex()
+	}
+	if l.snap != nil {
+		return l.snap.index()
+	}
+	return 0
+}
+
+// read begins with the newest snapshot that is known to be committed: one whose
+// mark was written, and its hard state not, is as if it had never come.
+func (d *Dir) read() log {
+	var l log
+	for _, r := range d.wal {
+		switch {
+		case r.owner != nil:
+			l.owner = r.owner
+		case r.hard != nil:
+			l.hard = r.hard
+		}
+	}
+	for _, r := range d.wal {
+		if r.snap != nil && r.snap.index() <= l.hard.GetCommit() {
+			l.snap = r.snap
+		}
+	}
+	for _, r := range d.wal {
+		switch {
+		case r.snap != nil && r.snap == l.snap && r.snap.received:
+			l.entries = nil
+		case r.entry != nil && (l.snap == nil || r.entry.GetIndex() > l.snap.index()):
+			l.entries = appendEntry(l.entries, r.entry)
+		}
+	}
+	return l
+}
+
+// appendEntry replaces what all has from e's index on.
+func appendEntry(all []*raftpb.Entry, e *raftpb.Entry) []*raftpb.Entry {
+	if len(all) > 0 {
+		if at := e.GetIndex() - all[0].GetIndex(); at < uint64(len(all)) {
+			all = all[:at]
+		}
+	}
+	return append(all, e)
+}
+
+// String is for a person who debugs.
+func (d *Dir) String() string {
+	l := d.read()
+	return fmt.Sprintf("%d records, %d unsynced, last index %d", len(d.wal), d.Unsynced(), l.last())
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package etcd_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ringproof/ringproof/sim/etcd"
+)
+
+// TestData reads a log as the owner of a machine does, while etcd runs and
+// after it has lost its power.
+func TestData(t *testing.T) {
+	empty := etcd.NewDir()
+	_, _, _, found, err := empty.Whose()
+	require.NoError(t, err)
+	assert.False(t, found)
+
+	w := newWorld(t, 30, three...)
+	ring(t, w)
+	l := leader(t, w, three...)
+	for i := range 10 {
+		require.NoError(t, put(t, w, l, fmt.Sprint("k", i), "v"))
+	}
+	w.run(time.Second)
+	s := status(t, w, l)
+	data := w.machines[l].data
+	member, cluster, last, found, err := data.Whose()
+	require.NoError(t, err)
+	assert.True(t, found)
+	assert.Equal(t, []uint64{s.Header.MemberId, s.Header.ClusterId, s.RaftIndex}, []uint64{member, cluster, last})
+	entries := data.Entries()
+	require.Len(t, entries, int(last))
+	for i, e := range entries {
+		assert.EqualValues(t, i+1, e.GetIndex())
+	}
+	assert.LessOrEqual(t, data.Hard().GetCommit(), last)
+	assert.Positive(t, data.Size())
+
+	size := data.Size()
+	w.machines[l].kill()
+	data.PowerLoss(0, false)
+	assert.Zero(t, data.Unsynced())
+	assert.LessOrEqual(t, data.Size(), size)
+	_, _, kept, _, _ := data.Whose()
+	assert.Equal(t, last, kept, "what was acknowledged is synced")
+	data.Damage()
+	_, _, _, found, err = data.Whose()
+	assert.True(t, found)
+	assert.EqualError(t, err, "wal: crc mismatch")
+}
+
+// TestDiesBeforeItsLogIsSafe: a log whose head was never synced is none, and
+// the member starts as if for the first time.
+func TestDiesBeforeItsLogIsSafe(t *testing.T) {
+	w := newWorld(t, 31, three...)
+	w.syncTime = 100 * time.Millisecond
+	m := w.machines["m1"]
+	m.start("new", three...)
+	w.until(t, 10*time.Second, func() bool { return m.data.Unsynced() > 0 })
+	m.kill()
+	m.data.PowerLoss(0, true)
+	_, _, _, found, err := m.data.Whose()
+	require.NoError(t, err)
+	assert.False(t, found)
+	ring(t, w)
+}
+
+// TestRepairsATornTail loses the record that was half written, and no other.
+func TestRepairsATornTail(t *testing.T) {
+	w := newWorld(t, 32, three...)
+	ring(t, w)
+	l := leader(t, w, three...)
+	follower := others(three, l)[0]
+	m := w.machines[follower]
+	w.syncTime = time.Second
+	w.machines[l].server.Stop()
+	w.until(t, 10*time.Second, func() bool { return m.data.Unsynced() > 0 })
+	m.kill()
+	m.data.PowerLoss(0, true)
+	w.syncTime = time.Millisecond
+	m.start("existing", three...)
+	assert.Contains(t, m.logs, "repaired WAL: unexpected EOF")
+	m.start("existing", three...)
+	assert.NotContains(t, m.logs, "repaired WAL: unexpected EOF")
+	w.machines[l].start("existing", three...)
+	leader(t, w, three...)
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+// Package etcd is an etcd server in virtual time: etcd's own raft and
+// membership code over a modelled write-ahead log, keyspace and transport.
+// A [Server] never blocks, holds no goroutine and reads no clock: all that it
+// touches of its machine is a [Host], and whatever comes to it, a message, a
+// request or the end of an fsync, is a call.
+//
+// It is tested, not trusted: package fidelity runs the same scripts on it and
+// on released etcd.
+package etcd
+
+import (
+	"time"
+
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// Host is what one etcd process touches of its machine. All calls, in both
+// directions, come from one thread. After the process has ended the host calls
+// none of the functions that it was given.
+type Host interface {
+	// Now is the machine's clock, which may be wrong and may jump.
+	Now() time.Time
+	// Elapsed is time that only goes forward, at the same pace everywhere.
+	Elapsed() time.Duration
+	// After calls f once d has elapsed, unless it is stopped before.
+	After(d time.Duration, f func()) (stop func())
+	// Draw returns 64 random bits; the nth draw of a stream is always the same.
+	Draw(stream string) uint64
+	// Open returns what the data directory holds, and makes it if it is not
+	// there. The directory outlives the process.
+	Open(dir string) (*Dir, error)
+	// Sync calls done when all that was appended to d would survive a loss of
+	// power, or with the error of the write, such as a full disk.
+	Sync(d *Dir, done func(error))
+	// Send delivers a packet to the process that listens at a peer URL. failed
+	// is called with why it surely or probably didn't get there, or with what
+	// the receiver's Receive returned; a packet that got there calls nothing.
+	Send(url string, p Packet, failed func(error))
+	// Ask asks the process that listens at a peer URL a question, by what the
+	// receiver's Answer makes of it; what gets lost is an error in the end. The
+	// question may be a Packet: a snapshot's sender must know that it got there.
+	Ask(url string, question any, answer func(any, error))
+	// Exit ends the process. Code 0 is a stop in order.
+	Exit(code int, why string)
+	// Log writes a line of the process's output, for a person.
+	Log(line string)
+}
+
+// Packet is one raft message between two members.
+type Packet struct {
+	Cluster uint64   // of the sender
+	From    uint64   // member
+	URLs    []string // where the sender's peers reach it, by its own flags
+	Message *raftpb.Message
+	Body    any // of a snapshot: the sender's state as of the message, which nobody changes any more
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package etcd
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// maxGap is how far what is applied may lag behind what is committed before
+// etcd takes no more.
+const maxGap = 5000
+
+var (
+	// errTooMany and errNotStarted go over gRPC without their code: etcd's own
+	// table maps them to errors that gRPC doesn't know.
+	errTooMany    = status.Error(codes.Unknown, "etcdserver: too many requests")
+	errNotStarted = status.Error(codes.Unknown, "etcdserver: re-configuration failed due to not enough started members")
+	errDeadline   = status.FromContextError(context.DeadlineExceeded).Err()
+	errCanceled   = status.FromContextError(context.Canceled).Err()
+)
+
+// proposals are what waits to be applied, and what waits for a leader: raft
+// takes a proposal only while it knows one.
+type proposals struct {
+	server *Server
+	waits  map[uint64]*wait
+	order  []*wait // by deadline, as they all have the same patience
+	queue  []*wait
+}
+
+// wait is one proposal. Exactly one of data, change and forwarded is set.
+type wait struct {
+	id        uint64
+	begin     time.Duration
+	client    *client // who may cease to wait; nil: this member's own
+	data      []byte
+	change    *raftpb.ConfChange
+	forwarded *raftpb.Message
+	done      func(any, error)
+	proposed  bool
+}
+
+// propose puts a request to the ring and answers with what its application
+// answered.
+func (s *Server) propose(r *pb.InternalRaftRequest, done func(response any, err error)) {
+	if s.committed > s.state.index+maxGap {
+		done(nil, errTooMany)
+		return
+	}
+	r.Header = &pb.RequestHeader{ID: s.ids.next()}
+	data, err := proto.Marshal(r)
+	must(err)
+	if len(data) > s.config.MaxRequest {
+		done(nil, rpctypes.ErrGRPCRequestTooLarge)
+		return
+	}
+	w := &wait{id: r.Header.ID, begin: s.now(), client: s.client, data: data, done: done}
+	s.proposals.waits[w.id] = w
+	s.proposals.order = append(s.proposals.order, w)
+	s.proposals.put(w)
+}
+
+// proposeChange is for a change of the membership: it has no deadline but the
+// client's.
+func (s *Server) proposeChange(c *raftpb.ConfChange, done func(any, error)) {
+	c.Id = new(s.ids.next())
+	w := &wait{id: c.GetId(), begin: s.now(), client: s.client, change: c, done: done}
+	s.proposals.waits[w.id] = w
+	s.proposals.put(w)
+}
+
+func (p *proposals) forwarded(m *raftpb.Message) { p.put(&wait{forwarded: m}) }
+
+func (p *proposals) put(w *wait) {
+	p.queue = append(p.queue, w)
+	p.flush()
+	p.server.advance()
+}
+
+// flush gives raft what waits, in order, while there is a leader.
+func (p *proposals) flush() {
+	s := p.server
+	for len(p.queue) > 0 && s.lead != raft.None && !s.over {
+		w := p.queue[0]
+		err := p.give(w)
+		if errors.Is(err, raft.ErrProposalDropped) && s.node.BasicStatus().Lead == raft.None {
+			return // the leader was lost just now
+		}
+		p.queue[0] = nil
+		p.queue = p.queue[1:]
+		w.proposed = true
+		if err != nil && w.data != nil {
+			p.finish(w.id, nil, status.Error(codes.Unknown, err.Error()))
+		}
+	}
+}
+
+func (p *proposals) give(w *wait) error {
+	defer p.server.crash()
+	switch node := p.server.node; {
+	case w.forwarded != nil:
+		return node.Step(w.forwarded)
+	case w.change != nil:
+		return node.ProposeConfChange(w.change)
+	default:
+		return node.Propose(w.data)
+	}
+}
+
+// finish answers a proposal if it is this member's and still waited for.
+func (p *proposals) finish(id uint64, response any, err error) {
+	w := p.waits[id]
+	if w == nil {
+		return
+	}
+	delete(p.waits, id)
+	w.done(response, err)
+}
+
+// expire ends what was waited for too long. It may still be applied.
+func (p *proposals) expire(now time.Duration) {
+	for len(p.order) > 0 {
+		w := p.order[0]
+		waited := p.waits[w.id] == w
+		if waited && now-w.begin < p.server.config.ReqTimeout() {
+			return
+		}
+		p.order[0] = nil
+		p.order = p.order[1:]
+		if waited {
+			p.drop(w)
+			p.finish(w.id, nil, p.reason(w))
+		}
+	}
+}
+
+func (p *proposals) drop(w *wait) {
+	for i, queued := range p.queue {
+		if queued == w {
+			p.queue = append(p.queue[:i:i], p.queue[i+1:]...)
+			return
+		}
+	}
+}
+
+// client is the sender of a request.
+type client struct {
+	server *Server
+	gone   bool
+}
+
+// giveUp withdraws what the client had proposed if raft hasn't taken it yet. A
+// write that a member without a leader kept for its client's successors would
+// be one that etcd never makes.
+func (c *client) giveUp() {
+	c.gone = true
+	p := &c.server.proposals
+	for i := 0; i < len(p.queue); {
+		w := p.queue[i]
+		if w.client != c {
+			i++
+			continue
+		}
+		p.drop(w)
+		p.finish(w.id, nil, errCanceled)
+	}
+}
+
+// reason is what etcd guesses about a timeout.
+func (p *proposals) reason(w *wait) error {
+	s := p.server
+	lost := s.elected - 2*s.config.Election
+	switch {
+	case !w.proposed:
+		return errDeadline
+	case s.elected > 0 && w.begin > lost && w.begin < s.elected:
+		return rpctypes.ErrGRPCTimeoutDueToLeaderFail
+	case s.lead == raft.None:
+		return rpctypes.ErrGRPCTimeout
+	case s.lead == s.id && s.peers.countConnected(s.members().ids, w.begin) >= len(s.members().ids)/2+1,
+		s.lead != s.id && s.peers.connected(s.lead, w.begin):
+		return rpctypes.ErrGRPCTimeout
+	}
+	return rpctypes.ErrGRPCTimeoutDueToConnectionLost
+}

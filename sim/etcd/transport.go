@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package etcd
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"go.etcd.io/etcd/client/pkg/v3/types"
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// What a member refuses of another, in etcd's words.
+var (
+	errOtherCluster = errors.New("cluster ID mismatch")
+	errRemoved      = errors.New("the member has been permanently removed from the cluster")
+	errUnknown      = errors.New("failed to find local node")
+	errOtherMember  = errors.New("unhandled error \"to field mismatch\" when precondition failed")
+	errNotServing   = errors.New("connection refused")
+)
+
+// transport sends raft's messages to the peer URLs that the ring has stored.
+// A remote is one that isn't in the ring as this member knows it, but has
+// spoken to it: a lagging member must be able to answer a leader that joined
+// after all it knows.
+type transport struct {
+	server  *Server
+	peers   map[uint64]*peer
+	remotes map[uint64]*peer
+}
+
+// peer is one other member. etcd keeps a connection to it at all times and
+// takes it as active while that stands: the rules about unhealthy clusters go
+// by this, on every member by its own view.
+type peer struct {
+	transport *transport
+	id        uint64
+	urls      []string
+	picked    int
+	active    bool
+	since     time.Duration // of the change to what it is now
+	missed    []func(error) // by URL: a packet didn't get there
+	dialed    []func(any, error)
+	redial    func()
+	gone      bool
+}
+
+const (
+	dialEvery     = 100 * time.Millisecond
+	dialSlowly    = 500 * time.Millisecond // after some seconds in vain
+	dialPatience  = 5 * time.Second
+	linkHeartbeat = 5 * time.Second / 3
+)
+
+// hello is the handshake of a stream.
+type hello struct {
+	cluster, from, to uint64
+	urls              []string
+}
+
+func (t *transport) newPeer(id uint64, urls []string) *peer {
+	p := &peer{transport: t, id: id, since: t.server.now()}
+	p.redial = p.dial
+	p.setURLs(urls)
+	return p
+}
+
+func (p *peer) setURLs(urls []string) {
+	p.urls, p.picked = slices.Clone(urls), 0
+	p.missed, p.dialed = nil, nil
+	for _, url := range p.urls {
+		p.missed = append(p.missed, func(err error) { p.lose(url, err) })
+		p.dialed = append(p.dialed, func(_ any, err error) { p.greeted(url, err) })
+	}
+}
+
+// replace makes the peers those of the ring, when a snapshot replaced all.
+func (t *transport) replace() {
+	for _, p := range t.peers { // order: only marks them
+		p.gone = true
+	}
+	clear(t.peers)
+	for _, m := range t.server.members().all {
+		t.add(uint64(m.ID), m.PeerURLs)
+	}
+}
+
+func (t *transport) add(id uint64, urls []string) {
+	if id == t.server.id || t.peers[id] != nil || len(urls) == 0 {
+		return
+	}
+	t.peers[id] = t.newPeer(id, urls)
+	if t.server.open {
+		t.peers[id].dial()
+	}
+}
+
+func (t *transport) remove(id uint64) {
+	if p := t.peers[id]; p != nil {
+		p.gone = true
+		delete(t.peers, id)
+	}
+}
+
+func (t *transport) update(id uint64, urls []string) {
+	if p := t.peers[id]; p != nil {
+		p.setURLs(urls)
+	}
+}
+
+func (t *transport) addRemote(id uint64, urls []string) {
+	if id == t.server.id || t.peers[id] != nil || t.remotes[id] != nil || len(urls) == 0 {
+		return
+	}
+	t.remotes[id] = t.newPeer(id, urls)
+}
+
+func (t *transport) dialAll() {
+	for _, id := range slices.Sorted(maps.Keys(t.peers)) {
+		t.peers[id].dial()
+	}
+}
+
+func (t *transport) activeCount() int {
+	n := 0
+	for _, p := range t.peers { // order: counted
+		if p.active {
+			n++
+		}
+	}
+	return n
+}
+
+// connected tells whether a member has been active since before a time.
+func (t *transport) connected(id uint64, since time.Duration) bool {
+	p := t.peers[id]
+	return id == t.server.id || p != nil && p.active && p.since < since
+}
+
+func (t *transport) countConnected(members []uint64, since time.Duration) int {
+	n := 0
+	for _, id := range members {
+		if t.connected(id, since) {
+			n++
+		}
+	}
+	return n
+}
+
+// longest is the member among some that has been active the longest.
+func (t *transport) longest(among []uint64) (uint64, bool) {
+	var best *peer
+	for _, id := range among {
+		if p := t.peers[id]; p != nil && p.active && (best == nil || p.since < best.since) {
+			best = p
+		}
+	}
+	if best == nil {
+		return 0, false
+	}
+	return best.id, true
+}
+
+func (p *peer) dial() {
+	s := p.transport.server
+	if p.gone || s.over {
+		return
+	}
+	s.host.Ask(p.urls[p.picked], hello{s.cluster, s.id, p.id, s.config.AdvertisePeer}, p.dialed[p.picked])
+}
+
+func (p *peer) greeted(url string, err error) {
+	s := p.transport.server
+	if p.gone || s.over {
+		return
+	}
+	if err != nil {
+		p.lose(url, err)
+	} else {
+		p.activate()
+	}
+	wait := linkHeartbeat
+	if !p.active {
+		wait = dialEvery
+		if s.now()-p.since > dialPatience {
+			wait = dialSlowly
+		}
+	}
+	s.host.After(wait, p.redial)
+}
+
+func (p *peer) activate() {
+	if !p.active {
+		p.active, p.since = true, p.transport.server.now()
+	}
+}
+
+// lose is the end of a connection, or a packet that didn't get there.
+func (p *peer) lose(url string, err error) {
+	s := p.transport.server
+	if s.over || p.gone {
+		return
+	}
+	if errors.Is(err, errRemoved) {
+		s.removed()
+		return
+	}
+	if p.active {
+		p.active, p.since = false, s.now()
+	}
+	if p.urls[p.picked] == url {
+		p.picked = (p.picked + 1) % len(p.urls)
+	}
+	s.node.ReportUnreachable(p.id)
+	s.advance()
+}
+
+// send sends what raft wants sent, but for what etcd leaves out: all but the
+// last acknowledgement, which covers the others, and snapshots, which are made
+// of the newest state once it is applied.
+func (s *Server) send(ms []*raftpb.Message) {
+	if !s.open {
+		return
+	}
+	acked := false
+	skip := make([]bool, 0, 16)
+	for i := len(ms) - 1; i >= 0; i-- {
+		m := ms[i]
+		ack := m.GetType() == raftpb.MsgAppResp
+		skip = append(skip, ack && acked || s.state.book.removed[types.ID(m.GetTo())])
+		acked = acked || ack
+	}
+	for i, m := range ms {
+		switch {
+		case skip[len(ms)-1-i] || m.GetTo() == raft.None:
+		case m.GetType() == raftpb.MsgSnap:
+			s.snapshots.ask(m)
+		default:
+			s.peers.send(m)
+		}
+	}
+}
+
+func (t *transport) send(m *raftpb.Message) {
+	p := t.peers[m.GetTo()]
+	if p == nil {
+		p = t.remotes[m.GetTo()]
+	}
+	if p != nil {
+		t.server.host.Send(p.urls[p.picked], t.packet(m), p.missed[p.picked])
+	}
+}
+
+func (t *transport) packet(m *raftpb.Message) Packet {
+	s := t.server
+	return Packet{Cluster: s.cluster, From: s.id, URLs: s.config.AdvertisePeer, Message: m}
+}
+
+// Receive takes a peer's message. The error is what the sender is told: one
+// that hears that it was removed ends itself, as etcd does.
+func (s *Server) Receive(p Packet) error {
+	m := p.Message
+	switch {
+	case !s.open || s.over:
+		return errNotServing
+	case p.Cluster != s.cluster:
+		return errOtherCluster
+	case s.state.book.removed[types.ID(p.From)]:
+		return errRemoved
+	case m.GetTo() != s.id:
+		// etcd answers like this too when another member has taken over a URL,
+		// and the sender, though a member, takes it as its own removal.
+		return errRemoved
+	}
+	if from := s.peers.peers[p.From]; from != nil {
+		from.activate()
+	} else {
+		s.peers.addRemote(p.From, p.URLs)
+	}
+	if body, ok := p.Body.(*state); ok {
+		s.snapshots.receive(body)
+	}
+	if m.GetType() == raftpb.MsgProp {
+		s.proposals.forwarded(m)
+	} else {
+		_ = s.step(m) // what raft doesn't like it drops: the sender repeats it
+	}
+	s.advance()
+	return nil
+}
+
+func (s *Server) greet(h hello) error {
+	switch {
+	case h.cluster != s.cluster:
+		return errOtherCluster
+	case s.state.book.removed[types.ID(h.from)]:
+		return errRemoved
+	case s.peers.peers[h.from] == nil:
+		s.peers.addRemote(h.from, h.urls)
+		return errUnknown
+	case h.to != s.id:
+		return errOtherMember
+	}
+	return nil
+}
