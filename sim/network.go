@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/raft/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/ringproof/ringproof/sim/etcd"
+)
+
+// Times of the network: one way between two machines of a region.
+const (
+	quickHop   = 150 * time.Microsecond
+	slowHop    = 600 * time.Microsecond
+	tailHop    = 8 * time.Millisecond // one packet in a hundred
+	streamDead = 5 * time.Second      // without a packet, until etcd gives a peer's stream up
+)
+
+// link is one direction between two machines.
+type link struct{ from, to *Machine }
+
+// network carries packets between machines. The harness's own clients, whose
+// machine is nil, reach everyone.
+type network struct {
+	world *World
+	cuts  map[link]map[string]bool // by the step that made them
+	chaos *stream
+	slow  map[*Machine]map[string]time.Duration // added to each hop, by step
+	mute  map[*Machine]map[string]int           // of 100 replies, how many are lost, by step
+	reset bool                                  // what is cut is refused, not dropped
+}
+
+func newNetwork(w *World) *network {
+	return &network{world: w, cuts: map[link]map[string]bool{}, chaos: w.engine.chance("network"),
+		slow: map[*Machine]map[string]time.Duration{}, mute: map[*Machine]map[string]int{}}
+}
+
+// cut drops what from sends to to, until the step is healed.
+func (n *network) cut(step string, from, to *Machine) {
+	l := link{from, to}
+	if n.cuts[l] == nil {
+		n.cuts[l] = map[string]bool{}
+	}
+	n.cuts[l][step] = true
+}
+
+// mend takes away what the step cut and slowed.
+func (n *network) mend(step string) {
+	for _, steps := range n.cuts { // order: each is changed by itself
+		delete(steps, step)
+	}
+	for _, steps := range n.slow { // order: each is changed by itself
+		delete(steps, step)
+	}
+	for _, steps := range n.mute { // order: each is changed by itself
+		delete(steps, step)
+	}
+}
+
+// passes tells whether a packet gets from one to the other.
+func (n *network) passes(from, to *Machine) bool {
+	if from == nil || to == nil {
+		return true
+	}
+	return to.on && !to.lost && (len(n.cuts) == 0 || len(n.cuts[link{from, to}]) == 0)
+}
+
+// hop is how long one packet takes.
+func (n *network) hop(from, to *Machine) time.Duration {
+	d := n.chaos.between(quickHop, slowHop)
+	if n.chaos.draw()%100 == 0 {
+		d = n.chaos.between(slowHop, tailHop)
+	}
+	if len(n.slow) == 0 {
+		return d
+	}
+	for _, m := range [...]*Machine{from, to} {
+		if m != nil {
+			for _, slow := range n.slow[m] { // order: a sum
+				d += slow
+			}
+		}
+	}
+	return d
+}
+
+// loses tells whether a reply between the two gets lost.
+func (n *network) loses(from, to *Machine) bool {
+	percent := 0
+	if len(n.mute) == 0 {
+		return false
+	}
+	for _, m := range [...]*Machine{from, to} {
+		if m != nil {
+			for _, lost := range n.mute[m] { // order: the largest
+				percent = max(percent, lost)
+			}
+		}
+	}
+	return percent > 0 && n.chaos.below(100) < percent
+}
+
+// inOrder is hop for a stream: no packet overtakes the one before it.
+func (n *network) inOrder(from, to *Machine) time.Duration {
+	now := n.world.engine.now
+	last := from.sent(to)
+	*last = max(now.Add(n.hop(from, to)), *last+1)
+	return last.Sub(now)
+}
+
+// at returns the machine of a URL's host.
+func (n *network) at(address string) (*Machine, *url.URL, error) {
+	known, ok := n.world.places[address]
+	if ok {
+		return known.machine, known.url, nil
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, m := range n.world.machines {
+		if m.address == u.Hostname() {
+			n.world.places[address] = place{m, u}
+			return m, u, nil
+		}
+	}
+	return nil, u, fmt.Errorf("dial tcp %s: no route to host", u.Host)
+}
+
+// place is where a URL leads.
+type place struct {
+	machine *Machine
+	url     *url.URL
+}
+
+var (
+	errRefused = errors.New("connection refused")
+	errSilent  = errors.New("i/o timeout")
+	errReset   = errors.New("connection reset by peer")
+)
+
+// reach delivers f to the etcd that listens at a peer URL. failed is called
+// with why not: a refusal at once, silence only after a while.
+func (s *server) reach(address string, f func(*server), failed func(error)) {
+	n := s.machine.world.network
+	e := s.engine
+	m, u, err := n.at(address)
+	if err != nil {
+		e.after(0, prioArrival, kindPacket, s.process, func() { failed(err) })
+		return
+	}
+	late := func() { s.unheard(failed) }
+	back := func(err error) {
+		if n.passes(m, s.machine) {
+			e.after(n.hop(m, s.machine), prioArrival, kindPacket, s.process, func() { failed(err) })
+		} else {
+			late()
+		}
+	}
+	e.after(n.hop(s.machine, m), prioArrival, kindPacket, nil, func() {
+		switch to := m.etcd; {
+		case !n.passes(s.machine, m):
+			late()
+		case to == nil || to.etcd == nil || !to.peers():
+			back(fmt.Errorf("dial tcp %s: connect: %w", u.Host, errRefused))
+		default:
+			to.hear(func() {
+				if err := trusted(s.peer, to.peer, u, m.Now()); err != nil {
+					back(err)
+					return
+				}
+				f(to)
+			})
+		}
+	})
+}
+
+// hear runs f in the process, once it is not paused any more. A panic in it is
+// one of the model, also when it comes up in a call of the agent: what raft
+// itself gives up on ends the etcd, by its own hand.
+func (s *server) hear(f func()) {
+	if s.paused {
+		s.engine.after(0, prioArrival, kindPacket, s.process, f)
+		return
+	}
+	before := s.engine.actor
+	s.engine.actor = s.process
+	defer func() {
+		s.engine.actor = before
+		if what := recover(); what != nil {
+			s.engine.panicked(s.name, what)
+			panic(what)
+		}
+	}()
+	f()
+}
+
+func (s *server) peers() bool {
+	peer, _ := s.etcd.Listening()
+	return peer
+}
+
+func (s *server) clients() bool {
+	_, client := s.etcd.Listening()
+	return client
+}
+
+// parcel is one packet on its way.
+type parcel struct {
+	timer
+	from   *server
+	to     *Machine
+	url    *url.URL
+	packet etcd.Packet
+	failed func(error)
+}
+
+// Send delivers a packet to a peer.
+func (s *server) Send(address string, p etcd.Packet, failed func(error)) {
+	m, u, err := s.machine.world.network.at(address)
+	if err != nil {
+		s.engine.after(0, prioArrival, kindPacket, s.process, func() { failed(err) })
+		return
+	}
+	x := &parcel{from: s, to: m, url: u, packet: p, failed: failed}
+	x.prio, x.kind, x.on, x.who = prioArrival, kindPacket, x, s.number
+	s.engine.schedule(&x.timer, s.machine.world.network.inOrder(s.machine, m))
+}
+
+// happen is the parcel's arrival.
+func (x *parcel) happen() {
+	s, to := x.from, x.to.etcd
+	s.engine.trace.aside(func() string {
+		return fmt.Sprintf("%s to %s: %s", s.name, x.to.name, raft.DescribeMessage(x.packet.Message, nil))
+	})
+	switch {
+	case !s.machine.world.network.passes(s.machine, x.to):
+		s.unheard(x.failed)
+	case to == nil || to.etcd == nil || !to.peers():
+		x.bounce(fmt.Errorf("dial tcp %s: connect: %w", x.url.Host, errRefused))
+	case to.paused:
+		x.owner = to.process
+		to.backlog = append(to.backlog, &x.timer)
+	default:
+		to.receive(x)
+	}
+}
+
+// unheard tells a sender that nothing comes back: when etcd's patience ends, or
+// at once where a cut resets connections.
+func (s *server) unheard(failed func(error)) {
+	d, err := streamDead, errSilent
+	if s.machine.world.network.reset {
+		d, err = quickHop, errReset
+	}
+	s.engine.after(d, prioTimer, kindPacket, s.process, func() { failed(err) })
+}
+
+// receive takes a parcel in.
+func (s *server) receive(x *parcel) {
+	err := trusted(x.from.peer, s.peer, x.url, s.Now())
+	if err == nil {
+		s.engine.actor = s.process
+		err = s.etcd.Receive(x.packet)
+	}
+	if err != nil {
+		x.bounce(err)
+	}
+}
+
+// bounce tells the sender why the parcel didn't get there.
+func (x *parcel) bounce(err error) {
+	s := x.from
+	n := s.machine.world.network
+	s.engine.trace.aside(func() string { return "refused: " + err.Error() })
+	if n.passes(x.to, s.machine) {
+		s.engine.after(n.hop(x.to, s.machine), prioArrival, kindPacket, s.process, func() { x.failed(err) })
+	} else {
+		s.unheard(x.failed)
+	}
+}
+
+// Ask puts a question to a peer.
+func (s *server) Ask(address string, question any, answer func(any, error)) {
+	over := false
+	once := func(a any, err error) {
+		if !over {
+			over = true
+			answer(a, err)
+		}
+	}
+	s.reach(address, func(to *server) {
+		to.etcd.Answer(question, func(a any, err error) {
+			n := s.machine.world.network
+			switch {
+			case n.passes(to.machine, s.machine):
+				s.engine.after(n.hop(to.machine, s.machine), prioArrival, kindPacket, s.process, func() { once(a, err) })
+			case n.reset:
+				s.unheard(func(err error) { once(nil, err) })
+			}
+		})
+	}, func(err error) { once(nil, err) })
+	s.engine.after(streamDead, prioTimer, kindTimer, s.process, func() { once(nil, errSilent) })
+}
+
+// call is one request of a client, until its reply.
+type call struct {
+	timer
+	from    *connection
+	to      *Machine
+	url     *url.URL
+	request any
+	server  *server // that has the request; nil before
+	giveUp  func()
+	back    bool // the reply is on its way
+	wait    *waiter
+	reply   any
+	err     error
+	over    bool
+}
+
+// end gives the caller its answer, now.
+func (c *call) end(e *engine) {
+	if c.over {
+		return
+	}
+	c.over = true
+	if t := c.wait.task; t.wait == c.wait {
+		c.wait.woken = true
+		e.resume(t)
+	}
+}
+
+// answer sends the answer on its way, unless the way is cut.
+func (n *network) answer(c *call, at *Machine, reply any, err error) {
+	if c.over || c.back || !n.passes(at, c.from.from) || n.loses(at, c.from.from) {
+		return
+	}
+	c.reply, c.err, c.back = reply, err, true
+	c.prio, c.kind, c.owner = prioTask, kindReply, c.wait.task.process
+	n.world.engine.schedule(&c.timer, n.hop(at, c.from.from))
+}
+
+// happen is the request's arrival, or the reply's.
+func (c *call) happen() {
+	if c.back {
+		c.end(c.from.world.engine)
+	} else {
+		c.from.arrive(c)
+	}
+}
+
+// ask makes one request of the etcd at an endpoint, and waits for the answer.
+func (x *connection) ask(ctx context.Context, request any) (any, error) {
+	w := x.world
+	e := w.engine
+	if ctx.Err() != nil {
+		e.alive()
+		return nil, status.FromContextError(ended(ctx)).Err()
+	}
+	c := &call{from: x, wait: e.begin(ctx), request: request}
+	var err error
+	if c.to, c.url, err = w.network.at(x.endpoint); err != nil {
+		c.over, c.err = true, undialled(err)
+		c.wait.wake()
+	} else {
+		c.prio, c.kind, c.on = prioArrival, kindRequest, c
+		e.schedule(&c.timer, w.network.hop(x.from, c.to))
+	}
+	defer c.cease(false) // a task that is killed goes this way: its connections are closed
+	if err := e.pause(c.wait); err != nil && !c.over {
+		c.cease(errors.Is(err, context.DeadlineExceeded))
+		return nil, status.FromContextError(err).Err()
+	}
+	return c.reply, c.err
+}
+
+// cease ends a call that its caller doesn't wait for any more. gRPC tells the
+// server: by a packet, or by the deadline, which came with the request.
+func (c *call) cease(deadline bool) {
+	if c.over {
+		return
+	}
+	c.over = true
+	x, s := c.from, c.server
+	if s == nil || x.world.closing || x.from != nil && !x.from.on {
+		return
+	}
+	d := quickHop
+	if deadline {
+		d = 0
+	}
+	x.world.engine.after(d, prioArrival, kindRequest, nil, func() {
+		if !s.ended && (deadline || x.world.network.passes(x.from, c.to)) {
+			s.hear(c.giveUp)
+		}
+	})
+}
+
+func undialled(err error) error {
+	return status.Error(codes.Unavailable, "connection error: desc = \"transport: Error while dialing: "+err.Error()+"\"")
+}
+
+// errBroken is a connection that ended while a request was under way.
+var errBroken = status.Error(codes.Unavailable, "error reading from server: EOF")
+
+// arrive is the request at its machine.
+func (x *connection) arrive(c *call) {
+	n, m := x.world.network, c.to
+	s := m.etcd
+	switch {
+	case c.over || !n.passes(x.from, m) || !m.on || m.lost: // nothing comes back: the caller's patience ends it
+	case s == nil || s.etcd == nil || !s.clients():
+		n.answer(c, m, nil, undialled(fmt.Errorf("dial tcp %s: connect: %w", c.url.Host, errRefused)))
+	case s.paused:
+		c.owner = s.process
+		s.backlog = append(s.backlog, &c.timer)
+	default:
+		s.engine.actor = s.process
+		s.serve(c)
+	}
+}
+
+// serve hands a request to the etcd.
+func (s *server) serve(c *call) {
+	n := s.machine.world.network
+	s.engine.trace.aside(func() string { return fmt.Sprintf("%s is asked %T", s.name, c.request) })
+	if err := trusted(c.from.who, s.client, c.url, s.Now()); err != nil {
+		n.answer(c, s.machine, nil, undialled(err))
+		return
+	}
+	s.open(c)
+	reply := func(reply any, err error) { n.answer(c, s.machine, reply, err) }
+	if _, ok := c.request.(*pb.SnapshotRequest); ok {
+		reply(s.backup())
+		return
+	}
+	c.server, c.giveUp = s, s.etcd.Call(c.request, reply)
+}
+
+// backup is a snapshot as one reply: how its parts arrive tells nobody anything.
+func (s *server) backup() (any, error) {
+	var parts []*pb.SnapshotResponse
+	err := s.etcd.Snapshot(func(part *pb.SnapshotResponse) { parts = append(parts, part) })
+	return parts, err
+}
+
+// open remembers a call, to break it off if the process ends. Calls that are
+// over are forgotten now and then.
+func (s *server) open(c *call) {
+	if len(s.calls) >= 64 {
+		s.calls = slices.DeleteFunc(s.calls, func(c *call) bool { return c.over })
+	}
+	s.calls = append(s.calls, c)
+}
+
+// breakOff ends what clients had open with a process that is gone.
+func (w *World) breakOff(s *server) {
+	for _, c := range s.calls {
+		if !c.over {
+			w.network.answer(c, s.machine, nil, errBroken)
+		}
+	}
+	for _, x := range s.streams {
+		x.broke(errBroken)
+	}
+	s.calls, s.streams = nil, nil
+}

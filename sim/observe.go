@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package sim
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/internal/look"
+)
+
+// glance is how long a list read with a quorum may take to come; the last look
+// of a run, which decides, takes longer.
+const (
+	glance   = 500 * time.Millisecond
+	lastLook = 3 * time.Second
+)
+
+// Observe asks every machine at once.
+func (w *World) Observe(ctx context.Context) (ringproof.Observation, error) {
+	return w.observe(ctx, glance)
+}
+
+// observe asks the members as a client would, but from beside them: their
+// answers need no network.
+func (w *World) observe(ctx context.Context, within time.Duration) (ringproof.Observation, error) {
+	w.engine.alive()
+	o := ringproof.Observation{At: w.Now()}
+	for _, m := range w.machines {
+		o.Machines = append(o.Machines, m.view())
+	}
+	present := w.present()
+	answers := make([]look.Answer, len(present))
+	for i, m := range present {
+		answers[i] = m.asked()
+	}
+	w.readFresh(ctx, within, present, answers)
+	o.Until = w.Now()
+	look.Ring(&o, answers)
+	return o, ctx.Err()
+}
+
+// readFresh asks who leads for a list read with a quorum. Without a leader it
+// takes no time, and gives nobody else the thread.
+func (w *World) readFresh(ctx context.Context, within time.Duration, present []*Machine, answers []look.Answer) {
+	var wait *waiter
+	waiting, over := 0, false
+	asking, cancel := w.engine.timeout(ctx, within)
+	defer cancel()
+	for i, m := range present {
+		a := &answers[i]
+		if a.Err != nil || a.Status.Leader != a.Status.Header.MemberId || outdone(a, answers) {
+			continue
+		}
+		if waiting++; wait == nil {
+			wait = w.engine.begin(asking)
+		}
+		m.etcd.fresh(func(list *clientv3.MemberListResponse) {
+			if over {
+				return
+			}
+			a.Fresh = list
+			if waiting--; waiting == 0 {
+				wait.wake()
+			}
+		})
+	}
+	if wait != nil {
+		_ = w.engine.pause(wait)
+	}
+	over = true
+}
+
+// fresh asks the server for a list read with a quorum; nil: it has none.
+func (s *server) fresh(answer func(*clientv3.MemberListResponse)) {
+	s.hear(func() {
+		s.etcd.Call(&pb.MemberListRequest{Linearizable: true}, func(reply any, err error) {
+			if err != nil {
+				answer(nil)
+				return
+			}
+			answer((*clientv3.MemberListResponse)(reply.(*pb.MemberListResponse)))
+		})
+	})
+}
+
+// outdone tells whether another member leads in a later term: who was deposed
+// and doesn't know can't give a list read with a quorum.
+func outdone(a *look.Answer, all []look.Answer) bool {
+	return slices.ContainsFunc(all, func(o look.Answer) bool { return o.Status != nil && o.Status.RaftTerm > a.Status.RaftTerm })
+}
+
+// view is the machine as it is.
+func (m *Machine) view() ringproof.MachineView {
+	return ringproof.MachineView{Name: m.name, Address: m.address, Lost: m.lost, Disk: m.disk.numbers[m], Up: m.on && !m.lost && !m.paused(),
+		Etcd: m.on && m.etcd != nil, Agent: m.on && m.agent != nil && !m.agent.ended}
+}
+
+func (m *Machine) paused() bool { return m.etcd != nil && m.etcd.process.paused }
+
+var (
+	errOff  = errors.New("the machine is off or paused")
+	errDown = errors.New("no etcd serves clients there")
+)
+
+// asked is what the machine's etcd says without asking its peers.
+func (m *Machine) asked() look.Answer {
+	a := look.Answer{Machine: m.name}
+	switch s := m.etcd; {
+	case !m.on || m.lost || m.paused():
+		a.Err = errOff
+	case s == nil || s.etcd == nil || !s.clients():
+		a.Err = errDown
+	default:
+		status, err := say[*pb.StatusResponse](s, &pb.StatusRequest{})
+		if a.Err = err; err != nil {
+			return a
+		}
+		a.Status = (*clientv3.StatusResponse)(status)
+		members, err := say[*pb.MemberListResponse](s, &pb.MemberListRequest{})
+		a.Members, a.Err = (*clientv3.MemberListResponse)(members), err
+		m.world.members[m] = true
+	}
+	return a
+}
+
+// say asks the server what it answers at once.
+func say[R any](s *server, request any) (said R, err error) {
+	err = errDown
+	s.hear(func() {
+		s.etcd.Call(request, func(reply any, failed error) {
+			if err = failed; err == nil {
+				said = reply.(R)
+			}
+		})
+	})
+	return said, err
+}

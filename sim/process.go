@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/sim/etcd"
+)
+
+// server is one etcd process on a machine, and what the machine knows of it.
+type server struct {
+	*process
+	etcd    *etcd.Server
+	args    []string
+	pid     int
+	home    *disk // its data are on this disk, whatever is in the machine now
+	client  *identity
+	peer    *identity
+	calls   []*call
+	streams []*channel
+	draws   map[string]*stream
+}
+
+var _ etcd.Host = (*server)(nil)
+
+// launch starts etcd. It outlives the agent that started it.
+func (m *Machine) launch(args []string) error {
+	version := path.Base(path.Dir(args[0]))
+	if m.world.Subject != nil && !slices.Contains(m.world.versions(), version) {
+		return fmt.Errorf("starting etcd: %s: %w", args[0], fs.ErrNotExist)
+	}
+	m.world.pids++
+	s := &server{process: m.world.process(fmt.Sprintf("etcd@%s", m.name), m), args: args, pid: m.world.pids, home: m.disk, draws: map[string]*stream{}}
+	m.etcd, m.words, m.exit = s, "", exit{}
+	s.gone = append(s.gone, s.hangUp)
+	m.world.tell(ringproof.Event{Kind: ringproof.EventProcessStarted, Machine: m.name, Text: fmt.Sprintf("etcd, pid %d", s.pid)})
+	m.world.engine.after(startup, prioTimer, kindMachine, s.process, func() { s.boot(version) })
+	return nil
+}
+
+// startup is how long a process takes from its start to its first question.
+const startup = 40 * time.Millisecond
+
+func (s *server) boot(version string) {
+	config, err := etcd.Parse(version, s.args[1:])
+	if err == nil {
+		s.client, s.peer, err = s.identities(config)
+	}
+	if err != nil {
+		s.Exit(1, err.Error())
+		return
+	}
+	s.etcd = etcd.Start(s, version, s.args[1:])
+}
+
+// hangUp ends what others had open with the process.
+func (s *server) hangUp() {
+	m := s.machine
+	if m.world.closing {
+		return
+	}
+	m.world.tell(ringproof.Event{Kind: ringproof.EventProcessExited, Machine: m.name, Text: fmt.Sprintf("etcd, pid %d", s.pid)})
+	if m.etcd == s {
+		m.etcd = nil
+	}
+	m.world.breakOff(s)
+}
+
+// vanish ends the process with its machine: nobody is told.
+func (s *server) vanish() {
+	s.calls, s.streams = nil, nil
+	s.end()
+}
+
+// Now is the machine's clock.
+func (s *server) Now() time.Time { return s.machine.Now() }
+
+// Elapsed is the world's time.
+func (s *server) Elapsed() time.Duration { return time.Duration(s.engine.now) }
+
+// After calls f after d, while the process lives.
+func (s *server) After(d time.Duration, f func()) (stop func()) {
+	t := s.engine.after(d, prioTimer, kindTimer, s.process, f)
+	return func() { t.dead = true }
+}
+
+// Draw is keyed by the machine and the stream.
+func (s *server) Draw(name string) uint64 {
+	source, ok := s.draws[name]
+	if !ok {
+		source = s.engine.chance(name + " of " + s.name)
+		s.draws[name] = source
+	}
+	return source.draw()
+}
+
+// Open opens a data directory on the machine's disk.
+func (s *server) Open(dir string) (*etcd.Dir, error) {
+	name, ok := strings.CutPrefix(path.Clean(dir), root+"/")
+	if !ok {
+		return nil, fmt.Errorf("data directory %s is not on the data filesystem %s", dir, root)
+	}
+	return s.home.open(name)
+}
+
+// Sync takes the time of an fsync.
+func (s *server) Sync(d *etcd.Dir, done func(error)) {
+	err := s.home.room("write", root, 0)
+	if s.home != s.machine.disk {
+		err = errors.New("input/output error") // its device was taken away
+	}
+	s.engine.after(s.machine.delays.between(quickSync, slowSync), prioTimer, kindSync, s.process, func() { done(err) })
+}
+
+// Exit ends the process.
+func (s *server) Exit(code int, why string) {
+	s.machine.words = fmt.Sprintf("exit status %d: %s", code, why)
+	s.machine.exit = exit{code, why, true}
+	s.engine.trace.aside(func() string { return s.name + ": " + s.machine.words })
+	s.end()
+}
+
+// Log keeps the end of the output.
+func (s *server) Log(line string) {
+	s.engine.trace.aside(func() string { return s.name + ": " + line })
+	words := s.machine.words + line + "\n"
+	s.machine.words = words[max(0, len(words)-2048):]
+}
+
+// supervisor is the machine's etcd as its agent handles it.
+type supervisor struct{ machine *Machine }
+
+var _ host.Process = supervisor{}
+
+func (v supervisor) Running() ([]string, error) {
+	v.machine.world.engine.alive()
+	if v.machine.etcd == nil {
+		return nil, nil
+	}
+	return slices.Clone(v.machine.etcd.args), nil
+}
+
+func (v supervisor) Start(ctx context.Context, args []string) error {
+	v.machine.world.engine.trace.note("start " + strings.Join(args, " "))
+	if err := v.machine.world.engine.sleep(ctx, time.Millisecond); err != nil {
+		return err
+	}
+	if v.machine.etcd != nil {
+		return errors.New("starting etcd: one runs already")
+	}
+	return v.machine.launch(slices.Clone(args))
+}
+
+func (v supervisor) Stop(ctx context.Context, grace time.Duration) error {
+	s := v.machine.etcd
+	if s == nil {
+		return nil
+	}
+	v.machine.world.terminate(s)
+	for end := v.machine.Now().Add(grace); !s.ended && v.machine.Now().Before(end); {
+		if err := v.machine.Sleep(ctx, 10*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	s.end()
+	return nil
+}
+
+func (v supervisor) LastWords() string { return v.machine.words }

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package sim
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/ringproof/ringproof"
+)
+
+// errKilled unwinds a task whose process was killed. It never leaves the task.
+var errKilled = errors.New("killed")
+
+// task is straight-line code that waits through the seams. It is a coroutine:
+// between two waits nothing else in the world moves.
+type task struct {
+	name    string
+	engine  *engine
+	process *process // nil: the harness's own
+	next    func() (struct{}, bool)
+	stop    func()
+	yield   func(struct{}) bool
+	wait    *waiter
+	listed  bool
+	over    bool
+	dead    bool
+}
+
+// waiter is one wait of one task.
+type waiter struct {
+	task  *task
+	ctx   context.Context // nil: nothing ends the wait early
+	woken bool
+}
+
+func newTask(e *engine, p *process, name string, f func()) *task {
+	t := &task{name: name, engine: e, process: p}
+	t.next, t.stop = iter.Pull(func(yield func(struct{}) bool) {
+		t.yield = yield
+		defer t.caught()
+		f()
+	})
+	return t
+}
+
+// caught ends a task that panicked. A subject that panics is a process that
+// died, as it would be anywhere; a panic of the harness ends the run.
+func (t *task) caught() {
+	switch what := recover(); {
+	case what == nil || what == any(errKilled):
+	case t.process != nil && t.process.panicked != nil:
+		t.process.panicked(what)
+	default:
+		t.engine.panicked(t.name, what)
+	}
+}
+
+// wake resumes the waiter's task, at this instant but not before what is
+// delivered in it.
+func (w *waiter) wake() {
+	if w.woken {
+		return
+	}
+	w.woken = true
+	t := w.task
+	t.engine.after(0, prioTask, kindTask, t.process, func() {
+		if t.wait == w {
+			t.engine.resume(t)
+		}
+	})
+}
+
+// begin opens a wait of the running task. Between begin and pause the caller
+// arranges for wake.
+func (e *engine) begin(ctx context.Context) *waiter {
+	t := e.alive()
+	w := &waiter{task: t}
+	if ctx != nil && ctx.Done() != nil {
+		w.ctx = ctx
+		if !t.listed {
+			t.listed = true
+			e.tasks = append(e.tasks, t)
+		}
+	}
+	t.wait = w
+	return w
+}
+
+// alive returns the running task. A killed one goes no further: not even what
+// it deferred reaches the world.
+func (e *engine) alive() *task {
+	t := e.run
+	if t == nil {
+		panic("sim: a blocking call outside of any task")
+	}
+	if t.dead {
+		panic(errKilled)
+	}
+	return t
+}
+
+// pause gives the thread away until the waiter is woken. It returns ctx's
+// error when that ended the wait.
+func (e *engine) pause(w *waiter) error {
+	if w.ctx != nil && w.ctx.Err() != nil {
+		w.wake()
+	}
+	if !w.task.yield(struct{}{}) || w.task.dead {
+		panic(errKilled)
+	}
+	if w.ctx != nil && w.ctx.Err() != nil {
+		return ended(w.ctx)
+	}
+	return nil
+}
+
+// ended is why the context ended: a deadline says so even through the contexts
+// made of it.
+func ended(ctx context.Context) error {
+	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		return context.DeadlineExceeded
+	}
+	return ctx.Err()
+}
+
+// sleep waits for d of virtual time, or until ctx ends.
+func (e *engine) sleep(ctx context.Context, d time.Duration) error {
+	if ctx.Err() != nil {
+		e.alive()
+		return ended(ctx)
+	}
+	w := e.begin(ctx)
+	t := e.after(d, prioTask, kindSleep, w.task.process, nil)
+	t.do = func() {
+		if task := w.task; task.wait == w {
+			w.woken = true
+			e.resume(task)
+		}
+	}
+	err := e.pause(w)
+	t.dead = true
+	return err
+}
+
+// timeout returns a context that ends after d of virtual time.
+func (e *engine) timeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	inner, cancel := context.WithCancelCause(parent)
+	at := e.now.Add(d)
+	t := e.after(d, prioTimer, kindTimeout, nil, func() {
+		cancel(context.DeadlineExceeded)
+		e.sweep()
+	})
+	stop := func() {
+		t.dead = true
+		cancel(context.Canceled)
+	}
+	return &limited{inner, at}, stop
+}
+
+// limited is a context with a deadline in virtual time.
+type limited struct {
+	context.Context
+	at ringproof.Instant
+}
+
+// Deadline is in the world's time; the contexts' own clock knows nothing of it.
+func (l *limited) Deadline() (time.Time, bool) { return Epoch.Add(time.Duration(l.at)), true }
+
+func (l *limited) Err() error {
+	if l.Context.Err() == nil {
+		return nil
+	}
+	return ended(l.Context)
+}
+
+// kill unwinds a task. The running one unwinds by itself, at its next call.
+func (t *task) kill() {
+	t.dead = true
+	if t == t.engine.run || t.over {
+		return
+	}
+	before := t.engine.run
+	t.engine.run = t
+	t.stop()
+	t.engine.run = before
+	t.over = true
+}
+
+// process is a set of tasks and timers that die together.
+type process struct {
+	name     string
+	number   uint64
+	machine  *Machine
+	engine   *engine
+	tasks    []*task
+	ended    bool
+	paused   bool
+	backlog  []*timer
+	entropy  *stream
+	panicked func(any)
+	gone     []func() // told when it has ended
+}
+
+// end kills the process. None of its code runs any more, but for what a task
+// deferred, and that finds every seam closed.
+func (p *process) end() {
+	if p.ended {
+		return
+	}
+	p.ended = true
+	for _, t := range slices.Clone(p.tasks) {
+		t.kill()
+	}
+	for _, told := range p.gone {
+		told()
+	}
+}
+
+// proceed lets a paused process go on: everything that came meanwhile comes
+// now, in its order.
+func (p *process) proceed() {
+	p.paused = false
+	for _, t := range p.backlog {
+		p.engine.schedule(t, 0)
+	}
+	p.backlog = nil
+}
