@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package fidelity
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+var upkeepCommands = map[string]command{
+	"status":       {(*stage).printStatus, 1, 1, ""},
+	"version":      {(*stage).version, 1, 1, ""},
+	"hash":         {(*stage).hash, 0, 0, "rev on"},
+	"hash-of":      {(*stage).hashOf, 1, 1, "rev"},
+	"wait-applied": {(*stage).waitApplied, 0, 0, ""},
+	"alarms":       {(*stage).alarms, 0, 0, "on"},
+	"disarm":       {(*stage).disarm, 0, 0, "on"},
+	"fill":         {(*stage).fill, 1, 1, "on size"},
+	"defrag":       {(*stage).defrag, 1, 1, ""},
+	"snapshot":     {(*stage).snapshot, 0, 0, "on"},
+	"downgrade":    {(*stage).downgrade, 1, 2, "on"},
+}
+
+// printStatus leaves out sizes, terms and indexes: they depend on time and on
+// the file format.
+func (s *stage) printStatus(ctx context.Context, c call) string {
+	ctx, cancel := s.limit(ctx, c)
+	defer cancel()
+	name := s.machine(c.words[0])
+	got, err := s.client(name).Status(ctx, s.URL(name, ClientPort, false))
+	if err != nil {
+		return failed(err)
+	}
+	line := name + ": a voter that follows"
+	switch {
+	case got.IsLearner:
+		line = name + ": a learner"
+	case got.Leader == got.Header.MemberId:
+		line = name + ": a voter that leads"
+	case got.Leader == 0:
+		line = name + ": a voter with no leader"
+	}
+	if len(got.Errors) > 0 {
+		// protobuf prints one space or two, so that nobody compares what it prints.
+		line += "; errors: " + strings.Join(strings.Fields(strings.Join(got.Errors, "; ")), " ")
+	}
+	return line
+}
+
+// version prints what the member is and what the ring speaks. What every
+// release says of itself is printed alike.
+func (s *stage) version(ctx context.Context, c call) string {
+	ctx, cancel := s.limit(ctx, c)
+	defer cancel()
+	name := s.machine(c.words[0])
+	got, err := s.client(name).Status(ctx, s.URL(name, ClientPort, false))
+	if err != nil {
+		return failed(err)
+	}
+	ring, err := s.ClusterVersion(ctx, name)
+	if err != nil {
+		return failed(err)
+	}
+	return fmt.Sprintf("%s is %s; the ring speaks %s", name, s.own(got.Version), s.own(ring))
+}
+
+// own is how a version is printed: what each release says of itself, alike.
+func (s *stage) own(version string) string {
+	switch {
+	case "v"+version == s.release:
+		return "of this release"
+	case version == minor(s.release)+".0", version == minor(s.release):
+		return "its version"
+	}
+	return version
+}
+
+func (s *stage) waitApplied(ctx context.Context, c call) string {
+	if !s.caughtUp(ctx, c) {
+		return "they don't catch up"
+	}
+	return verb(s.running(), "has", "have") + " applied the same"
+}
+
+// caughtUp waits until all running members have applied the same entries.
+func (s *stage) caughtUp(ctx context.Context, c call) bool {
+	return s.await(ctx, c.within(patience), func(ctx context.Context) bool {
+		var first *clientv3.StatusResponse
+		for _, name := range s.running() {
+			got, err := s.status(ctx, name)
+			if err != nil {
+				return false
+			}
+			if first == nil {
+				first = got
+			}
+			if got.RaftAppliedIndex != first.RaftAppliedIndex || got.RaftIndex != got.RaftAppliedIndex {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// hash compares HashKV of all running members at one revision. The hash itself
+// isn't printed: a model needs to be consistent, not to copy CRC-32 of etcd's
+// encoding.
+func (s *stage) hash(ctx context.Context, c call) string {
+	if !s.caughtUp(ctx, c) {
+		return "they don't catch up"
+	}
+	ctx, cancel := s.limit(ctx, c)
+	defer cancel()
+	hashes := map[uint32]bool{}
+	var line string
+	for _, name := range s.running() {
+		got, err := s.client(name).HashKV(ctx, s.URL(name, ClientPort, false), c.number("rev"))
+		if err != nil {
+			return failed(err)
+		}
+		hashes[got.Hash] = true
+		line = fmt.Sprintf("%s; compacted at %d", s.at(got.Header), got.CompactRevision)
+	}
+	if len(hashes) > 1 {
+		return "the hashes of " + list(s.running()) + " differ" + line
+	}
+	return verb(s.running(), "has a hash", "have the same hash") + line
+}
+
+// hashOf prints only how a machine answers.
+func (s *stage) hashOf(ctx context.Context, c call) string {
+	ctx, cancel := s.limit(ctx, c)
+	defer cancel()
+	name := s.machine(c.words[0])
+	got, err := s.client(name).HashKV(ctx, s.URL(name, ClientPort, false), c.number("rev"))
+	if err != nil {
+		return failed(err)
+	}
+	return name + " has a hash" + s.at(got.Header)
+}
+
+func (s *stage) alarms(ctx context.Context, c call) string {
+	ctx, cancel := s.limit(ctx, c)
+	defer cancel()
+	got, err := s.asked(c).AlarmList(ctx)
+	if err != nil {
+		return failed(err)
+	}
+	return s.alarmLines((*clientv3.AlarmResponse)(got))
+}
+
+func (s *stage) alarmLines(got *clientv3.AlarmResponse) string {
+	var lines []string
+	for _, alarm := range got.Alarms {
+		lines = append(lines, fmt.Sprintf("%s on %s", alarm.Alarm, s.names.members[alarm.MemberID]))
+	}
+	if len(lines) == 0 {
+		return "no alarm"
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// disarm disarms all alarms.
+func (s *stage) disarm(ctx context.Context, c call) string {
+	ctx, cancel := s.limit(ctx, c)
+	defer cancel()
+	got, err := s.asked(c).AlarmDisarm(ctx, &clientv3.AlarmMember{})
+	if err != nil {
+		return failed(err)
+	}
+	return "disarmed " + s.alarmLines(got)
+}
+
+// fill puts new keys until etcd refuses one. How many fit depends on the file
+// format, and on when it was last written.
+func (s *stage) fill(ctx context.Context, c call) string {
+	s.filled = true
+	value := strings.Repeat("x", int(c.number("size")))
+	for i := range 1000 {
+		ctx, cancel := s.limit(ctx, c)
+		_, err := s.asked(c).Put(ctx, fmt.Sprintf("%s%d", c.words[0], i), value)
+		cancel()
+		if err != nil {
+			return failed(err)
+		}
+	}
+	return "never full"
+}
+
+func (s *stage) defrag(ctx context.Context, c call) string {
+	ctx, cancel := s.limit(ctx, c)
+	defer cancel()
+	name := s.machine(c.words[0])
+	if _, err := s.client(name).Defragment(ctx, s.URL(name, ClientPort, false)); err != nil {
+		return failed(err)
+	}
+	return name + " is defragmented"
+}
+
+// snapshot reads a backup. Its last 32 bytes are the SHA-256 of the rest: that
+// is how etcdutl knows a torn one.
+func (s *stage) snapshot(ctx context.Context, c call) string {
+	ctx, cancel := s.limit(ctx, c)
+	defer cancel()
+	body, err := s.asked(c).Snapshot(ctx)
+	if err != nil {
+		return failed(err)
+	}
+	defer body.Close()
+	content, err := io.ReadAll(body)
+	if err != nil {
+		return failed(err)
+	}
+	rest := max(0, len(content)-sha256.Size)
+	if sum := sha256.Sum256(content[:rest]); !bytes.Equal(sum[:], content[rest:]) {
+		return "a backup with a wrong checksum"
+	}
+	return "a backup with its checksum"
+}
+
+// downgrade is validate, enable or cancel, and a target: "3.5.0".
+func (s *stage) downgrade(ctx context.Context, c call) string {
+	ctx, cancel := s.limit(ctx, c)
+	defer cancel()
+	actions := map[string]clientv3.DowngradeAction{
+		"validate": clientv3.DowngradeValidate, "enable": clientv3.DowngradeEnable, "cancel": clientv3.DowngradeCancel,
+	}
+	target := strings.Join(c.words[1:], "")
+	got, err := s.asked(c).Downgrade(ctx, actions[c.words[0]], target)
+	if err != nil {
+		return failed(err)
+	}
+	return fmt.Sprintf("%s; the ring speaks %s", c.words[0], s.own(got.Version))
+}
