@@ -67,6 +67,7 @@ const (
 	EventHealPhase EventKind = "heal-phase" // harm ends; convergence is demanded from here
 	EventConverged EventKind = "converged"
 	EventRunEnds   EventKind = "run-ends"
+	EventRunBegins EventKind = "run-begins" // the machines are there, and nothing is on them yet
 )
 
 // EventKinds lists every kind with one sentence for a reader.
@@ -101,6 +102,7 @@ func EventKinds() map[EventKind]string {
 		EventHealPhase:       "harm ended; from here on the ring must converge",
 		EventConverged:       "the ring is what was asked for, and stays so",
 		EventRunEnds:         "the run ended",
+		EventRunBegins:       "the machines are there and the ring is not: harm set now meets its founding",
 	}
 }
 

@@ -22,6 +22,7 @@ type History struct {
 	Observations []Observation
 	Evidence     Evidence
 	Measures     map[string]float64 // figures of the run, by name; see reports
+	Trace        string             // of a world that repeats itself: its hash in hex, how many events; the same for the same plan and build
 }
 
 // Tools records what the run was made with.
@@ -43,13 +44,14 @@ type line struct {
 	Observation *Observation       `json:"observation,omitempty"`
 	Evidence    *Evidence          `json:"evidence,omitempty"`
 	Measures    map[string]float64 `json:"measures,omitempty"`
+	Trace       string             `json:"trace,omitempty"`
 }
 
 const historyFormat = "ringproof-history/v1"
 
 // Write saves h as JSON lines: format, plan, tools, then one line an event,
-// operation, watch and observation, then the evidence and measures, which tell
-// a reader that the file is whole.
+// operation, watch and observation, then the measures and the trace, and last
+// the evidence, which tells a reader that the file is whole.
 func (h History) Write(w io.Writer) error {
 	out := bufio.NewWriterSize(w, 1<<16)
 	encoder := json.NewEncoder(out)
@@ -90,6 +92,9 @@ func (h History) lines() func(func(line) bool) {
 			}
 		}
 		if len(h.Measures) > 0 && !yield(line{Measures: h.Measures}) {
+			return
+		}
+		if h.Trace != "" && !yield(line{Trace: h.Trace}) {
 			return
 		}
 		yield(line{Evidence: &h.Evidence})
@@ -143,10 +148,12 @@ func (h *History) add(l line) error {
 		h.Observations = append(h.Observations, *l.Observation)
 	case l.Measures != nil:
 		h.Measures = l.Measures
+	case l.Trace != "":
+		h.Trace = l.Trace
 	case l.Evidence != nil:
 		h.Evidence = *l.Evidence
 	default:
-		return errors.New("it holds none of plan, tools, event, operation, watch, observation, measures, evidence")
+		return errors.New("it holds none of plan, tools, event, operation, watch, observation, measures, trace, evidence")
 	}
 	return nil
 }

@@ -3,6 +3,8 @@
 
 package ringproof
 
+import "fmt"
+
 // Observation is what the world could see of the ring at one moment, and what
 // it could not.
 type Observation struct {
@@ -148,6 +150,21 @@ type Hash struct {
 	Err      string   `json:"err,omitempty"`
 }
 
+// Budget is one line of the fairness ledger's timeline: a loss that was charged
+// or refused, or what gave budget back. Used and Left are of the configuration,
+// among those that could still commit, that is worst off.
+type Budget struct {
+	At   Instant `json:"at"`
+	What string  `json:"what"`
+	Used int     `json:"used"` // voters whose log is lost
+	Left int     `json:"left"` // how many more may be lost; negative: the quorum is gone
+}
+
+// String prints one line.
+func (b Budget) String() string {
+	return fmt.Sprintf("%9.3fs  used %d, left %d  %s", b.At.Seconds(), b.Used, b.Left, b.What)
+}
+
 // Evidence is what is read once, at the end of a run.
 type Evidence struct {
 	Final     Observation  `json:"final"`
@@ -159,5 +176,6 @@ type Evidence struct {
 	Revision  int64        `json:"revision"`            // of Dump
 	Surviving []string     `json:"surviving,omitempty"` // disaster mode: values found on the disks that are left
 	Leftovers []string     `json:"leftovers"`           // processes or mounts that outlived Close
+	Budget    []Budget     `json:"budget,omitempty"`    // the fairness ledger's timeline
 	Unknown   []string     `json:"unknown,omitempty"`   // what could not be read, and why
 }

@@ -22,6 +22,15 @@ type Plan struct {
 	Assumptions Assumptions `json:"assumptions"`
 	Invariants  []Invariant `json:"invariants"`
 	Steps       []Step      `json:"steps"`
+
+	Expect *Expect `json:"expect,omitempty"` // a saved plan's: what it came to when it was saved
+}
+
+// Expect is what a run of a plan comes to in the simulated world.
+type Expect struct {
+	Verdict string `json:"verdict"`         // "pass" or "fail"
+	Check   string `json:"check,omitempty"` // the check that fails it
+	Hash    string `json:"hash,omitempty"`  // of the trace, in hex; only the build that saved it must repeat it
 }
 
 // Mode says what a correct subject owes under the plan's faults.
@@ -127,21 +136,33 @@ const (
 	FaultPartition   FaultKind = "partition"
 	FaultStoreOutage FaultKind = "store-outage" // every store call fails
 	FaultStoreStale  FaultKind = "store-stale"  // store reads answer with the past
-	FaultAgentCrash  FaultKind = "agent-crash"  // the subject's process dies at a named action
+	FaultAgentCrash  FaultKind = "agent-crash"  // the subject's process dies at a named action or effect of its own
+	FaultStaleView   FaultKind = "stale-view"   // the subject decides on what it saw some decisions ago
+	FaultSkippedView FaultKind = "skipped-view" // the subject doesn't decide, so it never sees what was in between
+	FaultReplyLoss   FaultKind = "reply-loss"   // what a machine asks of others is done, and some of the replies are lost
+	FaultSlowNetwork FaultKind = "slow-network" // packets take longer
+	FaultClockSkew   FaultKind = "clock-skew"   // a machine's clock is ahead or behind
+	FaultDiskSwap    FaultKind = "disk-swap"    // machines' disks change places
 )
 
 // Fault is one harm. Fields that a kind doesn't use stay zero.
 type Fault struct {
-	Kind    FaultKind `json:"kind"`
-	Target  string    `json:"target,omitempty"`  // a selector: leader, follower, learner, joining, all, m3, machine/2, …
-	Scope   string    `json:"scope,omitempty"`   // kill, pause: "process" (etcd), "agent" or "machine"
-	Shape   string    `json:"shape,omitempty"`   // partition: "split", "isolate", "one-way"
-	Action  string    `json:"action,omitempty"`  // agent-crash: the subject's action, "add-learner"
-	Phase   string    `json:"phase,omitempty"`   // agent-crash: "before", "after", "reply-lost"
-	Leave   string    `json:"leave,omitempty"`   // volume-loss: "nothing" or "directories"
-	Nth     int       `json:"nth,omitempty"`     // agent-crash: the nth such action; 0 means 1
-	For     Duration  `json:"for,omitempty"`     // heals by itself after; 0: at the end of harm, or never for a loss
-	Stagger Duration  `json:"stagger,omitempty"` // heals one target after another, this far apart
+	Kind     FaultKind `json:"kind"`
+	Target   string    `json:"target,omitempty"`   // a selector: leader, follower, learner, joining, all, m3, machine/2, …
+	Scope    string    `json:"scope,omitempty"`    // kill, pause: "process" (etcd), "agent" or "machine"
+	Shape    string    `json:"shape,omitempty"`    // partition: "split", "isolate", "one-way"
+	Action   string    `json:"action,omitempty"`   // agent-crash: the subject's action, "add-learner"
+	Effect   string    `json:"effect,omitempty"`   // agent-crash: one call at the subject's seams, "etcd member-add"; instead of Action
+	Phase    string    `json:"phase,omitempty"`    // agent-crash: "before", "after", "reply-lost", "refused"
+	Decision string    `json:"decision,omitempty"` // stale-view, skipped-view: "next" (about the ring) or "boot" (about a start)
+	Leave    string    `json:"leave,omitempty"`    // volume-loss: "nothing" or "directories"
+	Nth      int       `json:"nth,omitempty"`      // at the nth such action, effect or decision since it was set; 0 means 1
+	Back     int       `json:"back,omitempty"`     // stale-view: how many decisions old the view is; 0 means 1
+	Count    int       `json:"count,omitempty"`    // stale-view, skipped-view: for how many decisions; 0 means 1
+	Percent  int       `json:"percent,omitempty"`  // reply-loss: how many of 100 replies
+	By       Duration  `json:"by,omitempty"`       // clock-skew: ahead, or behind when negative; slow-network: the delay that is added
+	For      Duration  `json:"for,omitempty"`      // heals by itself after; 0: at the end of harm, or never for a loss
+	Stagger  Duration  `json:"stagger,omitempty"`  // heals one target after another, this far apart
 }
 
 // Permanent tells whether nothing ever heals f: what it took is gone.

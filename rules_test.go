@@ -172,7 +172,9 @@ var fences = []fence{
 	{of: "internal/suite", refuse: []string{"./internal/local/...", "./internal/subject", "./reference/..."}, why: "cmd wires subjects to worlds"},
 	{of: "internal/subject", refuse: []string{"./checks", "./reports", "./scenarios", "./internal/run", "./internal/suite"}, why: "a subject doesn't know how it is judged"},
 	{of: "...", except: []string{"cmd"}, refuse: []string{"./cmd/..."}, why: "commands are at the top"},
-	{of: "sim", refuse: []string{"os", "net", "os/exec", "os/signal", "syscall"}, why: "what runs in sim touches no real machine"},
+	{of: "sim", refuse: []string{"./internal/subject", "./internal/suite", "./internal/local/...", "./checks", "./reports", "./scenarios"}, why: "a world knows its subject by an interface; cmd wires them"},
+	{of: "sim/etcd", refuse: []string{"./..."}, allow: []string{"./sim/etcd/mvcc"}, why: "a simulated etcd knows its host by an interface"},
+	{of: "sim", refuse: []string{"os", "net", "os/exec", "os/signal"}, why: "what runs in sim touches no real machine"},
 }
 
 // within tells whether a folder is in a pattern such as "reference" or "...".

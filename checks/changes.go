@@ -46,7 +46,8 @@ var oneChangeAtATime = Check{
 // unfinished returns an added member that the change doesn't wait for.
 func (l *ledger) unfinished(pending map[ringproof.MemberID]ringproof.ConfChange, c ringproof.ConfChange) (ringproof.ConfChange, bool) {
 	at := l.seen(c)
-	if c.Kind == "remove" && l.ruined(c.Member, at) {
+	ruined := func(at ringproof.Instant) bool { return l.ruined(c.Member, at) }
+	if c.Kind == "remove" && (ruined(at) || slices.ContainsFunc(l.lately(at, hearsay), ruined)) {
 		return ringproof.ConfChange{}, false
 	}
 	var found []ringproof.ConfChange

@@ -163,6 +163,25 @@ func ruined() *ringproof.History {
 	return h
 }
 
+// TestConvergenceSaysWhatItShowed: a ring that harm had left whole has mended
+// nothing after it. One whose last harm nobody had looked at yet may have.
+func TestConvergenceSaysWhatItShowed(t *testing.T) {
+	const idle = "nothing was left to mend"
+	message := func(plant func(*ringproof.History)) string {
+		h := healthy()
+		plant(h)
+		f := converges.Finding(h, nil)
+		require.Equal(t, ringproof.Pass, f.Verdict, "%s", f.Message)
+		return f.Message
+	}
+	require.Contains(t, message(func(*ringproof.History) {}), idle)
+	require.NotContains(t, message(func(h *ringproof.History) { h.Observations[3].Members[2].Serving = false }), idle)
+	require.NotContains(t, message(func(h *ringproof.History) { h.Observations[3].Fresh = false }), idle)
+	require.NotContains(t, message(func(h *ringproof.History) {
+		event(h, ringproof.Event{At: sec(40), Kind: ringproof.EventFaultLanded, Fault: ringproof.FaultKill, Machine: "m1"})
+	}), idle)
+}
+
 func TestDisasterPasses(t *testing.T) {
 	h := ruined()
 	for _, name := range []string{"disaster", "acknowledged-writes-survive"} {

@@ -45,7 +45,26 @@ func convergence(h *ringproof.History, healed ringproof.Instant, params Values) 
 	if wrong := misshapen(h.Evidence.Final, h.Evidence.Spec); wrong {
 		return fail(h.Evidence.Final.At, "expected %d voters at the end, no learners, all serving; saw %s", h.Evidence.Spec, shapeText(h.Evidence.Final))
 	}
+	if whole(h, healed) {
+		return pass("%s after harm ended, when nothing was left to mend: %s", e.At.Sub(healed), shapeText(h.Evidence.Final))
+	}
 	return pass("%s after harm ended: %s", e.At.Sub(healed), shapeText(h.Evidence.Final))
+}
+
+// whole tells whether the ring was seen as it was asked for when harm ended, and
+// no fault has landed since it was looked at: then it has not shown that it can
+// mend itself, only that it rests.
+func whole(h *ringproof.History, healed ringproof.Instant) bool {
+	var last ringproof.Observation
+	for _, o := range h.Observations {
+		if o.At <= healed {
+			last = o
+		}
+	}
+	unseen := slices.ContainsFunc(events(h, ringproof.EventFaultLanded), func(e ringproof.Event) bool {
+		return e.At >= last.At && e.At <= healed
+	})
+	return last.Fresh && !unseen && !misshapen(last, h.Evidence.Spec)
 }
 
 // convergedAfter returns the first convergence at or after the moment.

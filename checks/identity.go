@@ -94,6 +94,7 @@ var noIdentityReuse = Check{
 
 func reused(h *ringproof.History) (map[ringproof.MemberID]home, ringproof.Finding, bool) {
 	seen := map[ringproof.MemberID]home{}
+	away := swaps(h)
 	for _, log := range h.Evidence.Logs {
 		if f, bad := sameHome(seen, log.Member, home{log.Machine, log.Disk}, ringproof.Forever); bad {
 			return seen, f, true
@@ -103,7 +104,7 @@ func reused(h *ringproof.History) (map[ringproof.MemberID]home, ringproof.Findin
 		o := &h.Observations[i]
 		for _, m := range o.Members {
 			machine, ok := o.Machine(m.Machine)
-			if !ok || !m.Serving {
+			if !ok || !m.Serving || away.on(m.Machine, o.At, o.Until) {
 				continue
 			}
 			if f, bad := sameHome(seen, m.ID, home{m.Machine, machine.Disk}, o.At); bad {
@@ -112,6 +113,39 @@ func reused(h *ringproof.History) (map[ringproof.MemberID]home, ringproof.Findin
 		}
 	}
 	return seen, ringproof.Finding{}, false
+}
+
+// swap is a time in which a machine holds another's disk: a member that serves
+// then is known by its address, and may run where its disk is.
+type swap struct {
+	step     string
+	machine  string
+	from, to ringproof.Instant
+}
+
+type swapped []swap
+
+func swaps(h *ringproof.History) swapped {
+	var all swapped
+	for _, e := range events(h, ringproof.EventFaultLanded, ringproof.EventFaultHealed) {
+		switch {
+		case e.Fault != ringproof.FaultDiskSwap:
+		case e.Kind == ringproof.EventFaultLanded:
+			all = append(all, swap{e.Step, e.Machine, e.At, ringproof.Forever})
+		default:
+			for i := range all {
+				if all[i].step == e.Step {
+					all[i].to = min(all[i].to, e.At)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// on tells whether the machine held another's disk at any time of the look.
+func (s swapped) on(machine string, from, to ringproof.Instant) bool {
+	return slices.ContainsFunc(s, func(w swap) bool { return w.machine == machine && w.from <= max(from, to) && from <= w.to })
 }
 
 func sameHome(seen map[ringproof.MemberID]home, id ringproof.MemberID, at home, when ringproof.Instant) (ringproof.Finding, bool) {

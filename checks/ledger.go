@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ringproof/ringproof"
 )
@@ -19,7 +20,7 @@ type ledger struct {
 	machines map[string]bool
 	homes    map[ringproof.MemberID]home
 	began    map[ringproof.MemberID]ringproof.Instant // first seen serving
-	losses   []ringproof.Event                        // machines and disks that faults took
+	losses   []ringproof.Event                        // machines and disks that faults took, or moved
 }
 
 // home is the machine and the disk that a member was started on; disk 0 is
@@ -32,7 +33,7 @@ type home struct {
 func newLedger(h *ringproof.History) *ledger {
 	l := &ledger{h: h, machines: map[string]bool{}, homes: map[ringproof.MemberID]home{}, began: map[ringproof.MemberID]ringproof.Instant{}}
 	for _, e := range events(h, ringproof.EventFaultLanded) {
-		if e.Fault == ringproof.FaultMachineLoss || e.Fault == ringproof.FaultVolumeLoss {
+		if e.Fault == ringproof.FaultMachineLoss || e.Fault == ringproof.FaultVolumeLoss || e.Fault == ringproof.FaultDiskSwap {
 			l.losses = append(l.losses, e)
 		}
 	}
@@ -206,6 +207,19 @@ func (l *ledger) ruined(member ringproof.MemberID, at ringproof.Instant) bool {
 		return false
 	}
 	return l.lost(where.machine, at) || where.disk != 0 && l.disk(where.machine, at) > where.disk
+}
+
+// hearsay is how long a subject may believe what a machine said of itself last:
+// that it has another disk, though the right one is back.
+const hearsay = 5 * time.Second
+
+// lately lists the moments of the looks in the time before at.
+func (l *ledger) lately(at ringproof.Instant, d time.Duration) []ringproof.Instant {
+	var moments []ringproof.Instant
+	for _, o := range l.h.Observations[l.observed(max(at.Add(-d), 0)):l.observed(at)] {
+		moments = append(moments, o.At)
+	}
+	return moments
 }
 
 // faultTook tells whether a fault explains that the machine has another disk

@@ -74,12 +74,13 @@ func (w *marginWalk) marginAt(at ringproof.Instant) int {
 
 // step applies one change and judges it. When exactly it was committed isn't
 // known, only that it was between two observations; and of a loss that is
-// younger than the grace no subject can know. So each of these moments gets
-// its say, and only what is wrong at all of them is charged. Nothing excuses
+// younger than the grace, or a disk that came back since, no subject can know.
+// So each of these moments gets its say, and only what is wrong at all of them
+// is charged. Nothing excuses
 // an end below the floor at each moment of the commit itself.
 func (w *marginWalk) step(c ringproof.ConfChange) (ringproof.Finding, bool) {
 	at := w.ledger.seen(c)
-	moments := []ringproof.Instant{at, w.before(at), max(at.Add(-w.grace), 0)}
+	moments := append([]ringproof.Instant{at, w.before(at), max(at.Add(-w.grace), 0)}, w.lately(at, w.grace)...)
 	var earlier []int
 	for _, m := range moments {
 		earlier = append(earlier, w.marginAt(m))
@@ -111,17 +112,19 @@ func (w *marginWalk) step(c ringproof.ConfChange) (ringproof.Finding, bool) {
 // seen: the observer looks at one machine after another.
 const landing = time.Second
 
-// wiped judges the disks that were replaced up to the moment without a fault:
-// a subject that empties the disk of a voter takes that voter.
+// wiped judges the disks that were replaced before the moment without a fault:
+// a subject that empties the disk of a voter takes that voter. When one look
+// shows both a member's removal and its disk cleared, the removal counts first:
+// in that order it is right, and the other isn't proven.
 func (w *marginWalk) wiped(until ringproof.Instant) (ringproof.Finding, bool) {
-	for ; w.passed < len(w.h.Observations) && w.h.Observations[w.passed].At < until; w.passed++ {
+	for ; w.passed < len(w.h.Observations) && looked(&w.h.Observations[w.passed]) < until; w.passed++ {
 		if w.passed == 0 {
 			continue
 		}
 		o, old := &w.h.Observations[w.passed], &w.h.Observations[w.passed-1]
 		for _, m := range o.Machines {
 			was, ok := old.Machine(m.Name)
-			if !ok || was.Disk >= m.Disk || w.faultTook(m.Name, o.At.Add(landing)) {
+			if !ok || was.Disk >= m.Disk || w.faultTook(m.Name, o.At.Add(landing)) || !w.voterOn(home{m.Name, was.Disk}) {
 				continue
 			}
 			before, after := w.marginAt(old.At), w.marginAt(o.At)
@@ -133,6 +136,19 @@ func (w *marginWalk) wiped(until ringproof.Instant) (ringproof.Finding, bool) {
 	}
 	return ringproof.Finding{}, false
 }
+
+// voterOn tells whether a voter lives on the disk.
+func (w *marginWalk) voterOn(disk home) bool {
+	for member, voter := range w.config.members { // order: any one is enough
+		if voter && w.homes[member] == disk {
+			return true
+		}
+	}
+	return false
+}
+
+// looked is when the look was over.
+func looked(o *ringproof.Observation) ringproof.Instant { return max(o.At, o.Until) }
 
 // roll prints "4 voters, 3 intact, quorum 3".
 func (w *marginWalk) roll(at ringproof.Instant) string {

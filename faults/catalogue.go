@@ -14,6 +14,7 @@ type Entry struct {
 	Kind     ringproof.FaultKind `json:"kind"`
 	Doc      string              `json:"doc"`
 	Params   []Param             `json:"params"`
+	OneOf    []string            `json:"oneOf,omitempty"`   // exactly one of these parameters is given
 	Targets  []string            `json:"targets,omitempty"` // forms of selectors; empty: it takes no target
 	Fairness string              `json:"fairness"`          // what a correct subject must survive, and why the rest is excluded
 	Heals    string              `json:"heals"`
@@ -26,6 +27,8 @@ type Param struct {
 	Doc      string   `json:"doc"`
 	Values   []string `json:"values,omitempty"` // the legal ones, the default first; empty: free
 	Required bool     `json:"required,omitempty"`
+	Most     int      `json:"most,omitempty"`   // of a number: the largest; 0: no limit
+	Signed   bool     `json:"signed,omitempty"` // of a duration: it may be negative
 }
 
 // Param returns the parameter with that name.
@@ -71,9 +74,17 @@ var (
 	everywhere = []string{"sim", "local", "kind"}
 	// Only auto mode meets in a store; on Kubernetes the API server is its place.
 	withStore = []string{"sim", "local"}
+	// The brain is decorated, and only one that is linked with the harness can be.
+	withSeams = []string{"sim", "local"}
+	// One host has one clock, and no device that can be carried to another.
+	simulated = []string{"sim"}
 
 	target  = Param{Name: "target", Doc: "which machines it hits", Required: true}
 	someone = Param{Name: "target", Doc: "whose calls it hits; all when absent"}
+	whose   = Param{Name: "target", Doc: "only the agent on this machine, which counts for itself; when absent any agent, and all count together"}
+	asked   = Param{Name: "decision", Doc: "which decisions are counted and hit: what the ring should do next, or how etcd is started", Values: []string{"next", "boot"}}
+	turn    = Param{Name: "nth", Doc: "from the nth such decision on; 1 when absent"}
+	turns   = Param{Name: "count", Doc: "for how many decisions; 1 when absent", Most: 1000}
 	lasts   = Param{Name: "for", Doc: "heals by itself after this long; when absent, at the end of harm"}
 	stagger = Param{Name: "stagger", Doc: "heals one target after another, this far apart"}
 	scope   = Param{Name: "scope", Doc: "what dies: etcd's process, the subject's agent, or the machine with both", Values: []string{"process", "agent", "machine"}}
@@ -159,18 +170,100 @@ var catalogue = []Entry{
 	},
 	{
 		Kind: ringproof.FaultAgentCrash,
-		Doc:  "the subject's process dies at a named action of its own: before it, after it, or with the action done and its reply lost",
+		Doc: "the subject is cut at a named action or effect of its own: its process dies before or after it, or lives on with the reply lost or the request refused. " +
+			"An action is a change as the subject tells of it; an effect is one call by which it changes anything at all",
 		Params: []Param{
-			{Name: "action", Doc: "the subject's action, such as add-learner", Required: true},
-			{Name: "phase", Doc: "before the call, after its reply, or between (done, and the reply lost)", Values: []string{"before", "after", "reply-lost"}, Required: true},
-			{Name: "nth", Doc: "at the nth such action; 1 when absent"},
-			{Name: "target", Doc: "only the agent on this machine; any agent when absent"},
-			{Name: "for", Doc: "the agent is started again after this long; when absent, at the end of harm"},
+			{Name: "action", Doc: "the subject's action, such as add-learner"},
+			{Name: "effect", Doc: "one call at its seams, such as \"etcd put\", \"write disk.json\", \"create machines\", start"},
+			{Name: "phase", Doc: "before the call, after its reply, between (done, and the reply lost), or refused (not done, and an error)", Values: []string{"before", "after", "reply-lost", "refused"}, Required: true},
+			{Name: "nth", Doc: "at the nth such action or effect since the step began; 1 when absent. What fails by itself is not counted in the phases that need it done"},
+			whose,
+			{Name: "for", Doc: "the agent is started again after this long; when absent, at once"},
+		},
+		OneOf:    []string{"action", "effect"},
+		Targets:  union(MemberForms(), MachineForms()),
+		Fairness: transient + " Every action and every effect may be cut anywhere, any number of times.",
+		Heals:    "the agent is started again with an empty memory; where it lives on, it tries again",
+		Worlds:   everywhere,
+	},
+	{
+		Kind: ringproof.FaultStaleView,
+		Doc:  "the subject decides on what it was shown some decisions ago, as behind a cache that lags, or after a pause between looking and deciding",
+		Params: []Param{
+			asked, turn,
+			{Name: "back", Doc: "how many decisions old the view is; 1 when absent. An agent that has not decided so often since it started is shown its first view", Most: MostBack},
+			turns, whose,
+		},
+		Targets: union(MemberForms(), MachineForms()),
+		Fairness: transient + " Any view is old by the time it is acted on, so a correct subject looks again before each change, or has etcd refuse what no longer holds. " +
+			"A decision about a start (boot) is stale in what comes from elsewhere only: the member list, the founding record, whether the ring was formed. " +
+			"What the machine reads of its own disk is of now, and no view is from before its last start of etcd: nobody else starts an etcd there, so no delay can show " +
+			"a list without a member beside the log which that member has written since. No launcher could tell that from a removal.",
+		Heals:  "it ends after so many decisions, or with the harm",
+		Worlds: withSeams,
+	},
+	{
+		Kind: ringproof.FaultSkippedView,
+		Doc:  "the subject is kept from deciding, and waits: states that last shorter are never seen by it",
+		Params: []Param{
+			asked, turn, turns, whose,
 		},
 		Targets:  union(MemberForms(), MachineForms()),
-		Fairness: transient + " Every action may be cut anywhere, any number of times.",
-		Heals:    "the agent is started again with an empty memory",
-		Worlds:   everywhere,
+		Fairness: transient + " What is to be done must follow from what is there, not from having seen it come about.",
+		Heals:    "it ends after so many decisions, or with the harm",
+		Worlds:   withSeams,
+	},
+	{
+		Kind: ringproof.FaultReplyLoss,
+		Doc:  "what clients and agents on a machine ask of etcd is done, and some of the replies never come: they wait until they give up",
+		Params: []Param{
+			{Name: "percent", Doc: "how many of 100 replies are lost", Required: true, Most: 100},
+			someone, lasts,
+		},
+		Targets:  union(MemberForms(), MachineForms()),
+		Fairness: transient + " A request without a reply is neither done nor not done: whoever asked must look.",
+		Heals:    "replies come again; those that were lost stay lost",
+		Worlds:   simulated,
+	},
+	{
+		Kind: ringproof.FaultSlowNetwork,
+		Doc:  "every packet from and to the target takes longer",
+		Params: []Param{
+			target,
+			{Name: "by", Doc: "the time that each packet takes on top", Required: true},
+			lasts,
+		},
+		Targets:  union(MemberForms(), MachineForms(), SetForms()),
+		Fairness: transient + " A member that is slower than the election timeout may lose its lead for as long, and may not be taken for lost.",
+		Heals:    "packets take as long as before",
+		Worlds:   simulated,
+	},
+	{
+		Kind: ringproof.FaultClockSkew,
+		Doc:  "the target's clock jumps, and stays as far ahead or behind until it jumps back",
+		Params: []Param{
+			target,
+			{Name: "by", Doc: "ahead by 5m, or behind by -5m", Required: true, Signed: true},
+			lasts,
+		},
+		Targets: union(MemberForms(), MachineForms()),
+		Fairness: transient + " No two machines agree on the time, and a clock may go back: safety may rest on no clock. " +
+			"Certificates are made to bear five minutes; while clocks are further apart members may refuse each other, and must not once they are set right.",
+		Heals:  "the clock jumps back",
+		Worlds: simulated,
+	},
+	{
+		Kind: ringproof.FaultDiskSwap,
+		Doc:  "the targets lose power, each disk comes into the next target's machine, and they get power again",
+		Params: []Param{
+			{Name: "target", Doc: "which machines: two at least", Required: true}, lasts,
+		},
+		Targets: append([]string{"mN,mN", "all"}, SetForms()...),
+		Fairness: transient + " Every disk keeps its log, so nothing is forgotten, and the disks come back to where they were. Meanwhile a correct subject may run a member where its disk is now, " +
+			"wait for the disk, or replace the members one after another; it may start none on another's log, nor clear a log while no quorum keeps what that one promised. " +
+			"No loss is admitted while disks are swapped: what a machine would lose is not its own.",
+		Heals:  "the targets lose power, the disks go back, and they get power again",
+		Worlds: simulated,
 	},
 	{
 		Kind: ringproof.FaultVolumeLoss,
@@ -197,6 +290,9 @@ var catalogue = []Entry{
 		Worlds:   everywhere,
 	},
 }
+
+// MostBack is the oldest view that is kept for a stale-view, in decisions.
+const MostBack = 100
 
 func union(lists ...[]string) []string {
 	var all []string

@@ -35,7 +35,7 @@ func TestSelect(t *testing.T) {
 	for selector, want := range map[string]string{
 		"leader": "m2", "follower": "m1", "follower/2": "m3", "follower/4": "m5",
 		"voter": "m1", "voter/5": "m5", "learner": "m6", "joining": "m6",
-		"spare": "m7", "m10": "m10", "machine/10": "m10", "machine/2": "m2",
+		"spare": "m7", "m10": "m10", "m10,m2": "m2 m10", "machine/10": "m10", "machine/2": "m2",
 		"minority": "m1 m3", "leader-minority": "m1 m2", "majority": "m1 m2 m3",
 		"all": "m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12",
 	} {
@@ -50,6 +50,8 @@ func TestSelectSaysWhatThereWas(t *testing.T) {
 	for selector, want := range map[string]string{
 		"learner":    "selecting learner: found 0 of 1; there was voters m1 m2 m3, no learners, machines m1 m2 m3",
 		"follower/3": "selecting follower/3: found 2 of 3; there was voters m1 m2 m3, no learners, machines m1 m2 m3",
+		"m2,m9":      "selecting m2,m9: found 1 of 2; there was voters m1 m2 m3, no learners, machines m1 m2 m3",
+		"m2,m2":      "selecting m2,m2: found 1 of 2; there was voters m1 m2 m3, no learners, machines m1 m2 m3",
 		"m9":         "selecting m9: found 0 of 1; there was voters m1 m2 m3, no learners, machines m1 m2 m3",
 		"random":     "selecting random: it is drawn when a scenario is resolved, a plan holds none; there was voters m1 m2 m3, no learners, machines m1 m2 m3",
 		"leadr":      `selecting leadr: "leadr" is no selector; there was voters m1 m2 m3, no learners, machines m1 m2 m3`,
@@ -74,7 +76,7 @@ func TestAnUnstartedMemberIsJoining(t *testing.T) {
 
 func TestForm(t *testing.T) {
 	for selector, want := range map[string]string{
-		"leader": "leader", "follower/2": "follower/N", "m12": "mN", "machine/1": "machine/N",
+		"leader": "leader", "follower/2": "follower/N", "m12": "mN", "m1,m2": "mN,mN", "m1,m2,m3": "", "m1,": "", "machine/1": "machine/N",
 		"follower/0": "", "m0": "", "mN": "", "machine/N": "", "m": "", "machine/x": "", "": "", "leader/2": "",
 	} {
 		assert.Equal(t, want, faults.Form(selector), selector)
@@ -85,8 +87,10 @@ func TestCatalogueIsWhole(t *testing.T) {
 	kinds := []ringproof.FaultKind{
 		ringproof.FaultKill, ringproof.FaultPause, ringproof.FaultMachineLoss, ringproof.FaultVolumeLoss, ringproof.FaultDiskFull,
 		ringproof.FaultPartition, ringproof.FaultStoreOutage, ringproof.FaultStoreStale, ringproof.FaultAgentCrash,
+		ringproof.FaultStaleView, ringproof.FaultSkippedView, ringproof.FaultReplyLoss, ringproof.FaultSlowNetwork,
+		ringproof.FaultClockSkew, ringproof.FaultDiskSwap,
 	}
-	assert.Len(t, faults.All(), len(kinds))
+	require.Len(t, faults.Kinds(), len(kinds))
 	for _, kind := range kinds {
 		e, ok := faults.Lookup(kind)
 		require.True(t, ok, kind)
@@ -96,9 +100,24 @@ func TestCatalogueIsWhole(t *testing.T) {
 		assert.NotEmpty(t, e.Worlds, kind)
 		_, takes := e.Param("target")
 		assert.Equal(t, takes, len(e.Targets) > 0, kind)
+		for _, name := range e.OneOf {
+			_, takes := e.Param(name)
+			assert.True(t, takes, "%s: %s", kind, name)
+		}
 		for _, form := range e.Targets {
 			assert.Contains(t, fmt.Sprint(faults.Selectors()), "{"+form+" ", kind)
 		}
+	}
+}
+
+func TestEffectsAreNamedByTheirForms(t *testing.T) {
+	for _, e := range faults.Effects() {
+		assert.NotEmpty(t, e.Doc, e.Form)
+		name := strings.NewReplacer("NAME", "pki/ca.crt", "PREFIX", "machines").Replace(e.Form)
+		assert.True(t, faults.IsEffect(name), name)
+	}
+	for _, name := range []string{"", "write", "write ", "etcd", "etcd range", "start etcd", "create a b", "Etcd put", "add-learner"} {
+		assert.False(t, faults.IsEffect(name), name)
 	}
 }
 
@@ -121,9 +140,21 @@ func TestValidate(t *testing.T) {
 			"shape: machine-loss takes no shape; it takes target", "for: machine-loss takes no for; it takes target",
 		}},
 		{ringproof.Fault{Kind: "agent-crash"}, []string{
-			"action: agent-crash needs action: the subject's action, such as add-learner",
-			"phase: agent-crash needs phase: before the call, after its reply, or between (done, and the reply lost)",
+			"phase: agent-crash needs phase: before the call, after its reply, between (done, and the reply lost), or refused (not done, and an error)",
+			"action: agent-crash needs action or effect",
 		}},
+		{ringproof.Fault{Kind: "agent-crash", Action: "bind", Phase: "refused"}, nil},
+		{ringproof.Fault{Kind: "agent-crash", Effect: "write pki/peer.key", Phase: "before"}, nil},
+		{ringproof.Fault{Kind: "agent-crash", Effect: "write", Phase: "before"}, []string{`effect: unknown effect "write"`}},
+		{ringproof.Fault{Kind: "agent-crash", Effect: "start", Action: "launch", Phase: "before"}, []string{"effect: agent-crash takes action or effect, not both"}},
+		{ringproof.Fault{Kind: "stale-view"}, nil},
+		{ringproof.Fault{Kind: "stale-view", Decision: "boot", Nth: 3, Back: 100, Count: 1000, Target: "m1"}, nil},
+		{ringproof.Fault{Kind: "stale-view", Decision: "do", Back: 101, Count: -1}, []string{`decision: unknown decision "do"`, "back: back is 101; it may be 1 to 100", "count: -1 is negative"}},
+		{ringproof.Fault{Kind: "clock-skew", Target: "m1", By: -5}, nil},
+		{ringproof.Fault{Kind: "slow-network", Target: "m1", By: -5}, []string{"by: -5ns is negative"}},
+		{ringproof.Fault{Kind: "reply-loss", Percent: 101}, []string{"percent: percent is 101; it may be 1 to 100"}},
+		{ringproof.Fault{Kind: "disk-swap", Target: "m1,m2"}, nil},
+		{ringproof.Fault{Kind: "disk-swap", Target: "m1"}, []string{`target: disk-swap can't target "m1"`}},
 	} {
 		var got []string
 		for _, p := range faults.Validate(test.fault) {

@@ -49,7 +49,8 @@ type Ledger struct {
 	last    ringproof.Observation
 	pending []pendingChange
 	lost    map[ringproof.MemberID]bool
-	entries []Budget
+	swaps   int // of disks, that are not taken back yet
+	entries []ringproof.Budget
 }
 
 // pendingChange is a membership change that the subject began. Until an
@@ -60,19 +61,6 @@ type pendingChange struct {
 	machine string
 	ended   bool
 	at      ringproof.Instant // when it ended
-}
-
-// Budget is one line of the ledger's timeline.
-type Budget struct {
-	At   ringproof.Instant `json:"at"`
-	What string            `json:"what"`
-	Used int               `json:"used"` // voters lost in the configuration that is worst off
-	Left int               `json:"left"` // how many more may be lost there; negative: the quorum is gone
-}
-
-// String prints one line.
-func (b Budget) String() string {
-	return fmt.Sprintf("%9.3fs  used %d, left %d  %s", b.At.Seconds(), b.Used, b.Left, b.What)
 }
 
 // NewLedger opens the ledger of a ring that starts with size voters.
@@ -88,7 +76,7 @@ func (l *Ledger) Want(voters int) { l.want = voters }
 // Only a membership that was read with quorum replaces the one before it.
 func (l *Ledger) Observe(o ringproof.Observation) {
 	if !o.Fresh || len(o.Members) == 0 {
-		l.last.Machines = o.Machines
+		l.last.At, l.last.Machines = o.At, o.Machines
 		return
 	}
 	before := voters(l.last)
@@ -100,8 +88,13 @@ func (l *Ledger) Observe(o ringproof.Observation) {
 	}
 }
 
-// Note takes an event. Only the subject's membership changes matter.
+// Note takes an event. Only the subject's membership changes matter, and that
+// swapped disks are back.
 func (l *Ledger) Note(e ringproof.Event) {
+	if e.Kind == ringproof.EventFaultHealed && e.Fault == ringproof.FaultDiskSwap && l.swaps > 0 {
+		l.swaps--
+		l.enter(e.At, "the disks are back")
+	}
 	if e.Action != "promote" && e.Action != "remove" {
 		return // add-learner changes no voter; nothing else changes the membership
 	}
@@ -173,6 +166,10 @@ func (l *Ledger) after(p pendingChange) []Config {
 // isn't the one that was asked for; the reason is empty when it is. A fault of
 // no kind means: do nothing.
 func (l *Ledger) Admit(f ringproof.Fault, targets []string) (ringproof.Fault, string) {
+	if f.Kind == ringproof.FaultDiskSwap {
+		l.swaps++
+		l.enter(l.last.At, fmt.Sprintf("%s of %s", f.Kind, strings.Join(targets, " ")))
+	}
 	if !f.Permanent() {
 		return f, ""
 	}
@@ -197,6 +194,9 @@ func (l *Ledger) Admit(f ringproof.Fault, targets []string) (ringproof.Fault, st
 func (l *Ledger) unfair(f ringproof.Fault, targets []string) string {
 	if len(l.last.Members) == 0 {
 		return "no membership was observed yet"
+	}
+	if l.swaps > 0 {
+		return "disks are swapped: the log that would be lost is not that of the machine's own member"
 	}
 	lost := maps.Clone(l.lost)
 	for _, id := range l.members(targets) {
@@ -299,7 +299,10 @@ func (l *Ledger) release(at ringproof.Instant) {
 
 func (l *Ledger) enter(at ringproof.Instant, what string) {
 	used, left := l.Budget()
-	l.entries = append(l.entries, Budget{At: at, What: what, Used: used, Left: left})
+	if n := len(l.entries); n > 0 {
+		at = max(at, l.entries[n-1].At) // a look dates what it saw by when it began
+	}
+	l.entries = append(l.entries, ringproof.Budget{At: at, What: what, Used: used, Left: left})
 }
 
 // Budget tells, for the configuration that is worst off, how many voters are
@@ -315,7 +318,7 @@ func (l *Ledger) Budget() (used, left int) {
 }
 
 // Timeline returns what was charged, refused and released, in order.
-func (l *Ledger) Timeline() []Budget { return slices.Clone(l.entries) }
+func (l *Ledger) Timeline() []ringproof.Budget { return slices.Clone(l.entries) }
 
 func voters(o ringproof.Observation) Config {
 	var c Config

@@ -238,3 +238,24 @@ func names(indices []int) []string {
 	}
 	return out
 }
+
+// A machine's name doesn't say whose log is on it while disks are swapped: the
+// loss of m1's would cost member 2 its log, and the ledger would charge 1.
+func TestNoLossIsFairWhileDisksAreSwapped(t *testing.T) {
+	l := opened(ring(3, 3, 0), ringproof.ModeSafe)
+	swap := ringproof.Fault{Kind: ringproof.FaultDiskSwap, Target: "m1,m2"}
+	for range 2 {
+		f, reason := l.Admit(swap, []string{"m1", "m2"})
+		assert.Empty(t, reason)
+		assert.Equal(t, swap, f)
+	}
+	healed := ringproof.Event{Kind: ringproof.EventFaultHealed, Fault: ringproof.FaultDiskSwap}
+	for range 2 {
+		f, reason := l.Admit(lose("m3"), []string{"m3"})
+		assert.Equal(t, "disks are swapped: the log that would be lost is not that of the machine's own member", reason)
+		assert.Equal(t, ringproof.FaultKill, f.Kind)
+		l.Note(ringproof.Event{Kind: ringproof.EventFaultHealed, Fault: ringproof.FaultKill})
+		l.Note(healed)
+	}
+	assert.True(t, admitted(l, "m3"), "both swaps are taken back")
+}

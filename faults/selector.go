@@ -36,6 +36,7 @@ var selectors = []Selector{
 	{"joining", "the member that is on its way in: a learner, or an entry that never started"},
 	{Random, "a member drawn from the seed when the scenario is resolved"},
 	{"mN", "the machine with that name"},
+	{"mN,mN", "the two machines with those names"},
 	{"machine/N", "the Nth machine by name, lost ones included"},
 	{"spare", "the first machine, by name, that is there and has no member"},
 	{"all", "every machine that isn't lost"},
@@ -60,6 +61,7 @@ func SetForms() []string { return []string{"minority", "leader-minority", "major
 
 var (
 	byName  = regexp.MustCompile(`^m[1-9][0-9]{0,3}$`)
+	byNames = regexp.MustCompile(`^m[1-9][0-9]{0,3},m[1-9][0-9]{0,3}$`)
 	byIndex = regexp.MustCompile(`^(follower|voter|learner|machine)/([1-9][0-9]{0,3})$`)
 )
 
@@ -69,6 +71,8 @@ func Form(selector string) string {
 	switch {
 	case byName.MatchString(selector):
 		return "mN"
+	case byNames.MatchString(selector):
+		return "mN,mN"
 	case byIndex.MatchString(selector):
 		kind, _, _ := strings.Cut(selector, "/")
 		return kind + "/N"
@@ -99,6 +103,8 @@ func Sketch(selector string, size int) int {
 		return (size - 1) / 2
 	case "majority":
 		return ringproof.Quorum(size)
+	case "mN,mN":
+		return 2
 	}
 	return 1
 }
@@ -116,14 +122,17 @@ func Select(selector string, o ringproof.Observation) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("selecting %s: %w; there was %s", selector, err, describe(o))
 	}
-	if slices.Contains([]string{"all", "minority", "leader-minority", "majority"}, kind) {
-		if len(picked) == 0 {
-			return nil, fmt.Errorf("selecting %s: it is empty; there was %s", selector, describe(o))
-		}
-		return picked, nil
+	set, pair := slices.Contains([]string{"all", "minority", "leader-minority", "majority"}, kind), byNames.MatchString(kind)
+	if pair {
+		index = 2
 	}
-	if len(picked) < index {
+	switch {
+	case set && len(picked) == 0:
+		return nil, fmt.Errorf("selecting %s: it is empty; there was %s", selector, describe(o))
+	case !set && len(picked) < index:
 		return nil, fmt.Errorf("selecting %s: found %d of %d; there was %s", selector, len(picked), index, describe(o))
+	case set || pair:
+		return picked, nil
 	}
 	return picked[index-1 : index], nil
 }
@@ -148,8 +157,9 @@ func pick(kind, selector string, o ringproof.Observation) ([]string, error) {
 	case Random:
 		return nil, fmt.Errorf("it is drawn when a scenario is resolved, a plan holds none")
 	}
-	if byName.MatchString(kind) {
-		return machinesThat(o, func(m ringproof.MachineView) bool { return m.Name == kind }), nil
+	if byName.MatchString(kind) || byNames.MatchString(kind) {
+		names := strings.Split(kind, ",")
+		return machinesThat(o, func(m ringproof.MachineView) bool { return slices.Contains(names, m.Name) }), nil
 	}
 	return nil, fmt.Errorf("%q is no selector", selector)
 }

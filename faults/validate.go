@@ -36,27 +36,56 @@ func Validate(f ringproof.Fault) []Problem {
 			problems = append(problems, p)
 		}
 	}
+	if p, bad := entry.choose(f); bad {
+		problems = append(problems, p)
+	}
 	return problems
+}
+
+// choose wants exactly one of the parameters that exclude each other.
+func (e Entry) choose(f ringproof.Fault) (Problem, bool) {
+	var given []string
+	for _, field := range fields(f) {
+		if field.text != "" && slices.Contains(e.OneOf, field.name) {
+			given = append(given, field.name)
+		}
+	}
+	choice := strings.Join(e.OneOf, " or ")
+	switch {
+	case len(e.OneOf) == 0 || len(given) == 1:
+		return Problem{}, false
+	case len(given) == 0:
+		return Problem{Field: e.OneOf[0], Missing: true, Message: fmt.Sprintf("%s needs %s", e.Kind, choice)}, true
+	}
+	return Problem{Field: given[len(given)-1], Message: fmt.Sprintf("%s takes %s, not both", e.Kind, choice)}, true
 }
 
 // field is one field of a fault as text; a zero field is absent.
 type field struct {
 	name, text string
 	negative   bool
+	number     int
 }
 
 func fields(f ringproof.Fault) []field {
-	return []field{
+	all := []field{
 		{name: "target", text: f.Target},
 		{name: "scope", text: f.Scope},
 		{name: "shape", text: f.Shape},
 		{name: "action", text: f.Action},
+		{name: "effect", text: f.Effect},
 		{name: "phase", text: f.Phase},
+		{name: "decision", text: f.Decision},
 		{name: "leave", text: f.Leave},
-		{name: "nth", text: number(f.Nth), negative: f.Nth < 0},
+		{name: "by", text: length(f.By), negative: f.By < 0},
 		{name: "for", text: length(f.For), negative: f.For < 0},
 		{name: "stagger", text: length(f.Stagger), negative: f.Stagger < 0},
 	}
+	for _, n := range []field{{name: "nth", number: f.Nth}, {name: "back", number: f.Back}, {name: "count", number: f.Count}, {name: "percent", number: f.Percent}} {
+		n.text, n.negative = number(n.number), n.number < 0
+		all = append(all, n)
+	}
+	return all
 }
 
 func number(n int) string {
@@ -86,8 +115,13 @@ func (e Entry) judge(f field) (Problem, bool) {
 	case !takes:
 		problem.Legal = e.ParamNames()
 		problem.Message = fmt.Sprintf("%s takes no %s; it takes %s", e.Kind, f.name, strings.Join(e.ParamNames(), ", "))
-	case f.negative:
+	case f.negative && !param.Signed:
 		problem.Message = fmt.Sprintf("%s is negative", f.text)
+	case param.Most > 0 && f.number > param.Most:
+		problem.Message = fmt.Sprintf("%s is %d; it may be 1 to %d", f.name, f.number, param.Most)
+	case f.name == "effect" && !IsEffect(f.text):
+		problem.Legal = EffectForms()
+		problem.Message = fmt.Sprintf("unknown effect %q", f.text)
 	case f.name == "target" && !Legal(f.text, e.Targets):
 		problem.Legal = e.Targets
 		problem.Message = fmt.Sprintf("%s can't target %q", e.Kind, f.text)
