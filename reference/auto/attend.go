@@ -35,6 +35,9 @@ func (a *Agent) attend(ctx context.Context, view admin.View) error {
 	leads, err := a.lead(ctx, view)
 	if err != nil || !leads {
 		a.leading = false
+		if err == nil && view.Lead != nil {
+			a.sleepOn()
+		}
 		return err
 	}
 	if !a.leading {
@@ -113,11 +116,18 @@ func (a *Agent) step(ctx context.Context, view admin.View) error {
 		}
 	case d.Action == nil:
 		a.say(host.EventWaiting, d.Wait)
+		if d.Wait == ring.Steady {
+			a.sleepOn()
+		}
 	default:
 		return a.carryOut(ctx, *d.Action, seen.Members)
 	}
 	return nil
 }
+
+// sleepOn says that nothing is to be done in the ring. The machine's own etcd is
+// looked after all the same.
+func (a *Agent) sleepOn() { a.rest = a.host.Now().Add(restPace) }
 
 func (a *Agent) carryOut(ctx context.Context, action ring.Action, decided []ring.Member) error {
 	if a.DryRun {

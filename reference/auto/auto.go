@@ -38,6 +38,7 @@ const (
 
 const (
 	pace        = 150 * time.Millisecond // between two turns
+	restPace    = 500 * time.Millisecond // between two looks at a ring in which there is nothing to do
 	storePace   = time.Second            // between two readings of the store, once there is a ring
 	leaseTTL    = 5                      // seconds, of the presence and of the lead
 	stopGrace   = 5 * time.Second
@@ -86,6 +87,7 @@ type Agent struct {
 	said    map[host.Event]string // the last of each, so that a line is written once
 	epochWatch
 	absent time.Time // since when a ring is listed without a member here
+	rest   time.Time // until then there is nothing to do, unless etcd ends or the spec changes
 }
 
 // New returns the agent of one machine.
@@ -129,6 +131,15 @@ func (a *Agent) turn(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("looking for the etcd process: %w", err)
 	}
+	if args != nil {
+		if err := launcher.Mark(a.host, a.disk); err != nil {
+			return err
+		}
+		if left := a.rest.Sub(a.host.Now()); left > 0 && left <= restPace { // more is of a clock that went back
+			return nil
+		}
+	}
+	a.rest = time.Time{}
 	view, listed := a.view(ctx)
 	if args == nil {
 		if err := a.boot(ctx, view, listed); err != nil {
@@ -150,7 +161,7 @@ func (a *Agent) turn(ctx context.Context) error {
 
 // openDisk sees to it that the disk has an identity.
 func (a *Agent) openDisk() error {
-	d, fresh, err := launcher.OpenDisk(a.host)
+	d, fresh, err := launcher.OpenDisk(a.host, a.Machine)
 	if err != nil {
 		return err
 	}
@@ -257,7 +268,7 @@ func (a *Agent) leave(ctx context.Context, view admin.View, running bool) error 
 		return nil
 	}
 	now := a.host.Now()
-	if a.absent.IsZero() {
+	if a.absent.IsZero() || a.absent.After(now) {
 		a.absent = now
 	}
 	if now.Sub(a.absent) < 2*time.Second {

@@ -53,7 +53,9 @@ func (a *Agent) learn(ctx context.Context) {
 		a.recall()
 	}
 	now := a.host.Now()
-	if a.known.formed && now.Sub(a.known.asked) < storePace {
+	// A clock that went back would make the last reading one of the future, and
+	// the next wait until it has come.
+	if since := now.Sub(a.known.asked); a.known.formed && since >= 0 && since < storePace {
 		return
 	}
 	a.known.asked = now
@@ -94,6 +96,9 @@ func (a *Agent) readSpec(ctx context.Context) error {
 	}
 	if n < a.known.specNumber {
 		return fmt.Errorf("the store answers from the past: spec %d, and %d was seen", n, a.known.specNumber)
+	}
+	if n > a.known.specNumber {
+		a.rest = time.Time{}
 	}
 	if n > 0 {
 		a.known.spec, a.known.specNumber, a.known.specKnown = spec, n, true

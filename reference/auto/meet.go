@@ -117,7 +117,7 @@ func (a *Agent) epoch(ctx context.Context) (n int, ours bool, err error) {
 // clock: machines need not agree on the time.
 func (a *Agent) overdue(n int) bool {
 	now := a.host.Now()
-	if a.epochSeen != n {
+	if a.epochSeen != n || a.epochSince.After(now) {
 		a.epochSeen, a.epochSince = n, now
 	}
 	return now.Sub(a.epochSince) > epochPeriod

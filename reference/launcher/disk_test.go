@@ -145,7 +145,7 @@ func TestEmptyMayBreakAnywhere(t *testing.T) {
 
 // turn is what an agent does at its start, when its member has left.
 func (m *machine) turn(t *testing.T, n int) {
-	d, _, err := launcher.OpenDisk(m)
+	d, _, err := launcher.OpenDisk(m, "m1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func (m *machine) turn(t *testing.T, n int) {
 }
 
 func (m *machine) wantEmpty(t *testing.T) {
-	d, fresh, err := launcher.OpenDisk(m)
+	d, fresh, err := launcher.OpenDisk(m, "m1")
 	if err != nil || fresh || d.ID == "disk-1" || d.Launched || d.Emptying {
 		t.Errorf("disk %+v, fresh %t, %v", d, fresh, err)
 	}
@@ -172,48 +172,67 @@ func (m *machine) wantEmpty(t *testing.T) {
 	}
 }
 
-// TestLaunchMarksTheDiskFirst breaks each step of a launch: whenever etcd was
-// started, the disk had said so before.
-func TestLaunchMarksTheDiskFirst(t *testing.T) {
+// TestLaunchMarksTheDisk breaks each step of a launch: the disk says that an
+// etcd has run on it only if one was started, and once the agent has found it
+// running, always.
+func TestLaunchMarksTheDisk(t *testing.T) {
 	for _, how := range []string{"before", "after"} {
 		for at := range 4 {
 			m := &machine{files: map[string]string{}, breakAt: at, how: how}
 			for range 3 {
-				d, _, err := launcher.OpenDisk(m)
+				d, _, err := launcher.OpenDisk(m, "m1")
 				if err != nil {
+					continue
+				}
+				if ran := len(m.started) > 0; d.Launched && !ran {
+					t.Errorf("%s step %d: the disk says that an etcd ran, and none was started", how, at)
+				} else if ran {
+					_ = launcher.Mark(m, d)
 					continue
 				}
 				_ = launcher.Launch(t.Context(), m, d, launcher.Command{Binary: "etcd"})
 			}
-			if len(m.started) == 0 {
-				t.Errorf("%s step %d: etcd was never started", how, at)
-			}
-			for _, said := range m.started {
-				if !strings.Contains(said, `"launched":true`) {
-					t.Errorf("%s step %d: etcd started while the disk said %s", how, at, said)
-				}
+			if d, _, err := launcher.OpenDisk(m, "m1"); err != nil || len(m.started) == 0 || !d.Launched {
+				t.Errorf("%s step %d: %d etcds were started, and the disk says %+v (%v)", how, at, len(m.started), d, err)
 			}
 		}
+	}
+}
+
+// TestADiskOfAnotherMachine is left alone: its member is known by the other's
+// address.
+func TestADiskOfAnotherMachine(t *testing.T) {
+	m := &machine{files: map[string]string{}}
+	d, _, err := launcher.OpenDisk(m, "m1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := m.files["disk.json"]
+	if other, fresh, err := launcher.OpenDisk(m, "m2"); err == nil || fresh || other.ID != "" || m.files["disk.json"] != before {
+		t.Errorf("m1's disk in m2: %+v, fresh %t, %v", other, fresh, err)
+	}
+	if again, _, err := launcher.OpenDisk(m, "m1"); err != nil || again != d {
+		t.Errorf("back in m1: %+v, %v", again, err)
 	}
 }
 
 func TestOpenDisk(t *testing.T) {
 	for _, torn := range []string{"", "{", `{"id":""}`, `{"id":"disk-1"`, "null", "\x00\x00\x00\x00"} {
 		m := &machine{files: map[string]string{"disk.json": torn}}
-		if d, fresh, err := launcher.OpenDisk(m); err == nil || fresh || d.ID != "" || m.files["disk.json"] != torn {
+		if d, fresh, err := launcher.OpenDisk(m, "m1"); err == nil || fresh || d.ID != "" || m.files["disk.json"] != torn {
 			t.Errorf("%q was taken for disk %+v, fresh %t: a torn identity must be neither trusted nor replaced", torn, d, fresh)
 		}
 	}
 	m := &machine{files: map[string]string{}}
-	first, fresh, err := launcher.OpenDisk(m)
+	first, fresh, err := launcher.OpenDisk(m, "m1")
 	if err != nil || !fresh || first.ID == "" {
 		t.Fatalf("a new disk: %+v %t %v", first, fresh, err)
 	}
-	if again, fresh, err := launcher.OpenDisk(m); err != nil || fresh || again != first {
+	if again, fresh, err := launcher.OpenDisk(m, "m1"); err != nil || fresh || again != first {
 		t.Errorf("the same disk: %+v %t %v, and was %+v", again, fresh, err, first)
 	}
 	broken := &machine{files: map[string]string{}, breakAt: 1, how: "before"}
-	if _, _, err := launcher.OpenDisk(broken); !errors.Is(err, errBroken) {
+	if _, _, err := launcher.OpenDisk(broken, "m1"); !errors.Is(err, errBroken) {
 		t.Errorf("an identity that could not be written: %v", err)
 	}
 }

@@ -24,16 +24,20 @@ const (
 // anything else, so a disk without it has never held a member.
 type Disk struct {
 	ID       string `json:"id"`
-	Launched bool   `json:"launched,omitempty"` // written before the first etcd starts
+	Launched bool   `json:"launched,omitempty"` // written once the first etcd was started
+	// Machine is the one that the disk serves: its member is known by that
+	// machine's address. In another machine it would be a member that nobody
+	// reaches, or two at one address once the disk is back. "": not yet written.
+	Machine  string `json:"machine,omitempty"`
 	Emptying bool   `json:"emptying,omitempty"` // what a member left is being removed, and perhaps is there in part
 }
 
-// OpenDisk reads the disk's identity and gives a new disk one. fresh tells
-// that it did.
-func OpenDisk(h host.Host) (d Disk, fresh bool, err error) {
+// OpenDisk reads the identity of the disk in the machine, and gives a new disk
+// one. fresh tells that it did.
+func OpenDisk(h host.Host, machine string) (d Disk, fresh bool, err error) {
 	text, err := h.Disk().Read(diskFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		d = Disk{ID: h.Nonce()}
+		d = Disk{ID: h.Nonce(), Machine: machine}
 		return d, true, d.write(h)
 	}
 	if err != nil {
@@ -42,10 +46,14 @@ func OpenDisk(h host.Host) (d Disk, fresh bool, err error) {
 	if err := json.Unmarshal(text, &d); err != nil || d.ID == "" {
 		return Disk{}, false, fmt.Errorf("reading the disk's identity: %s is not what was written: %v; empty the disk, and its member will be replaced", h.Disk().Path(diskFile), err)
 	}
+	if d.Machine != "" && d.Machine != machine {
+		return Disk{}, false, fmt.Errorf("this disk is that of machine %s: put it back there; or, to use it in %s, empty it with ringadm reset", d.Machine, machine)
+	}
 	if d.Emptying {
 		d, err = Empty(h)
 		return d, err == nil, err
 	}
+	d.Machine = machine
 	return d, false, nil
 }
 
@@ -68,16 +76,29 @@ func ReadLog(h host.Host, e *Evidence) {
 	}
 }
 
-// Launch starts etcd as the command says. The disk is marked first: an etcd
-// that ran and left no log has lost it.
+// Launch starts etcd as the command says, and marks the disk. Who dies in
+// between leaves an etcd that runs, and [Mark] is made up for; or one that came
+// to nothing before it made a log, and so has promised nothing. Marked before
+// the start, the disk of an etcd that never ran would be taken for one that has
+// lost its log, and its member be replaced.
 func Launch(ctx context.Context, h host.Host, d Disk, c Command) error {
-	if !d.Launched {
-		d.Launched = true
-		if err := d.write(h); err != nil {
-			return fmt.Errorf("marking the disk before etcd's first start: %w", err)
-		}
+	if err := h.Process().Start(ctx, c.Args()); err != nil {
+		return err
 	}
-	return h.Process().Start(ctx, c.Args())
+	return Mark(h, d)
+}
+
+// Mark notes on the disk that an etcd has run on it: one that leaves no log has
+// lost it.
+func Mark(h host.Host, d Disk) error {
+	if d.Launched {
+		return nil
+	}
+	d.Launched = true
+	if err := d.write(h); err != nil {
+		return fmt.Errorf("marking the disk after etcd's first start: %w", err)
+	}
+	return nil
 }
 
 // Empty removes the etcd data and gives the disk a new identity, in an order

@@ -6,6 +6,7 @@ package ring
 import (
 	"slices"
 	"strings"
+	"time"
 )
 
 // rule looks at one concern. It decides, or leaves the decision to the rules
@@ -148,11 +149,17 @@ func learner(spec Spec, o Observed) (Decision, bool) {
 	return act(Action{Kind: Promote, Member: m.ID, Machine: m.Machine, Why: "it is caught up"})
 }
 
+// comeUp is how long a learner may take to start. etcd asks its peers before it
+// serves, and gives one that is dead two seconds at a time: beside a lost voter
+// a start was seen to take seven. Who removes it sooner removes the next one
+// too, for ever.
+const comeUp = 30 * time.Second
+
 // stuck tells whether a learner has been silent for so long that another
 // machine should have its chance.
 func stuck(spec Spec, o Observed, m Member) bool {
 	_, spare := o.spare(spec)
-	return spare && !m.Serving && m.Silent > spec.ReplaceAfter
+	return spare && !m.Serving && m.Silent > max(spec.ReplaceAfter, comeUp)
 }
 
 // silent holds every further change while a voter doesn't answer, until its
