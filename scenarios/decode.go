@@ -252,7 +252,11 @@ func (d *decoder) decodeScalar(n *yaml.Node, v reflect.Value, path string) {
 		}
 		return
 	case *ringproof.Duration:
-		length, c, ok := parseDuration(word)
+		parse := parseDuration
+		if last(path) == "by" { // of a saved fault
+			parse = parseShift
+		}
+		length, c, ok := parse(word)
 		if !ok {
 			d.complain(placeOf(n), c, "")
 		}
@@ -374,12 +378,14 @@ func (d *decoder) judgeFault(f ringproof.Fault, path string) {
 			c.code = "S016"
 		case p.Legal != nil && slices.Contains(p.Legal, "target") && !slices.Contains(p.Legal, p.Field):
 			c.code, c.legal = "S024", nil
+		case p.Field == "effect" && p.Legal != nil:
+			c.code = "S029"
 		}
-		where := d.keyed(path)
-		if at, ok := d.at[join(path, p.Field)]; ok {
-			where = at
+		where, written := d.at[join(path, p.Field)]
+		if !written {
+			where = d.keyed(path)
 		}
-		if p.Missing || !slices.ContainsFunc(d.found, func(e Diagnostic) bool { return e.Line == where.line && e.Column == where.column }) {
+		if !written && p.Missing || !slices.ContainsFunc(d.found, func(e Diagnostic) bool { return e.Line == where.line && e.Column == where.column }) {
 			d.complain(where, c, "")
 		}
 	}

@@ -123,21 +123,33 @@ type Fault struct {
 	StoreOutage *Harm `json:"store-outage,omitempty"`
 	StoreStale  *Harm `json:"store-stale,omitempty"`
 	AgentCrash  *Harm `json:"agent-crash,omitempty"`
+	StaleView   *Harm `json:"stale-view,omitempty"`
+	SkippedView *Harm `json:"skipped-view,omitempty"`
+	ReplyLoss   *Harm `json:"reply-loss,omitempty"`
+	SlowNetwork *Harm `json:"slow-network,omitempty"`
+	ClockSkew   *Harm `json:"clock-skew,omitempty"`
+	DiskSwap    *Harm `json:"disk-swap,omitempty"`
 	VolumeLoss  *Harm `json:"volume-loss,omitempty"`
 	MachineLoss *Harm `json:"machine-loss,omitempty"`
 }
 
 // Harm holds the parameters of every fault; each kind takes some of them.
 type Harm struct {
-	Target  Selector           `json:"target,omitempty"`
-	Scope   string             `json:"scope,omitempty"`
-	Shape   string             `json:"shape,omitempty"`
-	Action  Action             `json:"action,omitempty"`
-	Phase   string             `json:"phase,omitempty"`
-	Leave   string             `json:"leave,omitempty"`
-	Nth     int                `json:"nth,omitempty" jsonschema:"minimum=1,maximum=1000"`
-	For     ringproof.Duration `json:"for,omitempty"`
-	Stagger ringproof.Duration `json:"stagger,omitempty"`
+	Target   Selector           `json:"target,omitempty"`
+	Scope    string             `json:"scope,omitempty"`
+	Shape    string             `json:"shape,omitempty"`
+	Action   Action             `json:"action,omitempty"`
+	Effect   Effect             `json:"effect,omitempty"`
+	Phase    string             `json:"phase,omitempty"`
+	Decision string             `json:"decision,omitempty"`
+	Leave    string             `json:"leave,omitempty"`
+	Nth      int                `json:"nth,omitempty" jsonschema:"minimum=1,maximum=1000"`
+	Back     int                `json:"back,omitempty" jsonschema:"minimum=1,maximum=100"`
+	Count    int                `json:"count,omitempty" jsonschema:"minimum=1,maximum=1000"`
+	Percent  int                `json:"percent,omitempty" jsonschema:"minimum=1,maximum=100"`
+	By       Shift              `json:"by,omitempty"`
+	For      ringproof.Duration `json:"for,omitempty"`
+	Stagger  ringproof.Duration `json:"stagger,omitempty"`
 }
 
 // Assert is a state that the ring must reach.

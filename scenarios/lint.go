@@ -247,11 +247,13 @@ func (r review) effects(s ringproof.Step, voters int) []ringproof.EventKind {
 func (r review) harm(f ringproof.Fault) []ringproof.EventKind {
 	events := union(harmed, acted)
 	switch f.Kind {
-	case ringproof.FaultStoreOutage, ringproof.FaultStoreStale, ringproof.FaultAgentCrash:
+	case ringproof.FaultStoreOutage, ringproof.FaultStoreStale, ringproof.FaultAgentCrash, ringproof.FaultSkippedView:
 		return events
 	case ringproof.FaultVolumeLoss, ringproof.FaultMachineLoss:
 		events = append(events, ringproof.EventDiskReplaced)
 		events = append(events, replaced...)
+	case ringproof.FaultDiskSwap:
+		events = append(events, ringproof.EventDiskReplaced)
 	case ringproof.FaultDiskFull:
 		events = append(events, ringproof.EventAlarm)
 	}
@@ -285,6 +287,12 @@ func (r review) step(i int) Diagnostics {
 	}
 	if form.Op != nil {
 		found = append(found, r.opTarget(i, s.Op)...)
+	}
+	if f := s.Fault; f != nil && f.Kind == ringproof.FaultDiskSwap {
+		size := largest(r.plan.Ring.Size, r.plan.Steps)
+		if n := faults.Sketch(f.Target, size); f.Target != "all" && n < 2 {
+			found = append(found, r.say(at(i, ".fault.disk-swap.target"), Error, "S016", "write m1,m2, or majority", "%s of %d voters is %d machine, and a swap needs two", f.Target, size, n)...)
+		}
 	}
 	return found
 }

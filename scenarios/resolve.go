@@ -225,7 +225,7 @@ func (f Fault) harm() *ringproof.Fault {
 		for _, choice := range []struct {
 			name  string
 			value *string
-		}{{"scope", &fault.Scope}, {"shape", &fault.Shape}, {"leave", &fault.Leave}} {
+		}{{"scope", &fault.Scope}, {"shape", &fault.Shape}, {"leave", &fault.Leave}, {"decision", &fault.Decision}} {
 			if p, ok := entry.Param(choice.name); ok {
 				*choice.value = cmp.Or(*choice.value, p.Values[0])
 			}
@@ -239,14 +239,17 @@ func (f Fault) kinds() map[ringproof.FaultKind]*Harm {
 	return map[ringproof.FaultKind]*Harm{
 		ringproof.FaultKill: f.Kill, ringproof.FaultPause: f.Pause, ringproof.FaultDiskFull: f.DiskFull,
 		ringproof.FaultPartition: f.Partition, ringproof.FaultStoreOutage: f.StoreOutage, ringproof.FaultStoreStale: f.StoreStale,
-		ringproof.FaultAgentCrash: f.AgentCrash, ringproof.FaultVolumeLoss: f.VolumeLoss, ringproof.FaultMachineLoss: f.MachineLoss,
+		ringproof.FaultAgentCrash: f.AgentCrash, ringproof.FaultStaleView: f.StaleView, ringproof.FaultSkippedView: f.SkippedView,
+		ringproof.FaultReplyLoss: f.ReplyLoss, ringproof.FaultSlowNetwork: f.SlowNetwork, ringproof.FaultClockSkew: f.ClockSkew,
+		ringproof.FaultDiskSwap: f.DiskSwap, ringproof.FaultVolumeLoss: f.VolumeLoss, ringproof.FaultMachineLoss: f.MachineLoss,
 	}
 }
 
 func (h Harm) fault(kind ringproof.FaultKind) ringproof.Fault {
 	return ringproof.Fault{
-		Kind: kind, Target: string(h.Target), Scope: h.Scope, Shape: h.Shape, Action: string(h.Action), Phase: h.Phase,
-		Leave: h.Leave, Nth: h.Nth, For: h.For, Stagger: h.Stagger,
+		Kind: kind, Target: string(h.Target), Scope: h.Scope, Shape: h.Shape, Action: string(h.Action), Effect: string(h.Effect),
+		Phase: h.Phase, Decision: h.Decision, Leave: h.Leave, Nth: h.Nth, Back: h.Back, Count: h.Count, Percent: h.Percent,
+		By: ringproof.Duration(h.By), For: h.For, Stagger: h.Stagger,
 	}
 }
 

@@ -62,6 +62,9 @@ func eachFault(defs jsonschema.Definitions) {
 				s.Required = append(s.Required, param.Name)
 			}
 		}
+		if len(entry.OneOf) > 0 {
+			s.OneOf = requireOne(entry.OneOf)
+		}
 		for pair := s.Properties.Oldest(); pair != nil; pair = pair.Next() {
 			pair.Value = orReference(pair.Value)
 		}

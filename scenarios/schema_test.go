@@ -141,5 +141,6 @@ func TestSchemaRequiresWhatTheDecoderRequires(t *testing.T) {
 	assert.Equal(t, []any{"name"}, step["required"])
 	assert.Equal(t, []any{"apiVersion", "kind", "metadata", "spec"}, root["required"])
 	crash := root.follow(tree{"$ref": "#/$defs/Fault"})["properties"].(map[string]any)["agent-crash"].(map[string]any)
-	assert.Equal(t, []any{"action", "phase"}, crash["required"])
+	assert.Equal(t, []any{"phase"}, crash["required"])
+	assert.Equal(t, []any{map[string]any{"required": []any{"action"}}, map[string]any{"required": []any{"effect"}}}, crash["oneOf"])
 }

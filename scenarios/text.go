@@ -69,6 +69,30 @@ func (a *Action) parse(text string, known Known) (complaint, bool) {
 // JSONSchema allows any word: subjects differ in their actions.
 func (Action) JSONSchema() *jsonschema.Schema { return &jsonschema.Schema{Type: "string"} }
 
+// Effect is the name of one call at the subject's seams.
+type Effect string
+
+func (e *Effect) parse(text string, _ Known) (complaint, bool) {
+	*e = Effect(text)
+	if faults.IsEffect(text) {
+		return complaint{}, true
+	}
+	return complaint{"S029", fmt.Sprintf("unknown effect %q", text), faults.EffectForms()}, false
+}
+
+// JSONSchema gives the pattern of every effect.
+func (Effect) JSONSchema() *jsonschema.Schema {
+	var patterns []string
+	for _, form := range faults.EffectForms() {
+		verb, _, free := strings.Cut(form, " ")
+		if free && verb != "etcd" {
+			form = verb + " [A-Za-z0-9._/-]+"
+		}
+		patterns = append(patterns, form)
+	}
+	return &jsonschema.Schema{Type: "string", Pattern: "^(" + strings.Join(patterns, "|") + ")$"}
+}
+
 // Selector names the target of a fault or an operation.
 type Selector string
 
@@ -86,7 +110,7 @@ func (Selector) JSONSchema() *jsonschema.Schema {
 	for _, form := range forms() {
 		pattern := form
 		if strings.HasSuffix(form, "N") {
-			pattern = strings.TrimSuffix(form, "N") + "[1-9][0-9]*"
+			pattern = strings.ReplaceAll(form, "N", "[1-9][0-9]*")
 		}
 		patterns = append(patterns, pattern)
 	}
@@ -189,6 +213,29 @@ func parseDuration(text string) (ringproof.Duration, complaint, bool) {
 		message = fmt.Sprintf("duration %q is longer than a day", text)
 	}
 	return 0, complaint{"S017", message, nil}, false
+}
+
+// Shift is a length of time that may be negative: -5m.
+type Shift ringproof.Duration
+
+func (s *Shift) parse(text string, _ Known) (complaint, bool) {
+	d, c, ok := parseShift(text)
+	*s = Shift(d)
+	return c, ok
+}
+
+// JSONSchema gives the pattern of a shift.
+func (Shift) JSONSchema() *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "string", Pattern: "^-?" + strings.TrimPrefix(durationPattern, "^")}
+}
+
+func parseShift(text string) (ringproof.Duration, complaint, bool) {
+	length, negative := strings.CutPrefix(text, "-")
+	d, c, ok := parseDuration(length)
+	if negative {
+		d = -d
+	}
+	return d, c, ok
 }
 
 func enum(values []string) *jsonschema.Schema {
