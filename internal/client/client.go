@@ -26,10 +26,27 @@ import (
 	"github.com/ringproof/ringproof"
 )
 
-// Etcd is the part of clientv3 that a workload needs.
-type Etcd interface {
-	clientv3.KV
-	clientv3.Watcher
+// Streams opens watch streams that are pulled from. clientv3's own watchers are
+// channels, which code in virtual time can't wait on.
+type Streams interface {
+	Open(ctx context.Context, w Watch) (Stream, error)
+	// Progress asks for a bookmark on each open stream of the same kind.
+	Progress(ctx context.Context, leaderless bool) error
+}
+
+// Watch is what a stream is asked for.
+type Watch struct {
+	Prefix     string
+	Start      int64 // revision; 0: from now
+	Leaderless bool  // it outlives the loss of the leader
+}
+
+// Stream is one watch stream.
+type Stream interface {
+	// Next waits for the next response, or returns why there is none: the end of
+	// the stream, or of its context.
+	Next(ctx context.Context) (clientv3.WatchResponse, error)
+	Close()
 }
 
 // Dial opens a real client of one endpoint, with every retry off: a request
@@ -57,7 +74,8 @@ func Dial(endpoint string, secure *tls.Config) (*clientv3.Client, error) {
 
 // Client speaks the vocabulary's requests to etcd.
 type Client struct {
-	Etcd    Etcd
+	Etcd    clientv3.KV
+	Streams Streams
 	Machine string // asked
 	Shut    func() error
 
@@ -170,13 +188,19 @@ func dialFailed(err error) bool {
 
 // Watch streams events until ctx ends or the stream breaks.
 func (c *Client) Watch(ctx context.Context, prefix string, start int64, see func(ringproof.WatchEvent)) error {
-	opts := []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithPrevKV(), clientv3.WithProgressNotify()}
-	if start > 0 {
-		opts = append(opts, clientv3.WithRev(start))
+	stream, err := c.Streams.Open(ctx, Watch{Prefix: prefix, Start: start, Leaderless: c.Leaderless})
+	if err != nil {
+		return err
 	}
-	// A clientv3 watcher resumes by itself on the same endpoint; what it then
-	// delivers is still one stream and must hold the same guarantees.
-	for r := range c.Etcd.Watch(c.streaming(ctx), prefix, opts...) {
+	defer stream.Close()
+	for {
+		r, err := stream.Next(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
 		if err := r.Err(); err != nil {
 			if r.CompactRevision > 0 {
 				return Compacted{r.CompactRevision}
@@ -190,10 +214,6 @@ func (c *Client) Watch(ctx context.Context, prefix string, start int64, see func
 			see(event(e))
 		}
 	}
-	if ctx.Err() != nil {
-		return nil
-	}
-	return errors.New("the watch stream ended")
 }
 
 // Compacted says that a watch asked for history that is gone.

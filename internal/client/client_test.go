@@ -22,7 +22,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -92,7 +91,7 @@ func open(t *testing.T, url string) *Client {
 	c, err := Dial(url, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
-	return &Client{Etcd: c, Machine: "m1", Shut: c.Close}
+	return &Client{Etcd: c, Streams: Watcher{c}, Machine: "m1", Shut: c.Close}
 }
 
 func do(t *testing.T, c *Client, r ringproof.Request) ringproof.Response {
@@ -242,6 +241,16 @@ func TestNobodyListens(t *testing.T) {
 	require.ErrorIs(t, err, ringproof.ErrRefused, "a dialer that waits hides who was asked")
 }
 
+// stop returns when every thread of the child stands. kill returns before: an
+// etcd that runs on another core answers a whole request in that time.
+func stop(t *testing.T, process *os.Process) {
+	require.NoError(t, process.Signal(syscall.SIGSTOP))
+	var status syscall.WaitStatus
+	_, err := syscall.Wait4(process.Pid, &status, syscall.WUNTRACED, nil)
+	require.NoError(t, err)
+	require.True(t, status.Stopped(), "%v", status)
+}
+
 // TestAStoppedEtcd: a request that was sent and not answered may yet be
 // applied, and it is sent once.
 func TestAStoppedEtcd(t *testing.T) {
@@ -252,7 +261,7 @@ func TestAStoppedEtcd(t *testing.T) {
 	sent := l.requests.Load()
 	require.Positive(t, sent)
 
-	require.NoError(t, s.process.Signal(syscall.SIGSTOP))
+	stop(t, s.process)
 	asking, cancel := context.WithTimeout(t.Context(), 600*time.Millisecond)
 	defer cancel()
 	_, err := c.Do(asking, ringproof.Request{Kind: ringproof.RequestPut, Key: "k", Value: "during"})
@@ -432,5 +441,3 @@ func TestAWatchOfNobody(t *testing.T) {
 	require.NoError(t, c.Close())
 	require.Error(t, c.Watch(t.Context(), "", 1, func(ringproof.WatchEvent) {}), "the client is closed")
 }
-
-var _ Etcd = (*clientv3.Client)(nil)

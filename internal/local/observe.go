@@ -4,10 +4,8 @@
 package local
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/internal/client"
+	"github.com/ringproof/ringproof/internal/look"
 )
 
 // How long one machine may take to answer: the observer, who comes again soon,
@@ -40,15 +39,6 @@ func (l *looker) close() {
 	}
 }
 
-// answer is what one etcd said of itself.
-type answer struct {
-	node    *node
-	status  *clientv3.StatusResponse
-	members *clientv3.MemberListResponse // as it knows them itself
-	fresh   *clientv3.MemberListResponse // read with a quorum
-	err     error
-}
-
 // Observe asks every machine at once.
 func (w *World) Observe(ctx context.Context) (ringproof.Observation, error) {
 	return w.observe(ctx, glance)
@@ -59,15 +49,7 @@ func (w *World) observe(ctx context.Context, within time.Duration) (ringproof.Ob
 	o.Machines = w.machineViews()
 	answers := w.ask(ctx, within)
 	o.Until = w.Now()
-	o.Members, o.Fresh = membership(answers)
-	for i := range o.Members {
-		w.describe(&o.Members[i], answers)
-	}
-	for _, a := range answers {
-		if a.err != nil {
-			o.Unknown = append(o.Unknown, fmt.Sprintf("%s: %v", a.node.name, a.err))
-		}
-	}
+	look.Ring(&o, answers)
 	return o, ctx.Err()
 }
 
@@ -146,9 +128,9 @@ func (w *World) process(n *node, pid int) {
 
 // ask asks each machine's etcd for its status and its own list of members, and
 // one of them for a list read with a quorum.
-func (w *World) ask(ctx context.Context, within time.Duration) []answer {
+func (w *World) ask(ctx context.Context, within time.Duration) []look.Answer {
 	nodes := w.present()
-	answers := make([]answer, len(nodes))
+	answers := make([]look.Answer, len(nodes))
 	var all sync.WaitGroup
 	for i, n := range nodes {
 		all.Go(func() { answers[i] = w.askOne(ctx, n, within) })
@@ -157,28 +139,28 @@ func (w *World) ask(ctx context.Context, within time.Duration) []answer {
 	return answers
 }
 
-func (w *World) askOne(ctx context.Context, n *node, within time.Duration) answer {
-	a := answer{node: n}
+func (w *World) askOne(ctx context.Context, n *node, within time.Duration) look.Answer {
+	a := look.Answer{Machine: n.name}
 	if !n.machine.On() || n.paused {
-		a.err = fmt.Errorf("the machine is off or paused")
+		a.Err = fmt.Errorf("the machine is off or paused")
 		return a
 	}
 	c, err := w.looker(n)
 	if err != nil {
-		a.err = err
+		a.Err = err
 		return a
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	if a.status, a.err = c.Status(ctx, w.url(n)); a.err != nil {
+	if a.Status, a.Err = c.Status(ctx, w.url(n)); a.Err != nil {
 		return a
 	}
-	if a.members, a.err = c.MemberList(ctx, clientv3.WithSerializable()); a.err != nil {
+	if a.Members, a.Err = c.MemberList(ctx, clientv3.WithSerializable()); a.Err != nil {
 		return a
 	}
 	w.isMember(n)
-	if a.status.Leader == a.status.Header.MemberId || n == w.first() {
-		a.fresh, _ = c.MemberList(ctx)
+	if a.Status.Leader == a.Status.Header.MemberId || n == w.first() {
+		a.Fresh, _ = c.MemberList(ctx)
 	}
 	return a
 }
@@ -211,79 +193,4 @@ func (w *World) isMember(n *node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.looks[n.name].member = true
-}
-
-// membership takes the list of the one that knows most: a list read with a
-// quorum before any other, and the highest revision of those.
-func membership(answers []answer) ([]ringproof.MemberView, bool) {
-	var best *clientv3.MemberListResponse
-	var applied uint64
-	fresh := false
-	for _, a := range answers {
-		list := a.fresh
-		if list == nil {
-			list = a.members
-		}
-		if list == nil || fresh && a.fresh == nil {
-			continue
-		}
-		if best == nil || a.fresh != nil && !fresh || a.status.RaftAppliedIndex >= applied {
-			best, applied, fresh = list, a.status.RaftAppliedIndex, a.fresh != nil
-		}
-	}
-	if best == nil {
-		return nil, false
-	}
-	var views []ringproof.MemberView
-	for _, m := range best.Members {
-		views = append(views, ringproof.MemberView{ID: ringproof.MemberID(m.ID), Name: m.Name, PeerURLs: m.PeerURLs, Learner: m.IsLearner})
-	}
-	slices.SortFunc(views, func(a, b ringproof.MemberView) int { return cmp.Compare(a.ID, b.ID) })
-	return views, fresh
-}
-
-// describe adds what the member said of itself, and whose machine it is on.
-func (w *World) describe(m *ringproof.MemberView, answers []answer) {
-	for _, peer := range m.PeerURLs {
-		if n := w.at(peer); n != nil {
-			m.Machine = n.name
-		}
-	}
-	for _, a := range answers {
-		if a.status == nil || ringproof.MemberID(a.status.Header.MemberId) != m.ID {
-			continue
-		}
-		s := a.status
-		m.Serving = a.err == nil && s.Leader != 0
-		m.Leader = s.Leader == s.Header.MemberId
-		m.ClusterID, m.Version, m.Term = s.Header.ClusterId, s.Version, s.RaftTerm
-		m.Index, m.Applied, m.Revision, m.DBSize = s.RaftIndex, s.RaftAppliedIndex, s.Header.Revision, s.DbSize
-		for _, e := range s.Errors {
-			if e != "etcdserver: no leader" {
-				m.Alarms = append(m.Alarms, e)
-			}
-		}
-		if a.members != nil {
-			for _, p := range a.members.Members {
-				m.Peers = append(m.Peers, ringproof.MemberID(p.ID))
-			}
-			slices.Sort(m.Peers)
-		}
-	}
-}
-
-// at is the machine of a peer URL.
-func (w *World) at(peer string) *node {
-	parsed, err := url.Parse(peer)
-	if err != nil {
-		return nil
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, n := range w.nodes {
-		if n.machine.Addr().String() == parsed.Hostname() {
-			return n
-		}
-	}
-	return nil
 }

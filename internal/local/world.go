@@ -34,8 +34,9 @@ type Subject interface {
 	Seed(ctx context.Context, plan ringproof.Plan, dir string) error
 	// Agent is the command line to keep running on a machine.
 	Agent(Machine) []string
-	// Harm sets the faults at the subject's own seams, for every agent whose
-	// machine is named; none: for all.
+	// Harm sets what one step does at the subject's own seams on a machine, in
+	// the place of what that step set before. A step that sets nothing takes its
+	// harm away.
 	Harm(f Seams, machine string) error
 	// Ask carries out an operation. An error that wraps ErrRefused says that
 	// the subject refused it.
@@ -58,12 +59,12 @@ type Machine struct {
 	Etcd    map[string]string
 }
 
-// Seams are the faults at the subject's seams on one machine.
+// Seams is what one step does at the subject's seams on one machine.
 type Seams struct {
 	Step        string
 	StoreOutage bool
 	StoreStale  bool
-	Crash       *ringproof.Fault
+	Fault       *ringproof.Fault // at an action, effect or decision of the subject
 }
 
 // World is a ring of real processes.
@@ -143,7 +144,13 @@ func (w *World) Supports(s ringproof.Step) error { return Supports(s, limits()) 
 // Supports tells whether a local world with these limits (nil: namespaces) can
 // do the step.
 func Supports(s ringproof.Step, limits error) error {
-	if s.Fault == nil || limits == nil {
+	if s.Fault == nil {
+		return nil
+	}
+	if e, known := faults.Lookup(s.Fault.Kind); known && !slices.Contains(e.Worlds, "local") {
+		return fmt.Errorf("%s: only %s can do it: %w", s.Fault.Kind, strings.Join(e.Worlds, " or "), errors.ErrUnsupported)
+	}
+	if limits == nil {
 		return nil
 	}
 	if s.Fault.Kind == ringproof.FaultPartition || s.Fault.Kind == ringproof.FaultDiskFull {
@@ -302,7 +309,7 @@ func (w *World) Client(_ context.Context, i int) (ringproof.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client.Client{Etcd: c, Machine: n.name, Shut: c.Close}, nil
+	return &client.Client{Etcd: c, Streams: client.Watcher{Watcher: c}, Machine: n.name, Shut: c.Close}, nil
 }
 
 func (w *World) url(n *node) string {
@@ -548,8 +555,10 @@ func (w *World) seam(s ringproof.Step, targets []string) (string, bool, error) {
 		harm.StoreOutage = true
 	case ringproof.FaultStoreStale:
 		harm.StoreStale = true
+	case ringproof.FaultStaleView, ringproof.FaultSkippedView:
+		harm.Fault = s.Fault
 	case ringproof.FaultAgentCrash:
-		harm.Crash = s.Fault
+		harm.Fault = s.Fault
 		w.mu.Lock()
 		w.down = s.Fault.For.Std()
 		w.mu.Unlock()
@@ -571,10 +580,10 @@ func (w *World) seam(s ringproof.Step, targets []string) (string, bool, error) {
 // Heal takes a fault away.
 func (w *World) Heal(ctx context.Context, s ringproof.Step, targets []string) error {
 	switch s.Fault.Kind {
-	case ringproof.FaultStoreOutage, ringproof.FaultStoreStale, ringproof.FaultAgentCrash:
+	case ringproof.FaultStoreOutage, ringproof.FaultStoreStale, ringproof.FaultAgentCrash, ringproof.FaultStaleView, ringproof.FaultSkippedView:
 		var errs []error
 		for _, n := range w.present() {
-			errs = append(errs, w.Subject.Harm(Seams{}, n.name))
+			errs = append(errs, w.Subject.Harm(Seams{Step: s.Name}, n.name))
 		}
 		return errors.Join(errs...)
 	case ringproof.FaultPartition:

@@ -80,12 +80,17 @@ func Read(dataDir string) (Log, error) {
 	return Log{}, fmt.Errorf("reading %s: no snapshot leads into it: %w", dir, cmp.Or(err, fs.ErrInvalid))
 }
 
+// Of is a log that is held in memory.
+func Of(member, cluster uint64, state *raftpb.HardState, entries []*raftpb.Entry) Log {
+	return Log{Member: member, Cluster: cluster, Term: state.GetTerm(), Commit: state.GetCommit(), entries: entries}
+}
+
 func newLog(metadata []byte, state *raftpb.HardState, entries []*raftpb.Entry) (Log, error) {
 	var whose etcdserverpb.Metadata
 	if err := proto.Unmarshal(metadata, &whose); err != nil {
 		return Log{}, fmt.Errorf("reading a log's metadata: %w", err)
 	}
-	return Log{Member: whose.GetNodeID(), Cluster: whose.GetClusterID(), Term: state.GetTerm(), Commit: state.GetCommit(), entries: entries}, nil
+	return Of(whose.GetNodeID(), whose.GetClusterID(), state, entries), nil
 }
 
 // Values lists the values that the log's entries write, committed or not.

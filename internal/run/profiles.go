@@ -55,7 +55,7 @@ func (r *runner) befriend(ctx context.Context) {
 // visits has an extra client come again and again until ctx ends.
 func (r *runner) visits(ctx context.Context, x extra, id, seat, step int) {
 	for ; ctx.Err() == nil; seat += step {
-		if c := r.seat(ctx, id, seat); c != nil {
+		if c := r.seat(ctx, seat); c != nil {
 			x.visit(r, ctx, c, id)
 			c.Close()
 		}

@@ -52,6 +52,7 @@ type runner struct {
 type harm struct {
 	step    ringproof.Step
 	targets []string
+	missed  bool // it failed, and may have hit some of the targets
 }
 
 // Run carries out the plan and returns all that happened. An error says that
@@ -90,6 +91,8 @@ func Run(ctx context.Context, plan ringproof.Plan, world ringproof.World, o Opti
 func (r *runner) play(ctx context.Context) (ringproof.Evidence, error) {
 	watching, unwatch := context.WithCancel(ctx)
 	defer unwatch()
+	r.record.Record(ringproof.Event{At: r.world.Now(), Kind: ringproof.EventRunBegins})
+	r.early(ctx)
 	r.world.Go(watching, "observer", r.observer)
 	if err := r.create(ctx); err != nil {
 		return ringproof.Evidence{}, err
@@ -114,9 +117,30 @@ func (r *runner) play(ctx context.Context) (ringproof.Evidence, error) {
 	// The last thing that a client does is to record what it saw.
 	_ = r.wait(ctx, 2*patience, func() bool { return r.count(&r.clients, 0) == 0 })
 	evidence, err := r.world.Evidence(ctx)
-	evidence.Spec = r.target
+	evidence.Spec, evidence.Budget = r.target, r.ledger.Timeline()
 	r.record.Record(ringproof.Event{Kind: ringproof.EventRunEnds})
 	return evidence, err
+}
+
+// early carries out the steps that begin with the run: all others wait for the
+// ring. They are faults at the subject's own seams, which need no ring to hit.
+func (r *runner) early(ctx context.Context) {
+	if !slices.ContainsFunc(r.plan.Steps, isEarly) {
+		return
+	}
+	if o, err := r.world.Observe(ctx); err == nil {
+		r.record.observe(o) // whom a step aims at is looked up in it
+	}
+	for _, s := range r.plan.Steps {
+		if isEarly(s) {
+			r.mark(s)
+			r.step(ctx, s)
+		}
+	}
+}
+
+func isEarly(s ringproof.Step) bool {
+	return s.After != nil && s.After.Event == ringproof.EventRunBegins
 }
 
 // create waits for the ring that the subject makes. One that never comes is
@@ -165,17 +189,46 @@ func (r *runner) asWanted(o ringproof.Observation) bool {
 }
 
 // heal ends the harm: what a fault took for a time comes back, what is lost
-// stays lost.
+// stays lost. Machines that the ring can do without stay dead: if all that was
+// harmed came back, an automation that only ever waits for that would pass.
 func (r *runner) heal(ctx context.Context) {
 	r.mu.Lock()
 	harmed := r.harmed
 	r.harmed = nil
 	r.mu.Unlock()
 	for _, h := range harmed {
-		r.undo(ctx, h)
+		if left, some := r.leaveDead(ctx, h); some {
+			r.undo(ctx, left)
+		}
 	}
 	_ = r.wait(ctx, defaultTimeout, func() bool { return r.count(&r.healing, 0) == 0 })
 	r.record.Record(ringproof.Event{Kind: ringproof.EventHealPhase})
+}
+
+// leaveDead leaves dead which of a harm's machines are off and can be lost for
+// good, by the ledger's rule for a loss, and returns what is left to heal of the
+// harm. One that never landed took nothing.
+func (r *runner) leaveDead(ctx context.Context, h harm) (left harm, some bool) {
+	f := h.step.Fault
+	if h.missed || r.plan.Mode == ringproof.ModeDisaster || f.Kind != ringproof.FaultKill || f.Scope != "machine" || f.For > 0 {
+		return h, true
+	}
+	loss := ringproof.Step{Name: h.step.Name, Fault: &ringproof.Fault{Kind: ringproof.FaultMachineLoss}}
+	left = harm{step: h.step}
+	for _, target := range h.targets {
+		machine := []string{target}
+		if admitted, _ := r.ledger.Admit(*loss.Fault, machine); admitted.Kind != ringproof.FaultMachineLoss {
+			left.targets = append(left.targets, target)
+			continue
+		}
+		began := r.world.Now()
+		evidence, err := r.world.Do(ctx, loss, machine)
+		if err != nil {
+			evidence = err.Error()
+		}
+		r.landed(loss, machine, evidence+", and stays dead", began)
+	}
+	return left, len(left.targets) > 0
 }
 
 // settle demands convergence: the ring is what was asked for, stays so, and
@@ -188,7 +241,7 @@ func (r *runner) settle(ctx context.Context) {
 	since := ringproof.Forever
 	converged := false
 	_ = r.wait(ctx, r.patience()+time.Second, func() bool {
-		if !r.asWanted(r.record.observation()) || r.busy() {
+		if o := r.record.observation(); !r.asWanted(o) || agentDown(o) || r.busy() || r.world.Now().Sub(r.lastAction()) < calm {
 			since = ringproof.Forever
 			return false
 		}
@@ -215,25 +268,48 @@ func (r *runner) patience() time.Duration {
 	return convergeWithin
 }
 
+// agentDown tells whether the subject's process doesn't run on a machine that
+// is there: when it comes back it may have work.
+func agentDown(o ringproof.Observation) bool {
+	return slices.ContainsFunc(o.Machines, func(m ringproof.MachineView) bool { return m.Up && !m.Lost && !m.Agent })
+}
+
+// lastAction is when the subject last began or ended a change. A founder's disk
+// that is still to be bound is work, though the ring looks as asked for.
+func (r *runner) lastAction() ringproof.Instant {
+	events, _ := r.record.since(0)
+	for _, e := range slices.Backward(events) {
+		if e.Kind == ringproof.EventActionBegun || e.Kind == ringproof.EventActionDone || e.Kind == ringproof.EventActionFailed {
+			return e.At
+		}
+	}
+	return 0
+}
+
+// dead is how long an action may be open: whoever is about it longer died in
+// it, as an agent does whose machine or disk is taken, and never tells.
+const dead = 30 * time.Second
+
 // busy tells whether an action of the subject has begun and not ended.
 func (r *runner) busy() bool {
 	events, _ := r.record.since(0)
 	type action struct{ name, about string }
-	open := map[action]bool{}
+	open := map[action]ringproof.Instant{}
 	for _, e := range events {
 		key := action{e.Action, e.Machine}
 		switch e.Kind {
 		case ringproof.EventActionBegun:
-			open[key] = true
+			open[key] = e.At
 		case ringproof.EventActionDone, ringproof.EventActionFailed:
-			open[key] = false
+			delete(open, key)
 		case ringproof.EventFaultLanded:
 			if e.Fault == ringproof.FaultAgentCrash { // whoever was about it is dead
-				maps.DeleteFunc(open, func(a action, _ bool) bool { return a.name == e.Action })
+				maps.DeleteFunc(open, func(a action, _ ringproof.Instant) bool { return a.name == e.Action })
 			}
 		}
 	}
-	return slices.Contains(slices.Collect(maps.Values(open)), true)
+	now := r.world.Now()
+	return slices.ContainsFunc(slices.Collect(maps.Values(open)), func(begun ringproof.Instant) bool { return now.Sub(begun) < dead })
 }
 
 // drain writes one last value and waits until a watcher has seen it: then the
@@ -247,7 +323,7 @@ func (r *runner) drain(ctx context.Context) error {
 	last := int64(0)
 	id := r.plan.Workload.Clients + watchers
 	for n := 0; n < 10 && last == 0 && ctx.Err() == nil; n++ {
-		if c := r.seat(ctx, id, n); c != nil {
+		if c := r.seat(ctx, n); c != nil {
 			q := ringproof.Request{Kind: ringproof.RequestPut, Key: Prefix + "end", Value: fmt.Sprintf("c%d-%d", id, n)}
 			known := map[string]int64{}
 			r.attempt(ctx, c, id, q, known)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -283,7 +284,7 @@ func TestAFaultThatFailedHalfwayIsHealed(t *testing.T) {
 		w.change(w.on(targets[0]), *s.Fault, true)
 		return errors.New("m2 did not lose its power")
 	}
-	h := play(t, w, ring(harmful("dark", ringproof.Fault{Kind: ringproof.FaultKill, Target: "all", Scope: "machine"})))
+	h := play(t, w, ring(harmful("dark", ringproof.Fault{Kind: ringproof.FaultKill, Target: "all", Scope: "machine", For: seconds(600)})))
 	only(t, h, ringproof.EventFaultMissed, "dark")
 	assert.True(t, w.on("m1").on, "harm ends in the heal phase, whatever became of the step")
 	only(t, h, ringproof.EventConverged, "")
@@ -361,6 +362,46 @@ func TestStaggeredHealing(t *testing.T) {
 			only(t, h, ringproof.EventConverged, "")
 		})
 	}
+}
+
+// TestTheRestStaysDead: what the ring can do without doesn't come back, and it
+// must converge all the same; what it can't do without does.
+func TestTheRestStaysDead(t *testing.T) {
+	dark := harmful("dark", ringproof.Fault{Kind: ringproof.FaultKill, Scope: "machine", Target: "m2"})
+	for machines, dead := range map[int]bool{3: false, 4: true} {
+		p := ring(dark)
+		p.Ring.Machines = machines
+		h := play(t, &toy{}, p)
+		lost := slices.ContainsFunc(h.Events, func(e ringproof.Event) bool {
+			return e.Kind == ringproof.EventFaultLanded && e.Fault == ringproof.FaultMachineLoss && e.Machine == "m2"
+		})
+		assert.Equal(t, dead, lost, "%d machines", machines)
+		assert.Equal(t, dead, len(of(h, ringproof.EventFaultHealed, "dark")) == 0, "%d machines", machines)
+		only(t, h, ringproof.EventConverged, "")
+		assert.Equal(t, !dead, slices.ContainsFunc(h.Evidence.Budget, func(b ringproof.Budget) bool {
+			return strings.HasPrefix(b.What, "machine-loss of m2 refused")
+		}), "the ledger tells why it came back: %v", h.Evidence.Budget)
+	}
+}
+
+// TestTheLedgerIsEvidence: its lines are dated by when they were written, also
+// while the ring gives no membership with a quorum.
+func TestTheLedgerIsEvidence(t *testing.T) {
+	w := &toy{idle: true}
+	w.looking = func(o *ringproof.Observation) { o.Fresh = o.Fresh && !w.on("m2").lost }
+	lose := func(name, target string) ringproof.Step {
+		return harmful(name, ringproof.Fault{Kind: ringproof.FaultMachineLoss, Target: target})
+	}
+	p := ring(lose("first", "m2"), sleep("moment"), lose("second", "m3"))
+	p.Invariants = []ringproof.Invariant{{Check: "converges", Params: map[string]string{"within": "1s"}}}
+	h := play(t, w, p)
+	require.Len(t, h.Evidence.Budget, 3)
+	began, charged, refused := h.Evidence.Budget[0], h.Evidence.Budget[1], h.Evidence.Budget[2]
+	assert.Equal(t, ringproof.Budget{At: began.At, What: "membership: 3 voters", Left: 1}, began)
+	assert.Equal(t, ringproof.Budget{At: charged.At, What: "machine-loss of m2", Used: 1}, charged)
+	assert.Contains(t, refused.What, "machine-loss of m3 refused: of 3 voters 1 would keep their log")
+	assert.LessOrEqual(t, only(t, h, ringproof.EventFaultLanded, "first").At.Sub(charged.At), 2*look)
+	assert.LessOrEqual(t, only(t, h, ringproof.EventFaultDowngraded, "second").At.Sub(refused.At), 2*look)
 }
 
 func TestAFailedHealingIsTold(t *testing.T) {

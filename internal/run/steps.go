@@ -51,6 +51,13 @@ func (l *ledger) Admit(f ringproof.Fault, targets []string) (ringproof.Fault, st
 	return l.truth.Admit(f, targets)
 }
 
+func (l *ledger) Timeline() []ringproof.Budget {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.note()
+	return l.truth.Timeline()
+}
+
 func (l *ledger) note() {
 	events, next := l.record.since(l.read)
 	l.read = next
@@ -64,6 +71,9 @@ func (l *ledger) note() {
 func (r *runner) steps(ctx context.Context) error {
 	previous := r.record.mark()
 	for _, s := range r.plan.Steps {
+		if isEarly(s) {
+			continue
+		}
 		from := previous
 		if s.After != nil {
 			if err := r.await(ctx, s, from); err != nil {
@@ -331,13 +341,13 @@ func (r *runner) harm(ctx, acting context.Context, s ringproof.Step) error {
 	evidence, err := r.world.Do(acting, s, targets)
 	if err != nil {
 		r.record.Record(ringproof.Event{Kind: ringproof.EventFaultMissed, Step: s.Name, Fault: s.Fault.Kind, Machine: strings.Join(targets, ","), Text: err.Error()})
-		r.keep(ctx, harm{s, targets}) // some of the targets may have been hit
+		r.keep(ctx, harm{s, targets, true})
 		return err
 	}
 	if evidence != "" { // else it is armed, and the world tells when it goes off
 		r.landed(s, targets, evidence, began)
 	}
-	r.keep(ctx, harm{s, targets})
+	r.keep(ctx, harm{s, targets, false})
 	return nil
 }
 

@@ -376,7 +376,7 @@ func (w *toy) Observe(ctx context.Context) (ringproof.Observation, error) {
 	w.mu.Lock()
 	o := ringproof.Observation{At: w.Now(), Fresh: w.leader != 0 && w.quorum()}
 	for _, m := range w.machines {
-		o.Machines = append(o.Machines, ringproof.MachineView{Name: m.name, Up: m.on && !m.paused && !m.lost, Lost: m.lost, Disk: m.disk})
+		o.Machines = append(o.Machines, ringproof.MachineView{Name: m.name, Up: m.on && !m.paused && !m.lost, Lost: m.lost, Disk: m.disk, Agent: m.on && !m.lost})
 	}
 	for _, m := range w.members {
 		v := ringproof.MemberView{ID: m.id, Name: m.machine, Machine: m.machine, PeerURLs: []string{"http://" + m.machine}, Learner: m.learner}

@@ -47,7 +47,7 @@ func (r *runner) drive(ctx context.Context, id int) {
 	w := r.plan.Workload
 	period := time.Duration(float64(time.Second) * float64(w.Clients) / w.Rate)
 	seat := id
-	c := r.seat(ctx, id, seat)
+	c := r.seat(ctx, seat)
 	known := map[string]int64{} // mod revisions, as this client saw them last
 	for n := 0; ctx.Err() == nil; n++ {
 		began := r.world.Now()
@@ -56,7 +56,7 @@ func (r *runner) drive(ctx context.Context, id int) {
 				c.Close()
 			}
 			seat++
-			c = r.seat(ctx, id, seat)
+			c = r.seat(ctx, seat)
 		}
 		jitter := time.Duration(draw(r.plan.Seed, "pace", id, n) % uint64(period/2+1))
 		pause := period*3/4 + jitter - r.world.Now().Sub(began)
@@ -69,8 +69,8 @@ func (r *runner) drive(ctx context.Context, id int) {
 	}
 }
 
-// seat opens client id on the machine whose turn it is.
-func (r *runner) seat(ctx context.Context, id, seat int) ringproof.Client {
+// seat opens a client on the machine whose turn it is.
+func (r *runner) seat(ctx context.Context, seat int) ringproof.Client {
 	c, err := r.world.Client(ctx, seat)
 	if err != nil {
 		return nil
@@ -148,7 +148,7 @@ func learnRevisions(known map[string]int64, q ringproof.Request, response ringpr
 func (r *runner) watcher(ctx context.Context, id int) {
 	next := int64(1)
 	for seat := id; ctx.Err() == nil; seat++ {
-		c := r.seat(ctx, id, seat)
+		c := r.seat(ctx, seat)
 		if c == nil {
 			if r.world.Sleep(ctx, look) != nil {
 				return

@@ -13,7 +13,6 @@ var countMachines = Mutant{
 	Source:   "etcd-manager S7 (peersMissingFromEtcd is computed and never used); kubermatic etcd-launcher F2, B18",
 	Check:    "converges",
 	Scenario: "volume-lost",
-	World:    "local",
 	layer: only(deciding(func(inner next, spec ring.Spec, o ring.Observed) ring.Decision {
 		present := 0
 		for _, m := range o.Machines {

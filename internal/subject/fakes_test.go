@@ -150,6 +150,23 @@ func (e *fakeEtcd) add(urls []string, learner bool) (*clientv3.MemberAddResponse
 	return &clientv3.MemberAddResponse{Member: m, Members: e.members}, nil
 }
 
+func (e *fakeEtcd) MemberRemove(_ context.Context, id uint64) (*clientv3.MemberRemoveResponse, error) {
+	e.members = slices.DeleteFunc(e.members, func(m *etcdserverpb.Member) bool { return m.ID == id })
+	return &clientv3.MemberRemoveResponse{Members: e.members}, nil
+}
+
+// Txn is one whose conditions hold.
+func (e *fakeEtcd) Txn(context.Context) clientv3.Txn { return fakeTxn{} }
+
+type fakeTxn struct{}
+
+func (t fakeTxn) If(...clientv3.Cmp) clientv3.Txn  { return t }
+func (t fakeTxn) Then(...clientv3.Op) clientv3.Txn { return t }
+func (t fakeTxn) Else(...clientv3.Op) clientv3.Txn { return t }
+func (t fakeTxn) Commit() (*clientv3.TxnResponse, error) {
+	return &clientv3.TxnResponse{Succeeded: true}, nil
+}
+
 // fakeStore is a store in memory.
 type fakeStore map[string]string
 

@@ -4,101 +4,144 @@
 package subject
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
+	"slices"
 
+	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/auto"
 	"github.com/ringproof/ringproof/reference/host"
-	"github.com/ringproof/ringproof/reference/launcher"
 	"github.com/ringproof/ringproof/reference/ring"
 	"github.com/ringproof/ringproof/reference/store"
 )
 
-// Faults is what the world's file of one machine says. The world replaces the
-// file by a rename; the agent reads it at every call. No file is no faults.
+// Faults is what is set at the seams of one machine. In the local world it is
+// a file that the world replaces by a rename and the agent reads at every call;
+// no file is no faults.
 type Faults struct {
-	Step        string `json:"step,omitempty"` // that set the outage or the staleness
-	StoreOutage bool   `json:"storeOutage,omitempty"`
-	StoreStale  bool   `json:"storeStale,omitempty"` // reads answer as of the moment when this was first seen
-	Crash       *Crash `json:"crash,omitempty"`
+	Set []Setting `json:"set,omitempty"` // in the order of their steps
 }
 
-// Crash ends an agent at a named action, or loses the action's reply.
-type Crash struct {
-	Step   string `json:"step"`
-	Action string `json:"action"`
-	Phase  string `json:"phase"` // Before, After, ReplyLost
-	Nth    int    `json:"nth"`   // of all machines together; 0 means 1
-	Fired  string `json:"fired"` // the marker; created exclusively, so that it fires once over all machines
+// Setting is what one step of the plan does at the seams.
+type Setting struct {
+	Step        string           `json:"step"`
+	StoreOutage bool             `json:"storeOutage,omitempty"`
+	StoreStale  bool             `json:"storeStale,omitempty"` // reads answer as of the moment when this was first seen
+	Fault       *ringproof.Fault `json:"fault,omitempty"`      // at an action, effect or decision
+	Series      string           `json:"series,omitempty"`     // what Fault counts in
 }
 
-// The phases of a crash.
+// with puts the setting in the place of what its step set before. One that sets
+// nothing takes that away; one without a step takes everything away.
+func (f Faults) with(s Setting) Faults {
+	if s.Step == "" {
+		return Faults{}
+	}
+	set := slices.DeleteFunc(slices.Clone(f.Set), func(other Setting) bool { return other.Step == s.Step })
+	if s.StoreOutage || s.StoreStale || s.Fault != nil {
+		set = append(set, s)
+	}
+	return Faults{Set: set}
+}
+
+// setting is a step's harm at one machine. Machines count together unless the
+// fault has a target: then each counts for itself.
+func setting(step string, outage, stale bool, f *ringproof.Fault, machine string) Setting {
+	s := Setting{Step: step, StoreOutage: outage, StoreStale: stale, Fault: f, Series: step}
+	if f != nil && f.Target != "" {
+		s.Series += "@" + machine
+	}
+	return s
+}
+
+// The phases of a cut.
 const (
 	Before    = "before"     // the agent dies, and nothing was asked
 	After     = "after"      // it is done, and the agent dies
 	ReplyLost = "reply-lost" // it is done, and the agent is told that time ran out
+	Refused   = "refused"    // it is not done, and the agent is told an error
 )
 
 // EventFaultLanded is the line that tells of a fault that did harm.
 const EventFaultLanded host.Event = "fault-landed"
 
-// harm does at one machine's seams what the file says.
+// harm does at one machine's seams what is set there, for one life of its agent.
 type harm struct {
-	file string
-	kill func()
-	host host.Host // whose log is written
+	faults  func() (Faults, error)
+	tally   tally
+	kill    func()
+	machine string    // as the journal calls it
+	journal *Journal  // nil: nothing is recorded
+	host    host.Host // whose log is written
 
-	told  map[string]bool // steps whose outage was logged
-	past  map[string]bool
-	since string // the step whose past that is
-	bad   string // what was wrong with the file
+	open  string          // the action that the agent is about
+	told  map[string]bool // steps that were told of
+	past  map[string]bool // keys of the store
+	since string          // the step whose past that is
+	bad   string          // why the faults are not known
+	views views
 }
 
-func newHarm(file string, kill func()) *harm {
-	return &harm{file: file, kill: kill, told: map[string]bool{}}
+func newHarm(faults func() (Faults, error), t tally, kill func()) *harm {
+	return &harm{faults: faults, tally: t, kill: kill, told: map[string]bool{}}
 }
 
-func (x *harm) layer() layer {
+// layers puts the harm inside and around the mutants.
+func (x *harm) layers(mutants []layer) []layer {
+	return slices.Concat([]layer{x.inner()}, mutants, []layer{x.outer()})
+}
+
+// inner lies next to the real thing, inside the mutants, so that it hits what a
+// mutant does as well.
+func (x *harm) inner() layer {
 	return layer{
 		host: func(h host.Host) host.Host {
 			x.host = h
-			return machine{Host: h, process: harmedProcess{h.Process(), x}, disk: harmedDisk{h.Disk(), x}}
+			return overheard{machine{Host: h, process: gatedProcess{h.Process(), x}, disk: gatedDisk{h.Disk(), x},
+				client: func(c host.Etcd) host.Etcd { return gatedEtcd{c, x} }}, x}
 		},
-		store: func(_ host.Host, s store.Store) store.Store { return harmedStore{s, x} },
+		store: func(_ host.Host, s store.Store) store.Store { return gatedStore{harmedStore{s, x}, x} },
 		brain: func(_ host.Host, b auto.Brain) auto.Brain {
 			do := b.Do
 			b.Do = func(ctx context.Context, r *admin.Ring, a ring.Action) error {
-				return x.around(string(a.Kind), func() error { return do(ctx, r, a) })
+				return x.around(point{action: string(a.Kind)}, func() error { return do(ctx, r, a) })
 			}
 			return b
 		},
 	}
 }
 
-// faults reads the file. What can't be read is told, and harms nobody: the
+// overheard is a host whose harm knows which action the agent is about.
+type overheard struct {
+	machine
+	harm *harm
+}
+
+func (o overheard) Log(l host.Line) {
+	switch l.Event {
+	case host.EventActionBegun:
+		o.harm.open = l.Action
+	case host.EventActionDone, host.EventActionFailed:
+		o.harm.open = ""
+	}
+	o.machine.Log(l)
+}
+
+// set lists what is set now. What can't be read is told, and harms nobody: the
 // fault is missed, and the world sees that.
-func (x *harm) faults() Faults {
-	text, err := os.ReadFile(x.file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return Faults{}
-	}
-	var f Faults
+func (x *harm) set() []Setting {
+	f, err := x.faults()
 	if err == nil {
-		err = json.Unmarshal(text, &f)
-	}
-	if err == nil {
-		return f
+		return f.Set
 	}
 	if x.bad != err.Error() {
 		x.bad = err.Error()
 		x.host.Log(host.Line{Event: host.EventTrouble, Text: "the file of faults can't be read: " + x.bad})
 	}
-	return Faults{}
+	return nil
 }
 
 func (x *harm) landed(step, action, text string) {
@@ -108,74 +151,60 @@ func (x *harm) landed(step, action, text string) {
 // errKilled is never seen by an agent: it is dead.
 var errKilled = errors.New("killed by a fault")
 
-// around does the action and the crash that was ordered for it.
-func (x *harm) around(action string, do func() error) error {
-	c := x.faults().Crash
-	if c == nil || c.Action != action {
-		return do()
-	}
-	switch c.Phase {
-	case Before:
-		if !c.fires() {
-			return do()
-		}
-		return x.crash(c, "the agent dies before it")
-	case After, ReplyLost:
-		// One that failed by itself has no reply to lose.
-		if err := do(); err != nil || !c.fires() {
-			return err
-		}
-		if c.Phase == After {
-			return x.crash(c, "done, and the agent dies")
-		}
-		x.landed(c.Step, action, "done, and its reply is lost")
-		return fmt.Errorf("%s: its reply is lost: %w", action, context.DeadlineExceeded)
-	}
-	return do()
-}
-
-func (x *harm) crash(c *Crash, text string) error {
-	x.landed(c.Step, c.Action, text)
-	x.kill()
-	return errKilled
-}
-
-// fires numbers this action among all machines' and tells whether its turn it
-// is. Each number is a file that only one can create; the last is the marker.
-func (c Crash) fires() bool {
-	for i := 1; i < c.Nth; i++ {
-		if err := claim(fmt.Sprintf("%s.%d", c.Fired, i)); !errors.Is(err, fs.ErrExist) {
-			return false
+// around passes a point, with the cuts that are set there.
+func (x *harm) around(p point, do func() error) error {
+	note := x.journal.reach(x.machine, p.effect)
+	cuts := x.cuts(p)
+	for _, s := range cuts {
+		if early := s.Fault.Phase == Before || s.Fault.Phase == Refused; early && x.fires(s) {
+			return x.cut(s, p)
 		}
 	}
-	return claim(c.Fired) == nil
-}
-
-func claim(marker string) error {
-	f, err := os.OpenFile(marker, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
+	// One that failed by itself has no reply to lose.
+	if err := do(); err != nil {
 		return err
 	}
-	return f.Close()
-}
-
-type harmedProcess struct {
-	host.Process
-	harm *harm
-}
-
-func (p harmedProcess) Start(ctx context.Context, args []string) error {
-	return p.harm.around("launch", func() error { return p.Process.Start(ctx, args) })
-}
-
-type harmedDisk struct {
-	host.Disk
-	harm *harm
-}
-
-func (d harmedDisk) Remove(name string) error {
-	if name != launcher.DataDir {
-		return d.Disk.Remove(name)
+	x.journal.done(note)
+	for _, s := range cuts {
+		if late := s.Fault.Phase == After || s.Fault.Phase == ReplyLost; late && x.fires(s) {
+			return x.cut(s, p)
+		}
 	}
-	return d.harm.around("clear", func() error { return d.Disk.Remove(name) })
+	return nil
+}
+
+func (x *harm) cuts(p point) (cuts []Setting) {
+	for _, s := range x.set() {
+		f := s.Fault
+		if f == nil || f.Kind != ringproof.FaultAgentCrash {
+			continue
+		}
+		if f.Action != "" && f.Action == p.action || f.Effect != "" && f.Effect == p.effect {
+			cuts = append(cuts, s)
+		}
+	}
+	return cuts
+}
+
+// fires tells whether its turn it is. A number is given once, so it fires once.
+func (x *harm) fires(s Setting) bool {
+	nth := max(s.Fault.Nth, 1)
+	return x.tally.next(s.Series, nth) == nth
+}
+
+func (x *harm) cut(s Setting, p point) error {
+	at := cmp.Or(s.Fault.Action, s.Fault.Effect)
+	text := map[string]string{Before: "the agent dies before it", After: "done, and the agent dies",
+		ReplyLost: "done, and its reply is lost", Refused: "not done, and refused"}[s.Fault.Phase]
+	x.landed(s.Step, cmp.Or(s.Fault.Action, x.open), at+": "+text)
+	switch {
+	case s.Fault.Phase == ReplyLost:
+		return fmt.Errorf("%s: its reply is lost: %w", at, context.DeadlineExceeded)
+	case s.Fault.Phase != Refused:
+		x.kill()
+		return errKilled
+	case p.refusal != nil:
+		return p.refusal
+	}
+	return fmt.Errorf("%s: refused by a fault", at)
 }

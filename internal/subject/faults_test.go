@@ -5,7 +5,7 @@ package subject
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/auto"
 	"github.com/ringproof/ringproof/reference/host"
@@ -27,15 +28,17 @@ type trial struct {
 	file   string
 	killed int
 	done   map[string]int // actions that reached the real thing
+	harm   *harm
 	brain  auto.Brain
 	on     host.Host
 	store  store.Store
 	real   fakeStore
 }
 
-func newTrial(t *testing.T, dir, name string) *trial {
+func newTrial(dir, name string) *trial {
 	x := &trial{fakeHost: newHost(), file: filepath.Join(dir, name+".json"), done: map[string]int{}, real: fakeStore{store.MarkerKey: "1"}}
-	s := seams([]layer{newHarm(x.file, func() { x.killed++ }).layer()})
+	x.harm = newHarm(func() (Faults, error) { return readFaults(x.file) }, newMarkers(filepath.Join(dir, "fired-")), func() { x.killed++ })
+	s := seams(x.harm.layers(nil))
 	x.on = s.Host(x.fakeHost)
 	x.store = s.Store(x.on, x.real)
 	b := auto.Reference()
@@ -47,11 +50,12 @@ func newTrial(t *testing.T, dir, name string) *trial {
 	return x
 }
 
-func (x *trial) set(t *testing.T, f Faults) {
-	text, err := json.Marshal(f)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(x.file+".new", text, 0o600))
-	require.NoError(t, os.Rename(x.file+".new", x.file))
+func (x *trial) set(t *testing.T, set ...Setting) {
+	require.NoError(t, writeFaults(x.file, Faults{Set: set}))
+}
+
+func cutAt(action, phase string, nth int) Setting {
+	return setting("crash", false, false, &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Action: action, Phase: phase, Nth: nth}, "m1")
 }
 
 // do takes the action and tells whether it was done.
@@ -80,11 +84,10 @@ var actions = []string{"add-learner", "bind", "promote", "remove", "move-leader"
 
 func TestCrashAtEachActionInEachPhase(t *testing.T) {
 	for _, action := range actions {
-		for _, phase := range []string{Before, After, ReplyLost} {
+		for _, phase := range []string{Before, After, ReplyLost, Refused} {
 			dir := t.TempDir()
-			x := newTrial(t, dir, "m1")
-			marker := filepath.Join(dir, "fired")
-			x.set(t, Faults{Crash: &Crash{Step: "crash", Action: action, Phase: phase, Fired: marker}})
+			x := newTrial(dir, "m1")
+			x.set(t, cutAt(action, phase, 0))
 			for _, other := range actions {
 				if other != action {
 					done, err := x.do(t.Context(), other)
@@ -92,20 +95,16 @@ func TestCrashAtEachActionInEachPhase(t *testing.T) {
 				}
 			}
 			done, err := x.do(t.Context(), action)
-			assert.Equal(t, phase != Before, done, "%s %s", action, phase)
+			assert.Equal(t, phase == After || phase == ReplyLost, done, "%s %s", action, phase)
 			assert.Error(t, err)
-			if phase == ReplyLost {
-				assert.ErrorIs(t, err, context.DeadlineExceeded)
-				assert.Zero(t, x.killed, "the agent lives")
-			} else {
-				assert.Equal(t, 1, x.killed, "%s %s", action, phase)
-			}
+			assert.Equal(t, phase == ReplyLost, errors.Is(err, context.DeadlineExceeded), "%s %s", action, phase)
+			assert.Equal(t, phase == Before || phase == After, x.killed == 1, "%s %s: killed %d times", action, phase, x.killed)
 			lines := x.events(EventFaultLanded)
 			require.Len(t, lines, 1)
 			assert.Equal(t, "crash", lines[0].Step)
 			assert.Equal(t, action, lines[0].Action)
 			assert.NotEmpty(t, lines[0].Text)
-			assert.FileExists(t, marker)
+			assert.FileExists(t, filepath.Join(dir, "fired-crash.1"))
 
 			done, err = x.do(t.Context(), action)
 			assert.True(t, done && err == nil, "%s %s fired twice: %v", action, phase, err)
@@ -113,16 +112,18 @@ func TestCrashAtEachActionInEachPhase(t *testing.T) {
 	}
 }
 
-func TestCrashFiresOnceOverAllMachinesAtTheNth(t *testing.T) {
+// killedInTurn promotes on three machines in turn, and tells who was killed.
+func killedInTurn(t *testing.T, target string) []int {
 	dir := t.TempDir()
 	var machines []*trial
 	for _, name := range []string{"m1", "m2", "m3"} {
-		x := newTrial(t, dir, name)
-		x.set(t, Faults{Crash: &Crash{Step: "crash", Action: "promote", Phase: After, Nth: 3, Fired: filepath.Join(dir, "fired")}})
+		x := newTrial(dir, name)
+		f := &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Action: "promote", Phase: After, Nth: 3, Target: target}
+		x.set(t, setting("crash", false, false, f, name))
 		machines = append(machines, x)
 	}
 	var killed []int
-	for range 3 {
+	for range 4 {
 		for i, x := range machines {
 			before := x.killed
 			_, _ = x.do(t.Context(), "promote")
@@ -131,22 +132,63 @@ func TestCrashFiresOnceOverAllMachinesAtTheNth(t *testing.T) {
 			}
 		}
 	}
-	assert.Equal(t, []int{2}, killed, "the third promotion is the third machine's, and there is no other")
+	return killed
+}
+
+func TestNthCountsOverAllMachinesOrForEachTarget(t *testing.T) {
+	assert.Equal(t, []int{2}, killedInTurn(t, ""), "the third promotion is the third machine's, and there is no other")
+	assert.Equal(t, []int{0, 1, 2}, killedInTurn(t, "all"), "each comes to its own third")
+}
+
+func TestTwoCutsAreSetAtOnceAndTakenAwayAlone(t *testing.T) {
+	f := Faults{}.with(cutAt("bind", ReplyLost, 1))
+	other := cutAt("promote", ReplyLost, 1)
+	other.Step, other.Series = "other", "other"
+	f = f.with(other)
+	x := newTrial(t.TempDir(), "m1")
+	x.set(t, f.Set...)
+	for _, action := range []string{"bind", "promote"} {
+		_, err := x.do(t.Context(), action)
+		assert.Error(t, err, action)
+	}
+	assert.Equal(t, []Setting{other}, f.with(Setting{Step: "crash"}).Set)
+	assert.Empty(t, f.with(Setting{}).Set, "no step takes everything away")
+	assert.Len(t, f.with(cutAt("bind", ReplyLost, 2)).Set, 2, "a step has one setting")
+}
+
+// The harness takes an action whose agent is dead for ended: it has to know
+// which, also when the cut was at an effect of it.
+func TestACutAtAnEffectNamesTheActionThatIsOpen(t *testing.T) {
+	for _, open := range []string{"", "launch"} {
+		x := newTrial(t.TempDir(), "m1")
+		s := cutAt("", Before, 1)
+		s.Fault.Effect = "write disk.json"
+		x.set(t, s)
+		x.on.Log(host.Line{Event: host.EventActionBegun, Action: "bind"})
+		x.on.Log(host.Line{Event: host.EventActionDone, Action: "bind"})
+		if open != "" {
+			x.on.Log(host.Line{Event: host.EventActionBegun, Action: open})
+		}
+		assert.ErrorIs(t, x.on.Disk().Write("disk.json", nil), errKilled)
+		assert.Equal(t, open, x.events(EventFaultLanded)[0].Action)
+	}
 }
 
 func TestAnActionThatFailsHasNoReplyToLose(t *testing.T) {
 	dir := t.TempDir()
-	x := newTrial(t, dir, "m1")
+	x := newTrial(dir, "m1")
 	x.real[founding] = "another's"
-	x.set(t, Faults{Crash: &Crash{Step: "crash", Action: "bootstrap", Phase: After, Fired: filepath.Join(dir, "fired")}})
+	x.set(t, cutAt("bootstrap", After, 1))
 	assert.ErrorIs(t, x.store.Create(t.Context(), founding, []byte("{}")), store.ErrExists)
 	assert.Zero(t, x.killed)
-	assert.NoFileExists(t, filepath.Join(dir, "fired"))
+	assert.NoFileExists(t, filepath.Join(dir, "fired-crash.1"))
 }
 
 func TestNoFileOrAStrangeOneHarmsNobody(t *testing.T) {
-	x := newTrial(t, t.TempDir(), "m1")
-	for _, text := range []string{"", "{", `{"crash":{"action":"promote","phase":"sideways","fired":"/nonexistent/x"}}`, `{"crash":{"action":"promote","phase":"before","fired":"/nonexistent/x"}}`} {
+	x := newTrial(t.TempDir(), "m1")
+	x.harm.tally = newMarkers("/nonexistent/")
+	for _, text := range []string{"", "{", `{"set":[{"step":"a","fault":{"kind":"agent-crash","action":"promote","phase":"sideways"}}]}`,
+		`{"set":[{"step":"a","fault":{"kind":"agent-crash","action":"promote","phase":"before"}}]}`} {
 		if text != "" {
 			require.NoError(t, os.WriteFile(x.file, []byte(text), 0o600))
 		}
@@ -162,7 +204,7 @@ func TestNoFileOrAStrangeOneHarmsNobody(t *testing.T) {
 }
 
 func TestStoreOutage(t *testing.T) {
-	x := newTrial(t, t.TempDir(), "m1")
+	x := newTrial(t.TempDir(), "m1")
 	calls := func() []error {
 		_, got := x.store.Get(t.Context(), store.MarkerKey)
 		_, listed := x.store.List(t.Context(), "")
@@ -171,7 +213,7 @@ func TestStoreOutage(t *testing.T) {
 	}
 	assert.Equal(t, []error{nil, nil, nil}, calls())
 	for _, step := range []string{"one", "two"} {
-		x.set(t, Faults{Step: step, StoreOutage: true})
+		x.set(t, Setting{Step: step, StoreOutage: true})
 		for range 2 {
 			for _, err := range calls() {
 				assert.ErrorIs(t, err, errOutage)
@@ -180,7 +222,7 @@ func TestStoreOutage(t *testing.T) {
 		}
 		assert.NotContains(t, x.real, "spec/00000001.json")
 	}
-	x.set(t, Faults{})
+	x.set(t)
 	assert.Equal(t, []error{nil, nil, nil}, calls())
 	lines := x.events(EventFaultLanded)
 	require.Len(t, lines, 2, "once for each step")
@@ -188,10 +230,10 @@ func TestStoreOutage(t *testing.T) {
 }
 
 func TestStoreStale(t *testing.T) {
-	x := newTrial(t, t.TempDir(), "m1")
+	x := newTrial(t.TempDir(), "m1")
 	ctx := t.Context()
 	x.real["spec/00000001.json"] = "1"
-	x.set(t, Faults{Step: "stale", StoreStale: true})
+	x.set(t, Setting{Step: "stale", StoreStale: true})
 	read := func(prefix string) []string {
 		keys, err := x.store.List(ctx, prefix)
 		require.NoError(t, err)
@@ -211,12 +253,12 @@ func TestStoreStale(t *testing.T) {
 	assert.NoError(t, err)
 	assert.Len(t, x.events(EventFaultLanded), 1)
 
-	x.set(t, Faults{Step: "again", StoreStale: true})
+	x.set(t, Setting{Step: "again", StoreStale: true})
 	assert.Len(t, read("spec/"), 3, "another step has another past")
-	x.set(t, Faults{})
+	x.set(t)
 	x.real["spec/00000004.json"] = "4"
 	assert.Len(t, read("spec/"), 4)
 	assert.Len(t, x.events(EventFaultLanded), 2)
-	x.set(t, Faults{Step: "again", StoreStale: true})
+	x.set(t, Setting{Step: "again", StoreStale: true})
 	assert.Len(t, read("spec/"), 4, "so has the same step, when it comes again")
 }

@@ -17,11 +17,10 @@ var foundAgain = Mutant{
 	Source:   "etcd-manager S1, S3, S11",
 	Check:    "disaster",
 	Scenario: "majority-disks-lost",
-	World:    "local",
 	layer: only(booting(func(_ host.Host, inner boot, e launcher.Evidence) launcher.Boot {
 		b, founder := foundAnew(e)
-		if !founder || !e.Formed {
-			return inner(e)
+		if right := inner(e); !founder || right.Do == launcher.Start { // the first founding is as it should be
+			return right
 		}
 		b.Token += "-again"
 		return b

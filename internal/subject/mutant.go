@@ -17,9 +17,8 @@ type Mutant struct {
 	Name     string `json:"name"`
 	Hazard   string `json:"hazard"` // what it does wrong, in one sentence
 	Source   string `json:"source"` // whose hazard it is or was, by the facts' IDs
-	Check    string `json:"check"`  // the check that must fail it
+	Check    string `json:"check"`  // the check that must fail it, in every world
 	Scenario string `json:"scenario"`
-	World    string `json:"world"`
 
 	layer func() layer // anew for each process, as it may remember
 }

@@ -13,7 +13,6 @@ var neverReplaced = Mutant{
 	Source:   "etcd-manager S8 (kops#9264, #6392)",
 	Check:    "converges",
 	Scenario: "volume-lost",
-	World:    "local",
 	layer: only(deciding(func(inner next, spec ring.Spec, o ring.Observed) ring.Decision {
 		d := inner(spec, o)
 		if !is(d, ring.Remove) {

@@ -24,7 +24,6 @@ var orphanLearner = Mutant{
 	Source:   "etcd-manager S7 (KM#288, etcd#15243); etcdadm E2, E3",
 	Check:    "converges",
 	Scenario: "agent-crash-grow[action=add-learner,phase=after]",
-	World:    "local",
 	layer: only(layer{brain: func(_ host.Host, b auto.Brain) auto.Brain {
 		do, decide := b.Do, b.Next
 		b.Do = func(ctx context.Context, r *admin.Ring, a ring.Action) error {
@@ -53,6 +52,7 @@ func negligent(inner next, spec ring.Spec, o ring.Observed) ring.Decision {
 
 // bindAdded binds the learner that was just added for a.
 func bindAdded(ctx context.Context, r *admin.Ring, a ring.Action, do func(context.Context, *admin.Ring, ring.Action) error) error {
+	r.Decided = nil // it was decided on the ring without the learner
 	list, err := r.List(ctx)
 	if err != nil {
 		return fmt.Errorf("binding what was added: %w", err)

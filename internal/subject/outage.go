@@ -25,13 +25,10 @@ type harmedStore struct {
 }
 
 func (s harmedStore) Create(ctx context.Context, key string, value []byte) error {
-	if s.harm.faults().StoreOutage {
-		return s.refuse("create " + key)
+	if step, out := s.harm.step(outage); out {
+		return s.refuse(step, "create "+key)
 	}
-	if key != founding {
-		return s.Store.Create(ctx, key, value)
-	}
-	return s.harm.around("bootstrap", func() error { return s.Store.Create(ctx, key, value) })
+	return s.Store.Create(ctx, key, value)
 }
 
 func (s harmedStore) Get(ctx context.Context, key string) ([]byte, error) {
@@ -60,17 +57,30 @@ func (s harmedStore) List(ctx context.Context, prefix string) ([]string, error) 
 // read tells how a read is to be answered: not at all, as of a past, or, when
 // that is nil, truly.
 func (s harmedStore) read(ctx context.Context, call string) (past map[string]bool, err error) {
-	f := s.harm.faults()
-	switch {
-	case f.StoreOutage:
-		return nil, s.refuse(call)
-	case !f.StoreStale:
+	if step, out := s.harm.step(outage); out {
+		return nil, s.refuse(step, call)
+	}
+	switch step, stale := s.harm.step(staleness); {
+	case !stale:
 		s.harm.past, s.harm.since = nil, ""
 		return nil, nil
-	case s.harm.past == nil || s.harm.since != f.Step:
-		return s.freeze(ctx, f.Step)
+	case s.harm.past == nil || s.harm.since != step:
+		return s.freeze(ctx, step)
 	}
 	return s.harm.past, nil
+}
+
+func outage(s Setting) bool    { return s.StoreOutage }
+func staleness(s Setting) bool { return s.StoreStale }
+
+// step returns the first step that sets the harm.
+func (x *harm) step(sets func(Setting) bool) (string, bool) {
+	for _, s := range x.set() {
+		if sets(s) {
+			return s.Step, true
+		}
+	}
+	return "", false
 }
 
 // freeze makes the present the past. What a store holds never changes, so that
@@ -89,8 +99,8 @@ func (s harmedStore) freeze(ctx context.Context, step string) (map[string]bool, 
 	return past, nil
 }
 
-func (s harmedStore) refuse(call string) error {
-	if step := s.harm.faults().Step; !s.harm.told[step] {
+func (s harmedStore) refuse(step, call string) error {
+	if !s.harm.told[step] {
 		s.harm.told[step] = true
 		s.harm.landed(step, "", call+": the store refused")
 	}

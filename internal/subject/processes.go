@@ -10,17 +10,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/internal/local"
-	"github.com/ringproof/ringproof/reference/auto"
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/pki"
+	"github.com/ringproof/ringproof/reference/ring"
 	"github.com/ringproof/ringproof/reference/store"
 )
 
@@ -36,6 +36,9 @@ type Processes struct {
 	plan  ringproof.Plan
 	dir   string
 	store string
+
+	mu     sync.Mutex
+	faults map[string]Faults // by machine
 }
 
 var _ local.Subject = (*Processes)(nil)
@@ -43,16 +46,7 @@ var _ local.Subject = (*Processes)(nil)
 // Seed makes the store, as an operator would.
 func (p *Processes) Seed(ctx context.Context, plan ringproof.Plan, dir string) error {
 	p.plan, p.dir, p.store = plan, dir, "file://"+filepath.Join(dir, "store")
-	r := plan.Ring
-	args := []string{"seed", p.store, fmt.Sprintf("nodes=%d", r.Size), "version=" + r.Version, "security=" + r.Security,
-		"replace-after=" + r.ReplaceAfter.String(), fmt.Sprintf("snapshot-count=%d", r.SnapCount)}
-	if r.Heartbeat > 0 {
-		args = append(args, "heartbeat="+r.Heartbeat.String())
-	}
-	if r.Election > 0 {
-		args = append(args, "election="+r.Election.String())
-	}
-	_, err := p.ringadm(ctx, args...)
+	_, err := p.ringadm(ctx, append([]string{"seed", p.store}, pairs(specOf(plan.Ring))...)...)
 	return err
 }
 
@@ -74,7 +68,7 @@ func (p *Processes) decorated() bool {
 			continue
 		}
 		switch s.Fault.Kind {
-		case ringproof.FaultStoreOutage, ringproof.FaultStoreStale, ringproof.FaultAgentCrash:
+		case ringproof.FaultStoreOutage, ringproof.FaultStoreStale, ringproof.FaultAgentCrash, ringproof.FaultStaleView, ringproof.FaultSkippedView:
 			return true
 		}
 	}
@@ -85,7 +79,7 @@ func (p *Processes) decorated() bool {
 func (p *Processes) Agent(m local.Machine) []string {
 	args := []string{p.Ringadm}
 	if p.decorated() {
-		args = []string{p.Self, "subject", "--faults", p.faults(m.Name)}
+		args = []string{p.Self, "subject", "--faults", p.file(m.Name), "--fired", filepath.Join(p.dir, "fired-")}
 		for _, name := range p.Mutants {
 			args = append(args, "--mutant", name)
 		}
@@ -98,34 +92,27 @@ func (p *Processes) Agent(m local.Machine) []string {
 	return args
 }
 
-func (p *Processes) faults(machine string) string {
+func (p *Processes) file(machine string) string {
 	return filepath.Join(p.dir, machine, "faults.json")
 }
 
 // Harm writes what the decorated agent of the machine reads.
 func (p *Processes) Harm(f local.Seams, machine string) error {
-	file := Faults{Step: f.Step, StoreOutage: f.StoreOutage, StoreStale: f.StoreStale}
-	if c := f.Crash; c != nil {
-		file.Crash = &Crash{Step: f.Step, Action: c.Action, Phase: c.Phase, Nth: max(c.Nth, 1), Fired: filepath.Join(p.dir, "fired-"+f.Step)}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.faults == nil {
+		p.faults = map[string]Faults{}
 	}
-	text, err := json.Marshal(file)
-	if err != nil {
-		return err
-	}
-	path := p.faults(machine)
-	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
+	p.faults[machine] = p.faults[machine].with(setting(f.Step, f.StoreOutage, f.StoreStale, f.Fault, machine))
+	return writeFaults(p.file(machine), p.faults[machine])
 }
 
 // Ask carries out an operation as an operator would.
 func (p *Processes) Ask(ctx context.Context, op ringproof.Op, targets []string) (string, error) {
 	switch op.Kind {
-	case ringproof.OpScale:
-		return p.respec(ctx, fmt.Sprintf("nodes=%d", op.To))
-	case ringproof.OpReplace:
-		return p.respec(ctx, "retire="+targets[0])
+	case ringproof.OpScale, ringproof.OpReplace:
+		_, pair := change(store.Spec{}, op, targets)
+		return p.respec(ctx, pair)
 	case ringproof.OpMoveLeader:
 		return p.moveLeader(ctx, targets[0])
 	}
@@ -148,7 +135,7 @@ func (p *Processes) moveLeader(ctx context.Context, machine string) (string, err
 		return "", err
 	}
 	defer opened.Close()
-	machines, err := auto.Machines(ctx, opened)
+	urls, err := clientURLs(ctx, opened, p.plan.Ring.Security)
 	if err != nil {
 		return "", err
 	}
@@ -156,32 +143,20 @@ func (p *Processes) moveLeader(ctx context.Context, machine string) (string, err
 	if err != nil {
 		return "", err
 	}
-	scheme := "https"
-	if secure == "" {
-		scheme = "http"
-	}
-	var endpoints []string
-	for _, m := range machines {
-		endpoints = append(endpoints, auto.URL(scheme, m.Address, 2379))
-	}
-	reach := []string{"--endpoints", strings.Join(endpoints, ","), "--data", secure}
+	reach := []string{"--endpoints", strings.Join(urls, ","), "--data", secure}
 	listed, err := p.ringadm(ctx, append([]string{"member", "list", "--json"}, reach...)...)
 	if err != nil {
 		return "", err
 	}
-	var members []struct {
-		ID      uint64
-		Machine string
-	}
+	var members []ring.Member
 	if err := json.Unmarshal([]byte(listed), &members); err != nil {
 		return "", err
 	}
-	for _, m := range members {
-		if m.Machine == machine {
-			return p.ringadm(ctx, append([]string{"member", "move-leader", fmt.Sprintf("%x", m.ID)}, reach...)...)
-		}
+	id, err := memberOn(members, machine)
+	if err != nil {
+		return "", err
 	}
-	return "", fmt.Errorf("no member is on %s", machine)
+	return p.ringadm(ctx, append([]string{"member", "move-leader", id.String()}, reach...)...)
 }
 
 func (p *Processes) open(ctx context.Context) (store.Blob, error) { return store.Open(ctx, p.store) }
@@ -192,25 +167,12 @@ func (p *Processes) certificate(ctx context.Context, s store.Store) (string, err
 	if p.plan.Ring.Security == "plain" {
 		return "", nil
 	}
-	authority, pair, err := p.issue(ctx, s)
+	authority, pair, err := issue(ctx, s, time.Now())
 	if err != nil {
 		return "", err
 	}
 	dir := filepath.Join(p.dir, "operator")
 	return dir, pki.Write(filepath.Join(dir, "pki"), pki.Files{CA: authority.CertPEM(), Pairs: map[string]pki.Pair{"client": pair}})
-}
-
-func (p *Processes) issue(ctx context.Context, s store.Store) (pki.Authority, pki.Pair, error) {
-	n, record, err := store.Log[store.Authority]{Store: s, Prefix: auto.AuthorityPrefix}.Latest(ctx)
-	if err != nil || n == 0 {
-		return pki.Authority{}, pki.Pair{}, fmt.Errorf("the store holds %d authorities: %w", n, err)
-	}
-	authority, err := pki.ParseAuthority(record.CertPEM, record.KeyPEM)
-	if err != nil {
-		return pki.Authority{}, pki.Pair{}, err
-	}
-	pair, err := authority.IssueClient(time.Now(), pki.Subject{CommonName: "ringproof"}, 0)
-	return authority, pair, err
 }
 
 // Credentials are those of the harness's clients.
@@ -223,19 +185,11 @@ func (p *Processes) Credentials(ctx context.Context) (*tls.Config, error) {
 		return nil, err
 	}
 	defer opened.Close()
-	authority, pair, err := p.issue(ctx, opened)
+	authority, pair, err := issue(ctx, opened, time.Now())
 	if err != nil {
 		return nil, err
 	}
 	return pki.ClientTLS(authority.CertPEM(), pair)
-}
-
-// heard are the agents' events that the harness has the same names for.
-var heard = map[host.Event]ringproof.EventKind{
-	host.EventWaiting: ringproof.EventWaiting, host.EventHalted: ringproof.EventHalted, host.EventRefused: ringproof.EventRefused,
-	host.EventBoot: ringproof.EventBoot, host.EventActionBegun: ringproof.EventActionBegun, host.EventActionDone: ringproof.EventActionDone,
-	host.EventActionFailed: ringproof.EventActionFailed, host.EventDiskReplaced: ringproof.EventDiskReplaced,
-	"fault-landed": ringproof.EventFaultLanded,
 }
 
 // Hear turns a line of an agent's log into an event.
@@ -244,17 +198,5 @@ func (p *Processes) Hear(line string) (ringproof.Event, bool) {
 	if json.Unmarshal([]byte(line), &l) != nil {
 		return ringproof.Event{}, false
 	}
-	kind, ok := heard[l.Event]
-	if !ok {
-		return ringproof.Event{}, false
-	}
-	e := ringproof.Event{Kind: kind, Machine: l.Machine, Action: l.Action, Command: l.Command, Text: l.Text, Step: l.Step}
-	if l.Member != "" {
-		_ = e.Member.UnmarshalText([]byte(l.Member))
-	}
-	if l.Target != "" && l.Target != l.Machine {
-		// An action is told of the machine that it is about.
-		e.Machine, e.Text = l.Target, strings.TrimPrefix(l.Text+", by "+l.Machine, ", ")
-	}
-	return e, true
+	return hear(l)
 }

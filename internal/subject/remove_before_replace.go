@@ -18,7 +18,6 @@ var removeBeforeReplace = Mutant{
 	Source:   "kubermatic etcd-launcher RemoveStaleMember and JoinCluster (F5, B21); etcdadm reset, then join",
 	Check:    "quorum-margin",
 	Scenario: "replace-planned",
-	World:    "local",
 	layer: only(deciding(func(inner next, spec ring.Spec, o ring.Observed) ring.Decision {
 		d := inner(spec, o)
 		if !is(d, ring.AddLearner) || len(o.Voters()) < spec.Nodes {

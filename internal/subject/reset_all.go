@@ -21,7 +21,6 @@ var resetAll = Mutant{
 	Source:   "kubermatic etcd-launcher B8 (pvwatcher deletes all pods of the ring)",
 	Check:    "available",
 	Scenario: "volume-lost",
-	World:    "local",
 	layer: func() layer {
 		w := &volumeWatch{disks: map[string]string{}}
 		return layer{

@@ -25,7 +25,6 @@ var selfDestruct = Mutant{
 	Source:   "kubermatic etcd-launcher B9 (panic after 60 s, then CrashLoopBackOff)",
 	Check:    "converges",
 	Scenario: "power-loss[size=3]",
-	World:    "local",
 	layer: func() layer {
 		return layer{host: func(h host.Host) host.Host {
 			s := &suicide{Process: h.Process(), host: h}

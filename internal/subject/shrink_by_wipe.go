@@ -30,7 +30,6 @@ var shrinkByWipe = Mutant{
 	Source:   "kubermatic etcd-launcher B3; etcdadm E4",
 	Check:    "quorum-margin",
 	Scenario: "shrink-5-to-3-leader-removed",
-	World:    "local",
 	layer: func() layer {
 		o := &ordinals{}
 		l := deciding(afterTheFact)

@@ -16,7 +16,6 @@ var startOldID = Mutant{
 	Source:   "kubermatic etcd-launcher B1 (M1a); etcd-manager S13c; etcd#2706, #3504, #10254",
 	Check:    "no-identity-reuse",
 	Scenario: "volume-lost",
-	World:    "local",
 	layer: only(both(deciding(blind), booting(func(_ host.Host, inner boot, e launcher.Evidence) launcher.Boot {
 		if e.WAL != nil || e.Damaged != "" || !e.Listed {
 			return inner(e)

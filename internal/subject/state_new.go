@@ -21,7 +21,6 @@ var stateNew = Mutant{
 	Source:   "etcd#12227; kubermatic etcd-launcher B16, F6",
 	Check:    "linearizable",
 	Scenario: "majority-disks-lost-survivor-off",
-	World:    "local",
 	layer: only(booting(func(_ host.Host, inner boot, e launcher.Evidence) launcher.Boot {
 		b, founder := foundAnew(e)
 		if !founder {

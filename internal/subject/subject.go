@@ -71,17 +71,18 @@ func unknown(what, name string, legal []string) error {
 
 // Main is the hidden command that an agent on trial is:
 //
-//	ringproof subject [--mutant NAME]... [--faults FILE] -- auto STORE ...
+//	ringproof subject [--mutant NAME]... [--faults FILE --fired PREFIX] -- auto STORE ...
 //
 // What follows "--" is ringadm's command line. It returns the exit code.
 func Main(args []string) int {
-	var layers []layer
+	var mutants []layer
 	flags := flag.NewFlagSet("ringproof subject", flag.ContinueOnError)
-	faults := flags.String("faults", "", "`file` that holds the faults at the seams of this machine")
+	file := flags.String("faults", "", "`file` that holds the faults at the seams of this machine")
+	fired := flags.String("fired", "", "what the files begin with that tell, over all machines, which faults have fired")
 	flags.Func("mutant", "`name` of a hazard to put in; repeatable", func(name string) error {
 		m, err := LookupMutant(name)
 		if err == nil {
-			layers = append(layers, m.layer())
+			mutants = append(mutants, m.layer())
 		}
 		return err
 	})
@@ -90,15 +91,11 @@ func Main(args []string) int {
 	} else if err != nil {
 		return 2
 	}
-	return cli.Main(flags.Args(), seams(withFaults(*faults, layers)))
-}
-
-// withFaults puts the faults inside the mutants.
-func withFaults(file string, mutants []layer) []layer {
-	if file == "" {
-		return mutants
+	if *file == "" {
+		return cli.Main(flags.Args(), seams(mutants))
 	}
-	return append([]layer{newHarm(file, die).layer()}, mutants...)
+	x := newHarm(func() (Faults, error) { return readFaults(*file) }, newMarkers(*fired), die)
+	return cli.Main(flags.Args(), seams(x.layers(mutants)))
 }
 
 // die ends this process as a power cut would: nothing deferred runs.

@@ -21,7 +21,6 @@ var trustDirectory = Mutant{
 	Source:   "kubermatic etcd-launcher B1 (M1b), F5; etcdadm S13c",
 	Check:    "no-identity-reuse",
 	Scenario: "volume-lost-directories-left",
-	World:    "local",
 	layer:    only(both(booting(trusting), deciding(blind))),
 }
 

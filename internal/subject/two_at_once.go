@@ -25,7 +25,6 @@ var twoAtOnce = Mutant{
 	Source:   "etcdadm E9; kubermatic etcd-launcher B20; etcd's runtime reconfiguration guide",
 	Check:    "one-change-at-a-time",
 	Scenario: "flap",
-	World:    "local",
 	layer: func() layer {
 		l := asking(func(c host.Etcd) host.Etcd { return crowding{c} })
 		l.brain = deciding(hasty).brain

@@ -15,7 +15,6 @@ var unreachableAbsent = Mutant{
 	Source:   "kubermatic etcd-launcher F1, removeDeadMembers; etcd-manager S16 (unreachable taken for none)",
 	Check:    "quorum-margin",
 	Scenario: "paused[victim=follower]",
-	World:    "local",
 	layer: only(deciding(func(inner next, spec ring.Spec, o ring.Observed) ring.Decision {
 		if !o.Listed || spec.Paused {
 			return inner(spec, o)

@@ -21,7 +21,6 @@ var voterFirst = Mutant{
 	Source:   "kubermatic etcd-launcher B20; etcd-manager S7",
 	Check:    "learner-first",
 	Scenario: "flap",
-	World:    "local",
 	layer: func() layer {
 		l := asking(func(c host.Etcd) host.Etcd { return voters{c} })
 		l.brain = deciding(adopting).brain

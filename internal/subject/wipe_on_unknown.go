@@ -17,9 +17,8 @@ var wipeOnUnknown = Mutant{
 	Source:   "kubermatic etcd-launcher B21; etcd-manager S1, S16",
 	Check:    "converges",
 	Scenario: "power-loss[size=3]",
-	World:    "local",
 	layer: only(booting(func(_ host.Host, inner boot, e launcher.Evidence) launcher.Boot {
-		if e.Listed || e.WAL == nil || !e.Formed {
+		if e.Listed || e.WAL == nil {
 			return inner(e)
 		}
 		return launcher.Boot{Do: launcher.Clear, Why: "the ring does not know this member: " + e.Why}

@@ -17,7 +17,6 @@ var wrongVictim = Mutant{
 	Source:   "etcd-manager S5 (a shadowed variable, alive for six years)",
 	Check:    "converges",
 	Scenario: "machine-lost-at-5",
-	World:    "local",
 	layer: only(deciding(func(inner next, spec ring.Spec, o ring.Observed) ring.Decision {
 		d := inner(spec, o)
 		if !is(d, ring.Remove) {

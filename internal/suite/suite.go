@@ -123,7 +123,7 @@ func (s Suite) run(ctx context.Context, p ringproof.Plan, told func(ringproof.Ev
 		return cell, err
 	}
 	began := time.Now()
-	h, err := run.Run(ctx, p, world, run.Options{Told: told})
+	h, err := carryOut(ctx, p, world, told)
 	if err != nil {
 		return cell, err
 	}
@@ -132,6 +132,26 @@ func (s Suite) run(ctx context.Context, p ringproof.Plan, told func(ringproof.Ev
 	}
 	h.Measures["wallSeconds"] = time.Since(began).Seconds()
 	return s.judge(dir, cell, &h)
+}
+
+// driven is a world with a time of its own, in which all that uses it must run.
+type driven interface {
+	Drive(context.Context, func(context.Context)) error
+}
+
+// traced is a world that can say by what its runs are compared.
+type traced interface{ Traced() string }
+
+func carryOut(ctx context.Context, p ringproof.Plan, world ringproof.World, told func(ringproof.Event)) (h ringproof.History, err error) {
+	d, ok := world.(driven)
+	if !ok {
+		return run.Run(ctx, p, world, run.Options{Told: told})
+	}
+	broken := d.Drive(ctx, func(ctx context.Context) { h, err = run.Run(ctx, p, world, run.Options{Told: told}) })
+	if t, ok := world.(traced); ok {
+		h.Trace = t.Traced()
+	}
+	return h, errors.Join(err, broken)
 }
 
 // judge has the history judged and keeps it.

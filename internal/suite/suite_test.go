@@ -86,6 +86,40 @@ func (w *still) Close() error {
 	return nil
 }
 
+// own is a still world that must be driven, and tells how it went.
+type own struct {
+	*still
+	over bool
+}
+
+func (w *own) Drive(ctx context.Context, f func(context.Context)) error {
+	f(ctx)
+	w.over = true
+	return nil
+}
+
+func (w *own) Traced() string {
+	if !w.over {
+		return "not over"
+	}
+	return "9f86d081884c7d65, 48213 events"
+}
+
+// TestTheTraceIsKept: of a world that has one, once its run is over.
+func TestTheTraceIsKept(t *testing.T) {
+	out := t.TempDir()
+	cells := play(t, Suite{Jobs: jobs("a#7"), Out: out, World: func(ringproof.Plan) (ringproof.World, error) {
+		return &own{still: &still{began: time.Now()}}, nil
+	}})
+	assert.Equal(t, "9f86d081884c7d65, 48213 events", cells[0].Trace)
+	assert.Contains(t, cells[0].Phases, "no harm in ")
+	require.Len(t, cells[0].Budget, 1)
+	assert.Equal(t, "membership: 3 voters", cells[0].Budget[0].What)
+	require.NoError(t, cells[0].Load(out))
+	assert.Equal(t, cells[0].Trace, cells[0].History.Trace)
+	assert.Equal(t, cells[0].Budget, cells[0].History.Evidence.Budget)
+}
+
 // job is a plan of a ring that only has to converge.
 func job(name string) Job {
 	return Job{Plan: ringproof.Plan{

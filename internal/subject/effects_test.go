@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package subject
+
+import (
+	"context"
+	"io/fs"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"pgregory.net/rapid"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/faults"
+	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/ring"
+	"github.com/ringproof/ringproof/reference/store"
+)
+
+// askable is an etcd that answers everything, and counts what it was asked.
+type askable struct {
+	host.Etcd
+	asked int
+}
+
+func (e *askable) MemberAdd(context.Context, []string) (*clientv3.MemberAddResponse, error) {
+	e.asked++
+	return &clientv3.MemberAddResponse{}, nil
+}
+
+func (e *askable) MemberAddAsLearner(context.Context, []string) (*clientv3.MemberAddResponse, error) {
+	e.asked++
+	return &clientv3.MemberAddResponse{}, nil
+}
+
+func (e *askable) MemberRemove(context.Context, uint64) (*clientv3.MemberRemoveResponse, error) {
+	e.asked++
+	return &clientv3.MemberRemoveResponse{}, nil
+}
+
+func (e *askable) MemberPromote(context.Context, uint64) (*clientv3.MemberPromoteResponse, error) {
+	e.asked++
+	return &clientv3.MemberPromoteResponse{}, nil
+}
+
+func (e *askable) MemberUpdate(context.Context, uint64, []string) (*clientv3.MemberUpdateResponse, error) {
+	e.asked++
+	return &clientv3.MemberUpdateResponse{}, nil
+}
+
+func (e *askable) MoveLeader(context.Context, uint64) (*clientv3.MoveLeaderResponse, error) {
+	e.asked++
+	return &clientv3.MoveLeaderResponse{}, nil
+}
+
+func (e *askable) Put(context.Context, string, string, ...clientv3.OpOption) (*clientv3.PutResponse, error) {
+	e.asked++
+	return &clientv3.PutResponse{}, nil
+}
+
+func (e *askable) Get(context.Context, string, ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	e.asked++
+	return &clientv3.GetResponse{}, nil
+}
+
+func (e *askable) Delete(context.Context, string, ...clientv3.OpOption) (*clientv3.DeleteResponse, error) {
+	e.asked++
+	return &clientv3.DeleteResponse{}, nil
+}
+
+func (e *askable) Compact(context.Context, int64, ...clientv3.CompactOption) (*clientv3.CompactResponse, error) {
+	e.asked++
+	return &clientv3.CompactResponse{}, nil
+}
+
+func (e *askable) Do(context.Context, clientv3.Op) (clientv3.OpResponse, error) {
+	e.asked++
+	return clientv3.OpResponse{}, nil
+}
+
+func (e *askable) Txn(context.Context) clientv3.Txn { return countedTxn{fakeTxn{}, e} }
+
+type countedTxn struct {
+	clientv3.Txn
+	etcd *askable
+}
+
+func (t countedTxn) If(...clientv3.Cmp) clientv3.Txn  { return t }
+func (t countedTxn) Then(...clientv3.Op) clientv3.Txn { return t }
+func (t countedTxn) Else(...clientv3.Op) clientv3.Txn { return t }
+func (t countedTxn) Commit() (*clientv3.TxnResponse, error) {
+	t.etcd.asked++
+	return &clientv3.TxnResponse{}, nil
+}
+
+func (e *askable) Grant(context.Context, int64) (*clientv3.LeaseGrantResponse, error) {
+	e.asked++
+	return &clientv3.LeaseGrantResponse{}, nil
+}
+
+func (e *askable) Revoke(context.Context, clientv3.LeaseID) (*clientv3.LeaseRevokeResponse, error) {
+	e.asked++
+	return &clientv3.LeaseRevokeResponse{}, nil
+}
+
+func (e *askable) KeepAliveOnce(context.Context, clientv3.LeaseID) (*clientv3.LeaseKeepAliveResponse, error) {
+	e.asked++
+	return &clientv3.LeaseKeepAliveResponse{}, nil
+}
+
+func (e *askable) KeepAlive(context.Context, clientv3.LeaseID) (<-chan *clientv3.LeaseKeepAliveResponse, error) {
+	e.asked++
+	return nil, nil
+}
+
+func (e *askable) Defragment(context.Context, string) (*clientv3.DefragmentResponse, error) {
+	e.asked++
+	return &clientv3.DefragmentResponse{}, nil
+}
+
+func (e *askable) AlarmDisarm(context.Context, *clientv3.AlarmMember) (*clientv3.AlarmResponse, error) {
+	e.asked++
+	return &clientv3.AlarmResponse{}, nil
+}
+
+func (e *askable) Downgrade(context.Context, clientv3.DowngradeAction, string) (*clientv3.DowngradeResponse, error) {
+	e.asked++
+	return &clientv3.DowngradeResponse{}, nil
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// requests are all that can be asked of etcd, by the effect that each is.
+func requests() map[string][]func(context.Context, host.Etcd) error {
+	put, get := clientv3.OpPut("a", "1"), clientv3.OpGet("a")
+	return map[string][]func(context.Context, host.Etcd) error{
+		"etcd member-add": {
+			func(ctx context.Context, c host.Etcd) error { return second(c.MemberAdd(ctx, nil)) },
+			func(ctx context.Context, c host.Etcd) error { return second(c.MemberAddAsLearner(ctx, nil)) }},
+		"etcd member-remove":  {func(ctx context.Context, c host.Etcd) error { return second(c.MemberRemove(ctx, 1)) }},
+		"etcd member-promote": {func(ctx context.Context, c host.Etcd) error { return second(c.MemberPromote(ctx, 1)) }},
+		"etcd member-update":  {func(ctx context.Context, c host.Etcd) error { return second(c.MemberUpdate(ctx, 1, nil)) }},
+		"etcd move-leader":    {func(ctx context.Context, c host.Etcd) error { return second(c.MoveLeader(ctx, 1)) }},
+		"etcd put": {
+			func(ctx context.Context, c host.Etcd) error { return second(c.Put(ctx, "a", "1")) },
+			func(ctx context.Context, c host.Etcd) error { return second(c.Do(ctx, put)) }},
+		"etcd delete": {
+			func(ctx context.Context, c host.Etcd) error { return second(c.Delete(ctx, "a")) },
+			func(ctx context.Context, c host.Etcd) error { return second(c.Do(ctx, clientv3.OpDelete("a"))) }},
+		"etcd txn": {
+			func(ctx context.Context, c host.Etcd) error { return second(c.Txn(ctx).Then(put).Else(get).Commit()) },
+			func(ctx context.Context, c host.Etcd) error {
+				return second(c.Txn(ctx).If().Then(get).Else(put).Commit())
+			},
+			func(ctx context.Context, c host.Etcd) error {
+				nested := clientv3.OpTxn(nil, nil, []clientv3.Op{clientv3.OpDelete("a")})
+				return second(c.Txn(ctx).Then(nested).Commit())
+			},
+			func(ctx context.Context, c host.Etcd) error {
+				return second(c.Do(ctx, clientv3.OpTxn(nil, []clientv3.Op{put}, nil)))
+			}},
+		"etcd compact": {func(ctx context.Context, c host.Etcd) error { return second(c.Compact(ctx, 1)) }},
+		"etcd grant":   {func(ctx context.Context, c host.Etcd) error { return second(c.Grant(ctx, 1)) }},
+		"etcd revoke":  {func(ctx context.Context, c host.Etcd) error { return second(c.Revoke(ctx, 1)) }},
+		"etcd keep-alive": {
+			func(ctx context.Context, c host.Etcd) error { return second(c.KeepAliveOnce(ctx, 1)) },
+			func(ctx context.Context, c host.Etcd) error { return second(c.KeepAlive(ctx, 1)) }},
+		"etcd defragment":   {func(ctx context.Context, c host.Etcd) error { return second(c.Defragment(ctx, "")) }},
+		"etcd alarm-disarm": {func(ctx context.Context, c host.Etcd) error { return second(c.AlarmDisarm(ctx, nil)) }},
+		"etcd downgrade":    {func(ctx context.Context, c host.Etcd) error { return second(c.Downgrade(ctx, 0, "")) }},
+		"": {
+			func(ctx context.Context, c host.Etcd) error { return second(c.Get(ctx, "a")) },
+			func(ctx context.Context, c host.Etcd) error { return second(c.Do(ctx, get)) },
+			func(ctx context.Context, c host.Etcd) error { return second(c.Txn(ctx).Then(get).Commit()) },
+			func(ctx context.Context, c host.Etcd) error { return second(c.Txn(ctx).Commit()) }},
+	}
+}
+
+// gated is a client behind gates with these faults.
+func gated(set ...Setting) (c host.Etcd, real *askable, x *harm) {
+	real = &askable{}
+	x = newHarm(func() (Faults, error) { return Faults{Set: set}, nil }, counters{}, func() {})
+	x.host, x.journal = newHost(), &Journal{}
+	return gatedEtcd{real, x}, real, x
+}
+
+func cutAtEffect(effect, phase string, nth int) Setting {
+	return setting("cut", false, false, &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Effect: effect, Phase: phase, Nth: nth}, "m1")
+}
+
+func TestEveryRequestOfEtcdIsItsEffectInEachPhaseOnce(t *testing.T) {
+	named := map[string]bool{}
+	for effect, asks := range requests() {
+		named[effect] = true
+		for i, ask := range asks {
+			c, real, x := gated()
+			require.NoError(t, ask(t.Context(), c))
+			assert.Equal(t, 1, real.asked, "%s %d", effect, i)
+			if effect == "" {
+				assert.Empty(t, x.journal.Effects, "read %d is no effect", i)
+				continue
+			}
+			assert.Equal(t, []Effect{{Name: effect, Nth: 1, Done: 1}}, x.journal.Effects, i)
+			for phase, want := range map[string]error{Before: errKilled, After: errKilled, ReplyLost: context.DeadlineExceeded, Refused: rpctypes.ErrNoLeader} {
+				c, real, _ := gated(cutAtEffect(effect, phase, 2))
+				assert.NoError(t, ask(t.Context(), c), "%s %s: the first", effect, phase)
+				assert.ErrorIs(t, ask(t.Context(), c), want, "%s %s", effect, phase)
+				done := map[string]int{Before: 1, Refused: 1, After: 2, ReplyLost: 2}[phase]
+				assert.Equal(t, done, real.asked, "%s %s", effect, phase)
+				assert.NoError(t, ask(t.Context(), c), "%s %s fired twice", effect, phase)
+			}
+		}
+	}
+	for _, e := range faults.Effects() {
+		if len(e.Form) > 5 && e.Form[:5] == "etcd " {
+			assert.True(t, named[e.Form], "%s is an effect that nothing has", e.Form)
+		}
+	}
+}
+
+func TestWhatAMachineDoesIsNamedByWhatItIsDoneTo(t *testing.T) {
+	for effect, do := range map[string]func(*trial) error{
+		"write disk.json":      func(x *trial) error { return x.on.Disk().Write("disk.json", nil) },
+		"write pki/server.key": func(x *trial) error { return x.on.Disk().Write("pki/server.key", nil) },
+		"remove etcd":          func(x *trial) error { return x.on.Disk().Remove("etcd") },
+		"start":                func(x *trial) error { return x.on.Process().Start(t.Context(), []string{"etcd"}) },
+		"stop":                 func(x *trial) error { return x.on.Process().Stop(t.Context(), 0) },
+		"create machines":      func(x *trial) error { return x.store.Create(t.Context(), "machines/m12/00000007.json", nil) },
+		"create ringadm-store": func(x *trial) error { return x.store.Create(t.Context(), "ringadm-store/v2", nil) },
+		"create lock-":         func(x *trial) error { return x.store.Create(t.Context(), "lock-17", nil) },
+	} {
+		assert.True(t, faults.IsEffect(effect), effect)
+		x := newTrial(t.TempDir(), "m1")
+		x.harm.journal = &Journal{}
+		x.set(t, cutAtEffect(effect, Refused, 1))
+		err := do(x)
+		assert.Error(t, err, effect)
+		assert.Empty(t, x.disk.files, effect)
+		assert.Equal(t, fakeStore{store.MarkerKey: "1"}, x.real, effect)
+		assert.NoError(t, do(x), "%s fired twice", effect)
+		assert.Equal(t, []Effect{{Name: effect, Nth: 1}, {Name: effect, Nth: 2, Done: 1}}, x.harm.journal.Effects)
+	}
+	x := newTrial(t.TempDir(), "m1")
+	x.set(t, cutAtEffect("write a", Refused, 1))
+	var path *fs.PathError
+	assert.ErrorAs(t, x.on.Disk().Write("a", nil), &path, "a disk refuses as a disk does")
+}
+
+// What a journal numbers is what a fault counts: a cut that is set at an entry
+// hits that one. The bug that this catches is a phase that counts attempts
+// where another counts successes: a sweep would cut elsewhere than it says, and
+// leave effects out.
+func TestACutHitsTheEffectThatTheJournalNumbered(t *testing.T) {
+	effects := []string{"etcd put", "etcd txn", "write a"}
+	rapid.Check(t, func(t *rapid.T) {
+		type call struct {
+			machine, effect string
+			fails           bool
+		}
+		calls := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) call {
+			return call{rapid.SampledFrom([]string{"m1", "m2"}).Draw(t, "machine"), rapid.SampledFrom(effects).Draw(t, "effect"), rapid.Bool().Draw(t, "fails")}
+		}), 1, 30).Draw(t, "calls")
+		play := func(journal *Journal, set func(machine string) Faults) (hit []int) {
+			shared := counters{}
+			agents := map[string]*harm{}
+			for _, name := range []string{"m1", "m2"} {
+				x := newHarm(func() (Faults, error) { return set(name), nil }, shared, func() {})
+				x.machine, x.journal, x.host = name, journal, newHost()
+				agents[name] = x
+			}
+			for i, c := range calls {
+				before := len(agents[c.machine].host.(*fakeHost).lines)
+				_ = agents[c.machine].around(point{effect: c.effect}, func() error {
+					if c.fails {
+						return errOutage
+					}
+					return nil
+				})
+				if len(agents[c.machine].host.(*fakeHost).lines) > before {
+					hit = append(hit, i)
+				}
+			}
+			return hit
+		}
+		journal := &Journal{}
+		require.Empty(t, play(journal, func(string) Faults { return Faults{} }))
+		require.Len(t, journal.Effects, len(calls))
+		at := rapid.IntRange(0, len(calls)-1).Draw(t, "at")
+		phase, entry := rapid.SampledFrom([]string{Before, After, ReplyLost, Refused}).Draw(t, "phase"), journal.Effects[at]
+		nth := entry.Nth
+		if phase == After || phase == ReplyLost {
+			nth = entry.Done
+		}
+		require.Equal(t, calls[at].fails, entry.Done == 0)
+		if nth == 0 {
+			return // it has no reply to lose
+		}
+		cut := cutAtEffect(entry.Name, phase, nth)
+		cut.Fault.Target = entry.Machine
+		hit := play(nil, func(machine string) Faults {
+			if machine != entry.Machine {
+				return Faults{}
+			}
+			return Faults{Set: []Setting{cut}}
+		})
+		require.Equal(t, []int{at}, hit)
+	})
+}
+
+func TestAJournalBeginsAnew(t *testing.T) {
+	j := &Journal{}
+	before := j.reach("m1", "start")
+	j.Begin()
+	after := j.reach("m1", "start")
+	j.done(before)
+	assert.Equal(t, []Effect{{Machine: "m1", Name: "start", Nth: 1}}, j.Effects, "what was under way is not in it")
+	j.done(after)
+	j.End()
+	j.done(j.reach("m1", "stop"))
+	j.decided("m1", DecidesNext, wait(""), false)
+	assert.Equal(t, []Effect{{Machine: "m1", Name: "start", Nth: 1, Done: 1}}, j.Effects)
+	assert.Empty(t, j.Decisions)
+	var none *Journal
+	none.Begin()
+	none.done(none.reach("m1", "start"))
+	none.decided("m1", DecidesNext, wait(""), false)
+}
+
+// What is tried again is the same change: a sweep need not cut in every try.
+func TestAJournalTellsHowManyChangesWereDecided(t *testing.T) {
+	j := &Journal{}
+	add, remove := act(ring.Action{Kind: ring.AddLearner}), act(ring.Action{Kind: ring.Remove})
+	for _, d := range []ring.Decision{wait(""), add, add, wait(""), remove, add} {
+		j.decided("m1", DecidesNext, d, d.Action != nil)
+		j.reach("m1", "etcd put")
+	}
+	var decisions, effects []int
+	for i := range j.Decisions {
+		decisions, effects = append(decisions, j.Decisions[i].Acts), append(effects, j.Effects[i].Acts)
+	}
+	assert.Equal(t, []int{0, 0, 1, 1, 1, 2}, decisions)
+	assert.Equal(t, []int{0, 1, 1, 1, 2, 3}, effects)
+}

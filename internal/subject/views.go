@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package subject
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/faults"
+	"github.com/ringproof/ringproof/reference/admin"
+	"github.com/ringproof/ringproof/reference/auto"
+	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/launcher"
+	"github.com/ringproof/ringproof/reference/ring"
+)
+
+// The decisions of a brain.
+const (
+	DecidesNext = "next" // what the ring should do next
+	DecidesBoot = "boot" // how etcd is started
+)
+
+// views is what one life of an agent was shown.
+type views struct {
+	ring    []ring.Observed
+	start   []launcher.Evidence // since the last start
+	decided []ring.ID           // the members that the action that comes now was decided on; nil: as the agent says
+}
+
+// remember adds the present view, the latest last.
+func remember[V any](seen []V, now V) []V {
+	return append(seen[max(0, len(seen)-faults.MostBack):], now)
+}
+
+// ago returns the view of some decisions ago, or the oldest one, and how many
+// decisions ago that was.
+func ago[V any](seen []V, back int) (V, int) {
+	back = min(max(back, 1), len(seen)-1)
+	return seen[len(seen)-1-back], back
+}
+
+// outer lies around the mutants: a view that is old is so for all of a brain.
+func (x *harm) outer() layer {
+	return layer{brain: func(_ host.Host, b auto.Brain) auto.Brain {
+		return auto.Brain{Next: x.next(b.Next), Boot: x.boot(b.Boot), Do: x.do(b.Do)}
+	}}
+}
+
+func (x *harm) next(inner next) next {
+	return func(spec ring.Spec, o ring.Observed) ring.Decision {
+		x.views.ring, x.views.decided = remember(x.views.ring, o), nil
+		d := x.decideNext(inner, spec, o)
+		x.journal.decided(x.machine, DecidesNext, d, d.Action != nil)
+		return d
+	}
+}
+
+func (x *harm) decideNext(inner next, spec ring.Spec, o ring.Observed) ring.Decision {
+	s, hit := x.turn(DecidesNext)
+	switch {
+	case !hit:
+		return inner(spec, o)
+	case s.Fault.Kind == ringproof.FaultSkippedView:
+		x.tell(s, "what is to be done next is not decided")
+		return wait("a fault keeps this agent from deciding")
+	}
+	old, back := ago(x.views.ring, s.Fault.Back)
+	d := inner(spec, old)
+	if d.Action != nil {
+		x.views.decided = members(old)
+	}
+	x.stale(s, back, d)
+	return d
+}
+
+// members are those that a decision on the view is about.
+func members(o ring.Observed) []ring.ID {
+	ids := []ring.ID{}
+	for _, m := range o.Members {
+		ids = append(ids, m.ID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// do passes on with an action which members it was decided on: an agent whose
+// view is old believes that it still is as in that view, and says so to whoever
+// carries the action out.
+func (x *harm) do(inner func(context.Context, *admin.Ring, ring.Action) error) func(context.Context, *admin.Ring, ring.Action) error {
+	return func(ctx context.Context, r *admin.Ring, a ring.Action) error {
+		if x.views.decided != nil && r != nil && r.Decided != nil {
+			r.Decided, x.views.decided = x.views.decided, nil
+		}
+		return inner(ctx, r, a)
+	}
+}
+
+func (x *harm) boot(inner boot) boot {
+	return func(e launcher.Evidence) launcher.Boot {
+		x.views.start = remember(x.views.start, e)
+		b := x.decideBoot(inner, e)
+		x.journal.decided(x.machine, DecidesBoot, b, b.Do != launcher.Wait)
+		if b.Do == launcher.Start {
+			x.views.start = nil
+		}
+		return b
+	}
+}
+
+func (x *harm) decideBoot(inner boot, e launcher.Evidence) launcher.Boot {
+	s, hit := x.turn(DecidesBoot)
+	switch {
+	case !hit:
+		return inner(e)
+	case s.Fault.Kind == ringproof.FaultSkippedView:
+		x.tell(s, "how etcd is started is not decided")
+		return launcher.Boot{Do: launcher.Wait, Why: "a fault keeps this agent from deciding"}
+	}
+	old, back := ago(x.views.start, s.Fault.Back)
+	b := inner(elsewhere(e, old))
+	x.stale(s, back, b)
+	return b
+}
+
+// elsewhere is the evidence with what comes from other machines as it was.
+// What a machine reads of its own disk is never old.
+func elsewhere(now, old launcher.Evidence) launcher.Evidence {
+	now.Listed, now.Why, now.Cluster, now.Members = old.Listed, old.Why, old.Cluster, old.Members
+	now.Identity, now.Formed, now.Unknown = old.Identity, old.Formed, old.Unknown
+	return now
+}
+
+// turn counts the decision, and returns what is set for it.
+func (x *harm) turn(decision string) (hit Setting, found bool) {
+	for _, s := range x.set() {
+		f := s.Fault
+		if f == nil || f.Kind != ringproof.FaultStaleView && f.Kind != ringproof.FaultSkippedView {
+			continue
+		}
+		if f.Decision != decision && (f.Decision != "" || decision != DecidesNext) {
+			continue
+		}
+		first, last := max(f.Nth, 1), max(f.Nth, 1)+max(f.Count, 1)-1
+		if n := x.tally.next(s.Series, last); !found && n >= first && n <= last {
+			hit, found = s, true
+		}
+	}
+	return hit, found
+}
+
+// stale tells of a view that was old. The first view of a life is not.
+func (x *harm) stale(s Setting, back int, decided fmt.Stringer) {
+	if back > 0 {
+		x.tell(s, fmt.Sprintf("decided on the view of %d decisions ago: %s", back, decided))
+	}
+}
+
+// tell says once that the step's fault has landed.
+func (x *harm) tell(s Setting, text string) {
+	if !x.told[s.Step] {
+		x.told[s.Step] = true
+		x.landed(s.Step, "", text)
+	}
+}
