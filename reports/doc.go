@@ -29,8 +29,10 @@
 //	subject, world, command, started, tools {ringproof, go, etcd {release: sha256}, subject}
 //	cells       [{name, scenario, subject, world, seed, hypothesis, verdict,
 //	              notApplicable, skipped, beside, findings [{check, verdict, message, at, evidence, attached}],
-//	              measurements, plan, history, replay}]
+//	              measurements, phases, budget [{at, what, used, left}], plan, history, replay, trace}]
 //
 // plan, history and attached are file paths relative to DIR. The measurements
-// are described at [Measurements].
+// are described at [Measurements]; phases is one sentence, budget the timeline
+// of the ledger that keeps the harm fair, and trace the hash and the length of
+// the run of a world that repeats itself.
 package reports

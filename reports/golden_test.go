@@ -140,6 +140,8 @@ func hostileReport() Report {
 	for i := range h.Events {
 		h.Events[i].Text, h.Events[i].Step = hostile, hostile
 	}
+	h.Events = append([]ringproof.Event{{Kind: ringproof.EventFaultLanded, Fault: ringproof.FaultMachineLoss, Machine: hostile}}, h.Events...)
+	h.Evidence.Budget[0].What, h.Trace = hostile, hostile
 	for i := range h.Observations {
 		for j := range h.Observations[i].Members {
 			h.Observations[i].Members[j].Version = hostile

@@ -34,10 +34,13 @@ type Cell struct {
 
 	Findings     []ringproof.Finding `json:"findings"`
 	Measurements Measurements        `json:"measurements"`
+	Phases       string              `json:"phases,omitempty"` // what was demanded under harm and after it, and what came of it
+	Budget       []ringproof.Budget  `json:"budget,omitempty"` // the fairness ledger's timeline
 
 	PlanFile    string `json:"plan,omitempty"`    // relative to the report's directory
 	HistoryFile string `json:"history,omitempty"` // relative to the report's directory
 	Replay      string `json:"replay,omitempty"`  // the whole command line that runs the plan again
+	Trace       string `json:"trace,omitempty"`   // what the replay must come to, in a world that repeats itself
 
 	History *ringproof.History `json:"-"` // what the page draws; nil: no timeline
 }
@@ -59,6 +62,9 @@ func CellOf(h *ringproof.History, findings []ringproof.Finding) Cell {
 		Verdict:      ringproof.Merge(verdicts...),
 		Findings:     findings,
 		Measurements: Measure(h),
+		Phases:       phases(h),
+		Budget:       h.Evidence.Budget,
+		Trace:        h.Trace,
 		History:      h,
 	}
 }

@@ -82,6 +82,10 @@ func memberID(n int) ringproof.MemberID {
 	return ringproof.MemberID(0x8e9e05c52164694d + uint64(n)*0x1357924680ace1)
 }
 
+func (s *story) charge(at float64, what string, used, left int) {
+	s.history.Evidence.Budget = append(s.history.Evidence.Budget, ringproof.Budget{At: instant(at), What: what, Used: used, Left: left})
+}
+
 // The acts, as the world, the subject and the executor would tell them.
 
 func (s *story) start(at float64, machine string) {
@@ -156,7 +160,13 @@ func (s *story) replace() *story {
 	s.join(13.0, "m5", 5, 16.2)
 	s.tell(18.9, ringproof.Event{Kind: ringproof.EventConverged})
 	s.tell(30.0, ringproof.Event{Kind: ringproof.EventHealPhase})
+	s.tell(31.2, ringproof.Event{Kind: ringproof.EventConverged})
 	s.step(30.0, 33.2, "settle")
+	s.charge(1.5, "membership: 3 voters", 0, 1)
+	s.charge(5.5, "volume-loss of m1", 1, 0)
+	s.charge(8.2, "membership: 4 voters", 1, 0)
+	s.charge(8.8, "lost member "+memberID(1).String()+" has left", 0, 1)
+	s.charge(16.3, "membership: 5 voters", 0, 2)
 	s.silences = [][2]float64{{5.6, 6.41}}
 	return s
 }
@@ -206,7 +216,11 @@ func resetStory(subject string, seed uint64) *ringproof.History {
 	s.tell(30.0, ringproof.Event{Kind: ringproof.EventHealPhase})
 	s.step(30.0, 33.2, "settle")
 	s.tell(33.0, ringproof.Event{Kind: ringproof.EventConverged})
+	s.charge(1.5, "membership: 3 voters", 0, 1)
+	s.charge(5.5, "volume-loss of m1", 1, 0)
+	s.charge(8.5, "machine-loss of m2 m3 refused: of 4 voters 1 would keep their log, a quorum is 3", 1, 0)
 	s.silences = [][2]float64{{5.6, 6.41}, {8.7, 17.04}}
+	s.history.Trace = "9f86d081884c7d65, 48213 events"
 	return s.finish(40, 2000)
 }
 

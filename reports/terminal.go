@@ -168,10 +168,36 @@ func (t *terminal) troubles(c Cell, aside string) {
 	for _, f := range troubles {
 		t.finding(f)
 	}
+	t.harm(c)
 	if c.Replay != "" {
 		t.line("  replay: " + plain(c.Replay))
 	}
+	if c.Trace != "" {
+		t.line("  trace: " + plain(c.Trace))
+	}
 	t.line("")
+}
+
+// shortBudget is how many lines of the ledger a terminal shows: a run of many
+// memberships would push its findings out of sight, and the page has them all.
+const shortBudget = 8
+
+// harm prints the phases and, when it is short, the ledger's timeline.
+func (t *terminal) harm(c Cell) {
+	if c.Phases != "" {
+		t.paragraph("  phases: ", "          ", plain(c.Phases))
+	}
+	if n := len(c.Budget); n > shortBudget {
+		t.line(fmt.Sprintf("  budget: %d entries, see %s", n, PageFile))
+		return
+	}
+	for i, b := range c.Budget {
+		head := "          "
+		if i == 0 {
+			head = "  budget: "
+		}
+		t.paragraph(head+fmt.Sprintf("%9.3fs  used %s  ", b.At.Seconds(), spent(b)), strings.Repeat(" ", 35), plain(b.What))
+	}
 }
 
 func (t *terminal) finding(f ringproof.Finding) {

@@ -92,6 +92,7 @@ type savedReport struct {
 type savedCell struct {
 	Cell
 	Findings []savedFinding `json:"findings"`
+	Budget   []savedBudget  `json:"budget,omitempty"`
 }
 
 // savedFinding is a finding with its moment in seconds.
@@ -104,12 +105,23 @@ type savedFinding struct {
 	Attached string            `json:"attached,omitempty"`
 }
 
+// savedBudget is a line of the ledger's timeline with its moment in seconds.
+type savedBudget struct {
+	At   float64 `json:"at"`
+	What string  `json:"what"`
+	Used int     `json:"used"`
+	Left int     `json:"left"`
+}
+
 func result(r Report) ([]byte, error) {
 	saved := savedReport{Format: reportFormat, Verdict: r.Verdict(), Counts: r.Counts(), Report: r, Cells: []savedCell{}}
 	for _, c := range r.Cells {
 		one := savedCell{Cell: c, Findings: []savedFinding{}}
 		for _, f := range c.Findings {
 			one.Findings = append(one.Findings, saveFinding(f))
+		}
+		for _, b := range c.Budget {
+			one.Budget = append(one.Budget, savedBudget{round(b.At.Seconds(), 9), b.What, b.Used, b.Left})
 		}
 		saved.Cells = append(saved.Cells, one)
 	}
@@ -136,6 +148,9 @@ func (s savedReport) report() Report {
 		for _, f := range c.Findings {
 			cell.Findings = append(cell.Findings, f.finding())
 		}
+		for _, b := range c.Budget {
+			cell.Budget = append(cell.Budget, ringproof.Budget{At: moment(b.At), What: b.What, Used: b.Used, Left: b.Left})
+		}
 		r.Cells = append(r.Cells, cell)
 	}
 	return r
@@ -144,8 +159,12 @@ func (s savedReport) report() Report {
 func (s savedFinding) finding() ringproof.Finding {
 	f := ringproof.Finding{Check: s.Check, Verdict: s.Verdict, Message: s.Message, Evidence: s.Evidence, Attached: s.Attached}
 	if s.At != nil {
-		at := ringproof.Instant(round(*s.At*float64(time.Second), 0))
+		at := moment(*s.At)
 		f.At = &at
 	}
 	return f
+}
+
+func moment(seconds float64) ringproof.Instant {
+	return ringproof.Instant(round(seconds*float64(time.Second), 0))
 }

@@ -22,11 +22,11 @@ import (
 func explainCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "explain CODE|FAULT|OP|CHECK|EVENT|TARGET|MUTANT",
+		Use:   "explain CODE|FAULT|EFFECT|OP|CHECK|EVENT|TARGET|MUTANT",
 		Short: "what a word of ringproof means",
 		Example: `  ringproof explain S043
   ringproof explain volume-loss`,
-		Args: exactly(1, "one word: a code, fault, op, check, event, target or mutant"),
+		Args: exactly(1, "one word: a code, fault, effect, op, check, event, target or mutant"),
 		RunE: func(c *cobra.Command, args []string) error {
 			found, err := explain(args[0])
 			if err != nil {
@@ -88,7 +88,7 @@ func explain(word string) ([]topic, error) {
 }
 
 func topics() []topic {
-	return slices.Concat(codeTopics(), faultTopics(), opTopics(), checkTopics(), eventTopics(), targetTopics(), mutantTopics())
+	return slices.Concat(codeTopics(), faultTopics(), effectTopics(), opTopics(), checkTopics(), eventTopics(), targetTopics(), mutantTopics())
 }
 
 func codeTopics() []topic {
@@ -106,6 +106,9 @@ func faultTopics() []topic {
 		for _, p := range f.Params {
 			t.Facts = append(t.Facts, fact{p.Name, paramText(p)})
 		}
+		if len(f.OneOf) > 0 {
+			t.Facts = append(t.Facts, fact{"give", "one of " + strings.Join(f.OneOf, ", ")})
+		}
 		if len(f.Targets) > 0 {
 			t.Facts = append(t.Facts, fact{"targets", strings.Join(f.Targets, ", ")})
 		}
@@ -120,10 +123,26 @@ func paramText(p faults.Param) string {
 	if len(p.Values) > 0 {
 		text += " (" + strings.Join(p.Values, ", ") + ")"
 	}
+	if p.Signed {
+		text += "; it may be negative"
+	}
+	if p.Most > 0 {
+		text += fmt.Sprintf("; at most %d", p.Most)
+	}
 	if p.Required {
 		text += "; required"
 	}
 	return text
+}
+
+func effectTopics() []topic {
+	var all []topic
+	for _, e := range faults.Effects() {
+		all = append(all, topic{"effect", e.Form, e.Doc, []fact{
+			{"cut it", fmt.Sprintf("fault: {%s: {effect: %q, phase: after}}", ringproof.FaultAgentCrash, e.Form)},
+		}})
+	}
+	return all
 }
 
 func opTopics() []topic {
@@ -165,12 +184,32 @@ func targetTopics() []topic {
 }
 
 func mutantTopics() []topic {
+	kept, err := subject.LastSearch()
+	if err != nil {
+		panic(err) // it is part of the program
+	}
 	var all []topic
 	for _, m := range subject.Mutants() {
-		all = append(all, topic{"mutant", m.Name, m.Hazard, []fact{
-			{"source", m.Source}, {"noticed by", m.Check}, {"in", m.Scenario + ", world " + m.World},
+		t := topic{"mutant", m.Name, m.Hazard, []fact{
+			{"source", m.Source}, {"noticed by", m.Check}, {"in", m.Scenario},
 			{"try", fmt.Sprintf("ringproof run --subject %s+%s", subject.Reference, m.Name)},
-		}})
+		}}
+		if f, measured := kept.Of(m.Name); measured {
+			t.Facts = append(t.Facts, costs(kept, f)...)
+		}
+		all = append(all, t)
 	}
 	return all
+}
+
+// costs says what the mutant cost to find, and shows a drawn plan that fails it.
+func costs(s subject.Search, f subject.Found) []fact {
+	cost := figures(s, f)
+	facts := []fact{{"seeds", cost[0] + " of its scenario"}}
+	if f.Runs == 0 {
+		return append(facts, fact{"runs", cost[1] + " drawn plans"})
+	}
+	return append(facts, fact{"runs", fmt.Sprintf("%s of drawn plans, %ss of a worker, failed by %s", cost[1], cost[2], strings.Join(f.FailedBy, ", "))},
+		fact{"drawn", fmt.Sprintf("ringproof explore --runs 1 --seed %d --subject %s+%s", f.Seed, subject.Reference, f.Name)},
+		fact{"measured by", fmt.Sprintf("%s: medians of %d starts", s.Command, len(s.Starts))})
 }

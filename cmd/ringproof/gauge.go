@@ -4,10 +4,12 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -15,6 +17,7 @@ import (
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/internal/etcdbin"
+	"github.com/ringproof/ringproof/internal/explore"
 	"github.com/ringproof/ringproof/internal/subject"
 	"github.com/ringproof/ringproof/internal/suite"
 	"github.com/ringproof/ringproof/reports"
@@ -24,18 +27,25 @@ import (
 // gaugeFile holds the gauge beside the report.
 const gaugeFile = "gauge.json"
 
-func gaugeCommand() *cobra.Command {
-	var f runFlags
-	var canaries, asJSON bool
-	c := &cobra.Command{
-		Use:   "gauge [MUTANT|CANARY...]",
-		Short: "test ringproof itself: would it notice? Runs the mutants, or the canaries",
-		Long: `gauge runs what ringproof must notice, and says whether it did.
+// gaugeFlags are the flags of gauge. Seeds is how many each mutant is given.
+type gaugeFlags struct {
+	runFlags
+	canaries bool
+	search   bool
+	asJSON   bool
+}
+
+// gaugeHelp is what gauge says of itself.
+const gaugeHelp = `gauge runs what ringproof must notice, and says whether it did.
 
 A mutant is the reference with one hazard put in. It runs on the cells of the
-scenario that shows its harm until the check that names the harm has failed it.
+scenario that shows its harm, seed after seed, until the check that names the
+harm has failed it. SEEDS says how many seeds that took, SECONDS how long all
+its runs took.
+
 A canary is a release of etcd with a known bug, and the release that mended it:
-the first must be failed by its check, the second must pass.
+the first must be failed by its check, the second must pass. No simulated etcd
+has the bug, so canaries run in the local world, whatever the default is.
 
   caught        the intended check failed it
   mistaken      it failed, but only by other checks
@@ -44,25 +54,75 @@ the first must be failed by its check, the second must pass.
   accused       a mended release failed
   inconclusive  not every cell could be judged
 
-The table is kept as gauge.json in --out. The report beside it shows the cells;
-there, failing is what mutants and canaries should do. Exit code 0: each was
-caught or spared; 1: one was mistaken, accused or escaped; 3: inconclusive.`,
+The table is kept as gauge.json in --out. The report beside it shows the cells,
+of simulated ones the last of each mutant; there, failing is what mutants and
+canaries should do. Exit code 0: each was caught or spared; 1: one was mistaken,
+accused or escaped; 3: inconclusive.
+
+With --search it says what each mutant costs to find, as medians over searches
+from five starts: SEEDS of its own scenario until the intended check fails it,
+and RUNS of plans as explore draws them until any check fails it, with the
+SECONDS of one worker that they took. A plan that fails the reference too isn't
+counted. Nothing is kept, and exit code 1 says that a scenario missed its mutant.`
+
+func gaugeCommand() *cobra.Command {
+	var f gaugeFlags
+	c := &cobra.Command{
+		Use:   "gauge [MUTANT|CANARY...]",
+		Short: "test ringproof itself: would it notice? Runs the mutants, or the canaries",
+		Long:  gaugeHelp,
 		Example: `  ringproof gauge
-  ringproof gauge voter-first
+  ringproof gauge voter-first --world local
+  ringproof gauge --search voter-first
   ringproof gauge --canaries`,
 		RunE: func(c *cobra.Command, args []string) error {
-			trials, err := f.trials(c, args, canaries)
+			if err := f.choose(c); err != nil {
+				return err
+			}
+			if f.search {
+				return f.measure(c, args)
+			}
+			trials, err := f.trials(c, args)
 			if err != nil {
 				return err
 			}
-			return gauge(c, f, trials, asJSON)
+			return gauge(c, f, trials)
 		},
 	}
 	f.add(c)
-	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of each cell")
-	c.Flags().BoolVar(&canaries, "canaries", false, "the canaries instead of the mutants")
-	c.Flags().BoolVar(&asJSON, "json", false, "print the table as JSON")
+	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the first run of each cell")
+	c.Flags().Uint64Var(&f.seeds, "seeds", 0, "the most seeds of each cell (default 25 in sim, 1 in local)")
+	c.Flags().BoolVar(&f.canaries, "canaries", false, "the canaries instead of the mutants; in the local world")
+	c.Flags().BoolVar(&f.search, "search", false, "say what each mutant costs to find; in the simulated world")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "print the table as JSON")
 	return c
+}
+
+// choose fills in what the command line leaves open: canaries are real, and a
+// search is simulated.
+func (f *gaugeFlags) choose(c *cobra.Command) error {
+	if f.canaries && !c.Flags().Changed("world") {
+		f.world = "local"
+	}
+	switch err := known(f.world); {
+	case err != nil:
+		return err
+	case f.canaries && f.search:
+		return usage("--canaries and --search: canaries are real releases of etcd, and a search is simulated; take one of them")
+	case f.canaries && f.world != "local":
+		return usage("--canaries --world %s: canaries are real releases of etcd; leave --world out", f.world)
+	case f.search && f.world != "sim":
+		return usage("--search --world %s: a search is simulated; leave --world out", f.world)
+	case f.search && c.Flags().Changed("seed"):
+		return usage("--search --seed %d: a search has starts of its own, so that its figures can be compared; leave --seed out", f.seed)
+	}
+	if f.world == "sim" && !c.Flags().Changed("jobs") {
+		f.jobs = runtime.NumCPU() // nothing waits in a simulated world
+	}
+	if f.seeds == 0 {
+		f.seeds = map[string]uint64{"sim": 25, "local": 1}[f.world]
+	}
+	return nil
 }
 
 // trial is one mutant, or one release of a canary, and what became of it.
@@ -72,6 +132,7 @@ type trial struct {
 	Check    string   `json:"check"`    // that must fail it
 	CaughtBy []string `json:"caughtBy"` // the checks that failed it
 	Verdict  string   `json:"verdict"`
+	Seeds    int      `json:"seeds"`   // that ran, the last of them the one that decided
 	Seconds  float64  `json:"seconds"` // on the wall, all its cells
 	Cells    []string `json:"cells"`   // that ran
 	Replay   string   `json:"replay,omitempty"`
@@ -99,52 +160,127 @@ const (
 )
 
 func (t trial) columns() []string {
-	return []string{t.Name, t.Check, strings.Join(t.CaughtBy, " "), t.Verdict, fmt.Sprintf("%.1f", t.Seconds)}
+	return []string{t.Name, t.Check, strings.Join(t.CaughtBy, " "), t.Verdict, fmt.Sprint(t.Seeds), fmt.Sprintf("%.1f", t.Seconds)}
 }
 
-func gauge(c *cobra.Command, f runFlags, trials []trial, asJSON bool) error {
+func gauge(c *cobra.Command, f gaugeFlags, trials []trial) error {
 	var jobs []suite.Job
 	for _, t := range trials {
 		jobs = append(jobs, t.jobs...)
 	}
-	return enclosed(c, f, jobs, func(f runFlags, releases map[string]etcdbin.Release) error {
-		report := f.report("what must be noticed", releases)
-		for c.Context().Err() == nil {
-			due := next(trials)
-			if len(due) == 0 {
-				break
-			}
-			cells, err := f.cellsOf(c, due, releases)
-			if err != nil {
-				return err
-			}
-			for _, cell := range cells {
-				credit(trials, cell)
-			}
-			report.Cells = append(report.Cells, cells...)
+	return enclosed(c, f.runFlags, jobs, func(enclosed runFlags, releases map[string]etcdbin.Release) error {
+		report := enclosed.report("what must be noticed", releases)
+		var err error
+		if f.world == "sim" {
+			report.Cells, err = enclosed.simulated(c, f.jobs, trials)
+		} else {
+			report.Cells, err = decide(c.Context(), trials, func(due []suite.Job) ([]reports.Cell, error) { return enclosed.cellsOf(c, due, releases) })
+		}
+		if err != nil {
+			return err
 		}
 		for i := range trials {
 			trials[i].judge()
 		}
-		return gauged(c, f, trials, report, asJSON)
+		f.out = enclosed.out
+		return gauged(c, f, trials, report)
 	})
 }
 
-// trials are those named, or all that the world can do.
-func (f runFlags) trials(c *cobra.Command, names []string, canaries bool) ([]trial, error) {
-	f.seeds = 1
-	if err := known(f.world); err != nil {
+// decide runs round after round, a cell of each trial that is open, until none
+// is, and returns the cells.
+func decide(ctx context.Context, trials []trial, run func([]suite.Job) ([]reports.Cell, error)) (all []reports.Cell, err error) {
+	for ctx.Err() == nil {
+		open, due := next(trials)
+		if len(due) == 0 {
+			break
+		}
+		cells, err := run(due)
+		if err != nil {
+			return all, err
+		}
+		for i, cell := range cells {
+			open[i].credit(cell)
+		}
+		all = append(all, cells...)
+	}
+	return all, nil
+}
+
+// simulated decides in workers, which keep nothing, and then runs the last cell
+// of each trial once more: it comes to the same, and is kept for the report.
+func (f runFlags) simulated(c *cobra.Command, workers int, trials []trial) ([]reports.Cell, error) {
+	pool, err := newPool(workers)
+	if err != nil {
 		return nil, err
 	}
-	if canaries {
-		return f.canaries(c, names)
+	defer pool.Close()
+	if _, err := decide(c.Context(), trials, func(due []suite.Job) ([]reports.Cell, error) { return pooled(c.Context(), pool, due) }); err != nil {
+		return nil, err
+	}
+	var last []suite.Job
+	for _, t := range trials {
+		if n := len(t.Cells); n > 0 {
+			last = append(last, t.jobs[n-1])
+		}
+	}
+	cells, err := f.cellsOf(c, last, nil)
+	for i := range trials {
+		for _, cell := range cells {
+			if n := len(trials[i].Cells); n > 0 && trials[i].jobs[n-1].Plan.Subject == cell.Subject {
+				trials[i].Replay = cell.Replay
+			}
+		}
+	}
+	return cells, err
+}
+
+// pooled runs the jobs in workers.
+func pooled(ctx context.Context, pool *explore.Pool, jobs []suite.Job) ([]reports.Cell, error) {
+	work := make([]explore.Job, len(jobs))
+	for i, j := range jobs {
+		work[i].Plan = j.Plan
+	}
+	results, err := allOf(ctx, pool, work)
+	if err != nil {
+		return nil, err
+	}
+	var cells []reports.Cell
+	for i, r := range results {
+		cell := reports.Cell{Name: jobs[i].Plan.Cell, Subject: jobs[i].Plan.Subject, Verdict: r.Outcome.Verdict, Findings: r.Outcome.Findings}
+		cell.Measurements.WallSeconds = &r.Outcome.WallSeconds
+		cells = append(cells, cell)
+	}
+	return cells, nil
+}
+
+// allOf runs the jobs, and takes none of them for granted: what ringproof itself
+// breaks on proves nothing about a mutant.
+func allOf(ctx context.Context, pool explore.Runner, jobs []explore.Job) ([]explore.Result, error) {
+	results := pool.Run(ctx, jobs)
+	for i, r := range results {
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case r.Err != nil:
+			return nil, environment(fmt.Errorf("running %s: %w", jobs[i].Plan.Cell, r.Err))
+		case r.Broken != "":
+			return nil, failure{exitBug, fmt.Errorf("a bug of ringproof itself: %s with %s: %s", jobs[i].Plan.Cell, jobs[i].Plan.Subject, r.Broken)}
+		}
+	}
+	return results, nil
+}
+
+// trials are those named, or all.
+func (f gaugeFlags) trials(c *cobra.Command, names []string) ([]trial, error) {
+	if f.canaries {
+		return f.runFlags.canaries(c, names)
 	}
 	return f.mutants(c, names)
 }
 
 func (f runFlags) mutants(c *cobra.Command, names []string) ([]trial, error) {
-	all := slices.DeleteFunc(subject.Mutants(), func(m subject.Mutant) bool { return m.World != f.world })
-	all, err := named(names, all, func(m subject.Mutant) string { return m.Name })
+	all, err := named(names, subject.Mutants(), func(m subject.Mutant) string { return m.Name })
 	if err != nil {
 		return nil, err
 	}
@@ -211,33 +347,29 @@ func newTrial(name, kind, check string, jobs []suite.Job) trial {
 }
 
 // next takes the next cell of every trial that isn't decided yet.
-func next(trials []trial) []suite.Job {
-	var due []suite.Job
-	for _, t := range trials {
+func next(trials []trial) (open []*trial, due []suite.Job) {
+	for i := range trials {
+		t := &trials[i]
 		if ran := len(t.Cells); ran < len(t.jobs) && !t.decided() {
-			due = append(due, t.jobs[ran])
+			open, due = append(open, t), append(due, t.jobs[ran])
 		}
 	}
-	return due
+	return open, due
 }
 
 // decided tells whether no further cell can change the verdict.
-func (t trial) decided() bool {
+func (t *trial) decided() bool {
 	if t.Kind == fixed {
 		return len(t.CaughtBy) > 0
 	}
 	return slices.Contains(t.CaughtBy, t.Check)
 }
 
-// credit adds what a cell came to to its trial.
-func credit(trials []trial, cell reports.Cell) {
-	i := slices.IndexFunc(trials, func(t trial) bool {
-		return slices.ContainsFunc(t.jobs, func(j suite.Job) bool { return j.Plan.Cell == cell.Name && j.Plan.Subject == cell.Subject })
-	})
-	if i < 0 {
-		return
+// credit adds what the trial's next cell came to.
+func (t *trial) credit(cell reports.Cell) {
+	if n := len(t.Cells); n == 0 || t.jobs[n].Plan.Seed != t.jobs[n-1].Plan.Seed {
+		t.Seeds++
 	}
-	t := &trials[i]
 	t.Cells = append(t.Cells, cell.Name)
 	t.Replay = cell.Replay
 	if cell.Measurements.WallSeconds != nil {
@@ -272,7 +404,7 @@ func (t *trial) judge() {
 func (t trial) good() bool { return t.Verdict == caught || t.Verdict == spared }
 
 // gauged keeps and prints the table, and ends with its verdict.
-func gauged(c *cobra.Command, f runFlags, trials []trial, report reports.Report, asJSON bool) error {
+func gauged(c *cobra.Command, f gaugeFlags, trials []trial, report reports.Report) error {
 	if err := reports.Write(f.out, report); err != nil {
 		return environment(err)
 	}
@@ -284,7 +416,7 @@ func gauged(c *cobra.Command, f runFlags, trials []trial, report reports.Report,
 		return environment(err)
 	}
 	rows := rowsOf(trials, func(t trial) trial { return t })
-	if err := (listed{[]string{"ON TRIAL", "CHECK", "FAILED BY", "VERDICT", "SECONDS"}, rows}).print(c, asJSON); err != nil {
+	if err := (listed{[]string{"ON TRIAL", "CHECK", "FAILED BY", "VERDICT", "SEEDS", "SECONDS"}, rows}).print(c, f.asJSON); err != nil {
 		return err
 	}
 	return gaugeVerdict(c, trials, filepath.Join(f.out, reports.PageFile))

@@ -23,10 +23,11 @@ import (
 func listCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "list",
-		Short: "what there is: scenarios, faults, ops, checks, events, mutants, canaries, worlds, etcd",
+		Short: "what there is: scenarios, faults, effects, ops, checks, events, mutants, canaries, worlds, etcd",
 	},
 		listingCommand("scenarios", scenarioListing),
 		listingCommand("faults", faultListing),
+		listingCommand("effects", effectListing),
 		listingCommand("ops", opListing),
 		listingCommand("checks", checkListing),
 		listingCommand("events", eventListing),
@@ -107,11 +108,13 @@ var scenarioListing = listing{"the shipped scenarios, with what each claims", []
 type faultEntry struct{ faults.Entry }
 
 func (f faultEntry) columns() []string {
-	var params []string
+	params := slices.DeleteFunc([]string{strings.Join(f.OneOf, "|")}, func(p string) bool { return p == "" })
 	for _, p := range f.Params {
-		if p.Required {
+		switch {
+		case slices.Contains(f.OneOf, p.Name):
+		case p.Required:
 			params = append(params, p.Name)
-		} else {
+		default:
 			params = append(params, "["+p.Name+"]")
 		}
 	}
@@ -120,6 +123,14 @@ func (f faultEntry) columns() []string {
 
 var faultListing = listing{"the harms that can be done", []string{"FAULT", "PARAMETERS", "WHAT IT DOES"}, func() ([]row, error) {
 	return rowsOf(faults.All(), func(e faults.Entry) faultEntry { return faultEntry{e} }), nil
+}}
+
+type effectEntry struct{ faults.Effect }
+
+func (e effectEntry) columns() []string { return []string{e.Form, e.Doc} }
+
+var effectListing = listing{"the side effects of a subject that agent-crash can cut", []string{"EFFECT", "WHAT HAPPENS"}, func() ([]row, error) {
+	return rowsOf(faults.Effects(), func(e faults.Effect) effectEntry { return effectEntry{e} }), nil
 }}
 
 // opEntry is an operation and what it does.
@@ -197,14 +208,29 @@ var eventListing = listing{"what happens in a run, and a step can wait for", []s
 	return rowsOf(slices.Sorted(maps.Keys(docs)), func(k ringproof.EventKind) eventEntry { return eventEntry{k, docs[k]} }), nil
 }}
 
-type mutantEntry struct{ subject.Mutant }
-
-func (m mutantEntry) columns() []string {
-	return []string{m.Name, m.Check, m.Scenario, m.World, m.Hazard}
+// mutantEntry is a mutant, and what it cost to find when that was measured last.
+type mutantEntry struct {
+	subject.Mutant
+	Seeds    int      `json:"seeds"`    // of its scenario; 0: never
+	Runs     int      `json:"runs"`     // of drawn plans; 0: never
+	Seconds  float64  `json:"seconds"`  // of one worker, for the drawn plans
+	FailedBy []string `json:"failedBy"` // in the drawn plans
+	cost     []string
 }
 
-var mutantListing = listing{"the reference with one hazard put in, and the check that must notice", []string{"MUTANT", "CHECK", "SCENARIO", "WORLD", "HAZARD"}, func() ([]row, error) {
-	return rowsOf(subject.Mutants(), func(m subject.Mutant) mutantEntry { return mutantEntry{m} }), nil
+func (m mutantEntry) columns() []string {
+	return append(append([]string{m.Name, m.Check, m.Scenario}, m.cost...), m.Hazard)
+}
+
+var mutantListing = listing{"the reference with one hazard put in, the check that must notice, and what it cost to find: seeds of its scenario, runs of drawn plans and their seconds, as medians", []string{"MUTANT", "CHECK", "SCENARIO", "SEEDS", "RUNS", "SECONDS", "HAZARD"}, func() ([]row, error) {
+	kept, err := subject.LastSearch()
+	return rowsOf(subject.Mutants(), func(m subject.Mutant) mutantEntry {
+		f, measured := kept.Of(m.Name)
+		if !measured {
+			return mutantEntry{Mutant: m, FailedBy: []string{}, cost: []string{"-", "-", "-"}}
+		}
+		return mutantEntry{Mutant: m, Seeds: f.Seeds, Runs: f.Runs, Seconds: f.Seconds, FailedBy: f.FailedBy, cost: figures(kept, f)}
+	}), err
 }}
 
 // canaryEntry is a known bug of etcd, and the scenario that shows it.

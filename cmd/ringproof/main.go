@@ -63,6 +63,9 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == "subject" {
 		os.Exit(subject.Main(os.Args[2:]))
 	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(800) // a simulated second makes a megabyte of garbage, and little that stays
+	}
 	os.Exit(run(os.Args[1:]))
 }
 
@@ -87,7 +90,7 @@ func exitCode(root *cobra.Command, err error) int {
 	case err == nil:
 		return exitPass
 	case errors.As(err, &verdict):
-		return map[ringproof.Verdict]int{ringproof.Fail: exitFail}[verdict.Verdict] + inconclusive(verdict.Verdict)
+		return verdictCodes[verdict.Verdict]
 	case errors.As(err, &failed):
 		fmt.Fprintln(root.ErrOrStderr(), "ringproof: "+err.Error())
 		return failed.code
@@ -102,11 +105,8 @@ func exitCode(root *cobra.Command, err error) int {
 	return exitEnvironment
 }
 
-func inconclusive(v ringproof.Verdict) int {
-	if v == ringproof.Inconclusive {
-		return exitInconclusive
-	}
-	return 0
+var verdictCodes = map[ringproof.Verdict]int{
+	ringproof.Pass: exitPass, ringproof.Fail: exitFail, ringproof.Inconclusive: exitInconclusive,
 }
 
 func command() *cobra.Command {
@@ -115,20 +115,23 @@ func command() *cobra.Command {
 		Short:         "ringproof harms etcd rings while their automation works, and judges what became of them",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Long: `ringproof runs automation that operates etcd against scenarios of harm, on real
-etcd, and judges what clients saw and what the ring became.
+		Long: `ringproof runs automation that operates etcd against scenarios of harm, in a
+simulated world or on real etcd, and judges what clients saw and what the ring
+became.
 
   ringproof run                        every shipped scenario against the reference
   ringproof run --run leader-killed    one of them
+  ringproof run --world local          the same on real etcd
   ringproof run my-scenario.yaml       your own
+  ringproof explore --for 10m          plans that nobody wrote
   ringproof replay PLAN                one plan again
 
 Exit codes: 0 pass, 1 fail, 2 usage or scenario error, 3 inconclusive,
 4 environment, 5 a bug of ringproof itself.`,
 	}
 	root.SetFlagErrorFunc(mistyped)
-	root.AddCommand(runCommand(), replayCommand(), gaugeCommand(), lintCommand(), planCommand(), listCommand(), newCommand(), explainCommand(),
-		schemaCommand(), etcdCommand(), reportCommand(), doctorCommand(), cleanCommand(), versionCommand())
+	root.AddCommand(runCommand(), replayCommand(), exploreCommand(), sweepCommand(), shrinkCommand(), confirmCommand(), workerCommand(), gaugeCommand(), lintCommand(), planCommand(), listCommand(), newCommand(), explainCommand(),
+		schemaCommand(), etcdCommand(), reportCommand(), doctorCommand(), cleanCommand(), versionCommand(), benchCommand())
 	root.SetHelpCommand(helpCommand(root))
 	return root
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/ringproof/ringproof/internal/suite"
 	"github.com/ringproof/ringproof/reports"
 	"github.com/ringproof/ringproof/scenarios"
+	"github.com/ringproof/ringproof/sim"
 )
 
 // runFlags are the flags of run and replay.
@@ -36,6 +37,7 @@ type runFlags struct {
 	out     string
 	subject string
 	beside  string
+	first   bool
 	cells   []string
 	seed    uint64
 	seeds   uint64
@@ -46,7 +48,7 @@ type runFlags struct {
 }
 
 func (f *runFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.world, "world", "local", "where to run: local (real etcd on this host)")
+	c.Flags().StringVar(&f.world, "world", "sim", "where to run: sim (simulated, in virtual time) or local (real etcd on this host)")
 	c.Flags().StringVar(&f.out, "out", "", "directory for the report (default out/TIME)")
 	c.Flags().IntVar(&f.jobs, "jobs", abreast(), "cells to run at once; most of a cell is waiting")
 	c.Flags().StringVar(&f.etcdBin, "etcd-bin", "", "directory with your own build of etcd, used for every release")
@@ -69,6 +71,7 @@ func runCommand() *cobra.Command {
 	c.Flags().StringVar(&f.subject, "subject", "reference", "what is on trial: reference, or reference+MUTANT (see list mutants)")
 	c.Flags().StringVar(&f.beside, "beside", "", "another subject to run the same cells with, for comparison")
 	c.Flags().StringArrayVar(&f.cells, "run", nil, "only cells of this name, or beginning of a name: scenario, scenario[k=v] or scenario[k=v]#seed; repeatable")
+	c.Flags().BoolVar(&f.first, "first", false, "only the first cell of each scenario: a short look at all of them")
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the first run of each cell")
 	c.Flags().Uint64Var(&f.seeds, "seeds", 1, "how many seeds to run each cell with")
 	return c
@@ -196,7 +199,9 @@ func (f runFlags) jobsOf(c *cobra.Command, loaded []*scenarios.Scenario, pattern
 			if err != nil {
 				return nil, err
 			}
-			jobs = append(jobs, found...)
+			if jobs = append(jobs, found...); f.first {
+				break
+			}
 		}
 	}
 	for i, p := range patterns {
@@ -280,6 +285,9 @@ func (p place) Name() string { return p.name }
 // Supports asks inside the sandbox, where the answer is known; outside
 // everything is still possible.
 func (p place) Supports(s ringproof.Step) error {
+	if p.name == "sim" {
+		return sim.Supports(s)
+	}
 	if machines.Inside() || os.Getenv(bare) == "" {
 		return nil
 	}
@@ -289,21 +297,29 @@ func (p place) Supports(s ringproof.Step) error {
 // bare marks the process that goes on without a sandbox.
 const bare = "RINGPROOF_BARE"
 
-// runJobs runs the jobs in a sandbox of their own, and reports.
+// runJobs runs the jobs where they are to run, and reports.
 func runJobs(c *cobra.Command, f runFlags, jobs []suite.Job) error {
 	return enclosed(c, f, jobs, func(f runFlags, releases map[string]etcdbin.Release) error {
 		return conduct(c, f, jobs, releases)
 	})
 }
 
+// outNow is where a report goes when nobody says.
+func outNow() string { return filepath.Join("out", time.Now().UTC().Format("20060102T150405Z")) }
+
 // enclosed makes ready what the jobs need of the network, then does the work
-// in a sandbox. Outside of it the work is this same command line again.
+// in a sandbox. Outside of it the work is this same command line again. What is
+// simulated needs neither.
 func enclosed(c *cobra.Command, f runFlags, jobs []suite.Job, work func(runFlags, map[string]etcdbin.Release) error) error {
 	if len(jobs) == 0 {
 		return usage("there is nothing to run")
 	}
 	if f.out == "" {
-		f.out = filepath.Join("out", time.Now().UTC().Format("20060102T150405Z"))
+		f.out = outNow()
+	}
+	if f.world == "sim" {
+		f.jobs = 1 // a simulated world has crypto/rand to itself
+		return work(f, nil)
 	}
 	releases, err := install(c, f, jobs)
 	if err != nil {
@@ -410,7 +426,7 @@ func (f runFlags) report(subject string, releases map[string]etcdbin.Release) re
 
 // cellsOf runs the jobs, and tells how it goes.
 func (f runFlags) cellsOf(c *cobra.Command, jobs []suite.Job, releases map[string]etcdbin.Release) ([]reports.Cell, error) {
-	ringadm, err := f.findRingadm()
+	world, err := f.worlds(releases)
 	if err == nil {
 		err = os.MkdirAll(f.out, 0o755)
 	}
@@ -419,9 +435,17 @@ func (f runFlags) cellsOf(c *cobra.Command, jobs []suite.Job, releases map[strin
 	}
 	teller := newTeller(c.ErrOrStderr(), f.verbose)
 	defer teller.end()
-	s := suite.Suite{Jobs: jobs, Out: f.out, Abreast: f.jobs, Told: teller.tell, Replay: f.replayLine,
-		World: func(p ringproof.Plan) (ringproof.World, error) { return newWorld(p, releases, ringadm) }}
+	s := suite.Suite{Jobs: jobs, Out: f.out, Abreast: f.jobs, Told: teller.tell, Replay: f.replayLine, World: world}
 	return s.Run(c.Context()), nil
+}
+
+// worlds makes the worlds that the plans run in.
+func (f runFlags) worlds(releases map[string]etcdbin.Release) (func(ringproof.Plan) (ringproof.World, error), error) {
+	if f.world == "sim" {
+		return simWorld, nil
+	}
+	ringadm, err := f.findRingadm()
+	return func(p ringproof.Plan) (ringproof.World, error) { return newWorld(p, releases, ringadm) }, err
 }
 
 func newWorld(p ringproof.Plan, releases map[string]etcdbin.Release, ringadm string) (ringproof.World, error) {

@@ -98,7 +98,15 @@ func asked(op ringproof.Op) string {
 
 func harm(f ringproof.Fault) string {
 	text := harmed(f)
-	if f.For > 0 && f.Kind != ringproof.FaultPause {
+	switch {
+	case f.For == 0 || f.Kind == ringproof.FaultPause:
+	case f.Kind == ringproof.FaultAgentCrash:
+		if dies(f.Phase) {
+			text += fmt.Sprintf(", started again after %s", span(f.For))
+		}
+	case f.Kind == ringproof.FaultVolumeLoss:
+		text += fmt.Sprintf(", off for %s first", span(f.For))
+	default:
 		text += fmt.Sprintf(", for %s", span(f.For))
 	}
 	if f.Stagger > 0 {
@@ -129,8 +137,18 @@ func harmed(f ringproof.Fault) string {
 		return "fail every store call of " + whose
 	case ringproof.FaultStoreStale:
 		return "answer the store reads of " + whose + " with the past"
+	case ringproof.FaultReplyLoss:
+		return fmt.Sprintf("lose %d of 100 replies to %s", f.Percent, whose)
+	case ringproof.FaultSlowNetwork:
+		return fmt.Sprintf("delay every packet from and to %s by %s", whose, span(f.By))
+	case ringproof.FaultClockSkew:
+		return "set the clock of " + whose + " " + skew(f.By)
+	case ringproof.FaultDiskSwap:
+		return "swap the disks of " + whose
 	case ringproof.FaultAgentCrash:
-		return crash(f)
+		return cut(f)
+	case ringproof.FaultStaleView, ringproof.FaultSkippedView:
+		return misled(f)
 	}
 	return strings.TrimSpace(string(f.Kind) + " " + f.Target)
 }
@@ -145,17 +163,50 @@ func worded(value, usual string, pairs ...string) string {
 	return usual
 }
 
-func crash(f ringproof.Fault) string {
-	whose := "the agent"
-	if f.Target != "" {
-		whose += " on " + f.Target
+func skew(by ringproof.Duration) string {
+	if by < 0 {
+		return span(-by) + " back"
 	}
-	when := worded(f.Phase, f.Phase, "reply-lost", "with the reply lost of")
-	text := fmt.Sprintf("crash %s %s %s", whose, when, f.Action)
+	return span(by) + " ahead"
+}
+
+// dies tells whether a cut in this phase ends the agent; else it lives on.
+func dies(phase string) bool { return phase == "before" || phase == "after" }
+
+// agent is whose agent a fault at the seams hits.
+func agent(f ringproof.Fault) string {
+	if f.Target == "" {
+		return "the agent"
+	}
+	return "the agent on " + f.Target
+}
+
+func cut(f ringproof.Fault) string {
+	what := cmp.Or(f.Action, f.Effect)
 	if f.Nth > 1 {
-		text += fmt.Sprintf(" number %d", f.Nth)
+		what += fmt.Sprintf(" number %d", f.Nth)
 	}
-	return text
+	switch f.Phase {
+	case "reply-lost":
+		return fmt.Sprintf("lose the reply of %s to %s", what, agent(f))
+	case "refused":
+		return fmt.Sprintf("refuse %s %s", agent(f), what)
+	}
+	return fmt.Sprintf("crash %s %s %s", agent(f), f.Phase, what)
+}
+
+// misled says which decisions are made on an old view, or missed.
+func misled(f ringproof.Fault) string {
+	count, nth := max(f.Count, 1), max(f.Nth, 1)
+	which := fmt.Sprintf("decision %d", nth)
+	if count > 1 {
+		which = fmt.Sprintf("decisions %d to %d", nth, nth+count-1)
+	}
+	which += worded(f.Decision, " about the ring", "boot", " about a start")
+	if f.Kind == ringproof.FaultSkippedView {
+		return fmt.Sprintf("keep %s from %s", agent(f), which)
+	}
+	return fmt.Sprintf("show %s a view %s old at %s", agent(f), counted(max(f.Back, 1), "decision"), which)
 }
 
 func demand(a ringproof.Assert) string {

@@ -13,6 +13,10 @@ type worldEntry struct {
 func (w worldEntry) columns() []string { return []string{w.Name, w.Needs, w.Doc} }
 
 var worlds = []worldEntry{{
+	Name:  "sim",
+	Doc:   "the subject's own code on simulated machines, network, disks and etcd, in virtual time, the same in every run of a plan",
+	Needs: "nothing",
+}, {
 	Name:  "local",
 	Doc:   "real etcd and the subject's real processes on this host: a network namespace and a data filesystem a machine, in real time",
 	Needs: "Linux with user namespaces, or root",

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/scenarios"
+	"github.com/ringproof/ringproof/sim"
+)
+
+// speeds are the figures of bench sim.
+type speeds struct {
+	SimulatedPerWall       float64 `json:"simulated_per_wall"`        // seconds a second: 3 members, their agents, 50 op/s
+	SimulatedPerWallFaulty float64 `json:"simulated_per_wall_faulty"` // 5 members, faults one after another
+	PlanSeconds            float64 `json:"plan_seconds"`              // wall time of the lifecycle, judged
+	PeakMB                 float64 `json:"peak_mb"`                   // of this process
+}
+
+func benchCommand() *cobra.Command {
+	bench := &cobra.Command{Use: "bench", Short: "measure ringproof itself"}
+	asJSON := false
+	simulation := &cobra.Command{
+		Use:   "sim",
+		Short: "simulated seconds a second, on one core, and the cost of one plan",
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("bench sim takes no arguments")
+			}
+			return benchSim(c, asJSON)
+		},
+	}
+	simulation.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	bench.AddCommand(simulation)
+	return bench
+}
+
+// The calm ring lives for ten minutes of its time, the harmed one is hit every
+// ten seconds.
+const (
+	calmFor = 10 * time.Minute
+	harms   = 24
+	apart   = 10 * time.Second
+)
+
+func benchSim(c *cobra.Command, asJSON bool) error {
+	lifecycle, err := benchPlan("lifecycle")
+	if err != nil {
+		return err
+	}
+	var s speeds
+	for _, m := range []struct {
+		plan ringproof.Plan
+		keep func(simulated, wall float64)
+	}{
+		{calm(lifecycle), func(simulated, wall float64) { s.SimulatedPerWall = simulated / wall }},
+		{battered(lifecycle), func(simulated, wall float64) { s.SimulatedPerWallFaulty = simulated / wall }},
+		{lifecycle, func(_, wall float64) { s.PlanSeconds = wall }},
+	} {
+		simulated, wall, err := timed(c.Context(), m.plan)
+		if err != nil {
+			return err
+		}
+		m.keep(simulated, wall)
+	}
+	s.PeakMB = peakMB()
+	return s.print(c.OutOrStdout(), asJSON)
+}
+
+// timed runs the plan three times and returns the fastest: a machine that does
+// something else meanwhile only ever makes it slower.
+func timed(ctx context.Context, plan ringproof.Plan) (simulated, wall float64, err error) {
+	for range 3 {
+		began := time.Now()
+		h, _, err := inSim(ctx, plan, sim.Options{})
+		if err != nil {
+			return 0, 0, environment(err)
+		}
+		took := time.Since(began).Seconds()
+		if wall == 0 || took < wall {
+			simulated, wall = h.Measures["simulatedSeconds"], took
+		}
+	}
+	return simulated, wall, nil
+}
+
+func benchPlan(name string) (ringproof.Plan, error) {
+	shipped, err := scenarios.Shipped()
+	if err != nil {
+		return ringproof.Plan{}, err
+	}
+	for _, s := range shipped {
+		if s.Name == name {
+			plan, found := s.Resolve(s.Cells(1)[0], "reference", place{"sim"})
+			if found.Failed() {
+				return plan, fmt.Errorf("%s", found)
+			}
+			return plan, nil
+		}
+	}
+	return ringproof.Plan{}, fmt.Errorf("no scenario %s is shipped", name)
+}
+
+// calm is a ring of three to which nothing happens.
+func calm(p ringproof.Plan) ringproof.Plan {
+	p.Ring.Size, p.Ring.Machines = 3, 3
+	p.Steps = []ringproof.Step{{Name: "live", After: &ringproof.Trigger{Event: ringproof.EventHealPhase, Timeout: ringproof.Duration(calmFor)},
+		Assert: &ringproof.Assert{Voters: 3}}}
+	return p
+}
+
+// battered is a ring of five that is hit again and again.
+func battered(p ringproof.Plan) ringproof.Plan {
+	p.Ring.Size, p.Ring.Machines = 5, 5
+	p.Steps = nil
+	kinds := []ringproof.Fault{
+		{Kind: ringproof.FaultKill, Target: "leader", Scope: "process"},
+		{Kind: ringproof.FaultPartition, Target: "follower", Shape: "split"},
+		{Kind: ringproof.FaultPause, Target: "leader", Scope: "machine", For: ringproof.Duration(3 * time.Second)},
+		{Kind: ringproof.FaultKill, Target: "follower", Scope: "machine"},
+	}
+	for i := range harms {
+		fault := kinds[i%len(kinds)]
+		fault.For = ringproof.Duration(5 * time.Second)
+		p.Steps = append(p.Steps, ringproof.Step{Name: "harm-" + strconv.Itoa(i+1), Fault: &fault,
+			After: &ringproof.Trigger{Event: ringproof.EventStepBegun, Delay: ringproof.Duration(apart), Timeout: ringproof.Duration(time.Millisecond)}})
+	}
+	p.Steps[0].After = nil
+	return p
+}
+
+// peakMB is the most memory that this process ever held, by the kernel's count.
+func peakMB() float64 {
+	text, _ := os.ReadFile("/proc/self/status")
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kb, _ := strconv.ParseFloat(strings.Fields(rest)[0], 64)
+			return kb / 1024
+		}
+	}
+	return 0
+}
+
+func (s speeds) print(w io.Writer, asJSON bool) error {
+	if asJSON {
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(s)
+	}
+	_, err := fmt.Fprintf(w, `%8.0f  simulated seconds a second: 3 members, their agents, 50 op/s
+%8.0f  simulated seconds a second: 5 members, a fault every 10 s, 50 op/s
+%8.2f  seconds for one plan of a full lifecycle, judged
+%8.0f  MB at most
+`, s.SimulatedPerWall, s.SimulatedPerWallFaulty, s.PlanSeconds, s.PeakMB)
+	return err
+}
