@@ -8,9 +8,10 @@ SHELL := /bin/bash
 OUT :=
 GO := go
 FUZZTIME := 20s
-FLAGS = --world local $(if $(OUT),--out $(OUT))
+REPORT = $(or $(OUT),out/chaos)
+LOCAL = --world local $(if $(OUT),--out $(OUT))
 
-.PHONY: help build test check chaos gauge canaries etcd etcd-test golden fuzz clean
+.PHONY: help build test check chaos chaos-local explore sweep gauge gauge-local canaries fidelity found bench etcd etcd-test golden fuzz clean
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -27,14 +28,45 @@ check: ## formatting, vet, the rules and the short tests: under a minute
 	$(GO) vet ./...
 	$(GO) test -short ./...
 
-chaos: build ## the shipped scenarios on real etcd; the verdict is the exit
-	bin/ringproof run $(FLAGS)
+chaos: build ## every scenario simulated, a search, a sweep, and a look at real etcd; the verdict is the exit
+	@failed=0; \
+	for part in "run --out $(REPORT)/sim" \
+		"explore --runs 200 --out $(REPORT)/explore" \
+		"sweep lifecycle --out $(REPORT)/sweep" \
+		"run --world local --first --out $(REPORT)/local"; do \
+		echo "== ringproof $$part"; bin/ringproof $$part || failed=1; \
+	done; exit $$failed
 
-gauge: build ## every mutant of the reference must be caught by its check
-	bin/ringproof gauge $(FLAGS)
+chaos-local: build ## every cell of every scenario on real etcd
+	bin/ringproof run $(LOCAL)
+
+explore: build ## ten thousand plans, each twice in two processes
+	bin/ringproof explore --runs 10000 --verify-determinism $(if $(OUT),--out $(OUT))
+
+sweep: build ## every effect and decision of a ring's life, none left out
+	bin/ringproof sweep lifecycle --full $(if $(OUT),--out $(OUT))
+
+gauge: build ## every mutant of the reference must be caught by its check, in the simulated world
+	bin/ringproof gauge $(if $(OUT),--out $(OUT))
+
+gauge-local: build ## and on real etcd
+	bin/ringproof gauge $(LOCAL)
 
 canaries: build ## so must each known bug of etcd, and the release that mended it must pass
-	bin/ringproof gauge --canaries $(FLAGS)
+	bin/ringproof gauge --canaries $(LOCAL)
+
+found: build ## what each mutant costs to find, as list mutants prints it
+	@mkdir -p out
+	bin/ringproof gauge --search --json >out/found.json
+	mv out/found.json internal/subject/found.json
+
+fidelity: build ## the same scripts on simulated and on real etcd: who agrees, who differs
+	bin/ringproof etcd install v3.5.35 v3.6.16 v3.7.3
+	@mkdir -p out
+	$(GO) test -count=1 -v -timeout 20m ./sim/fidelity -run 'TestSimulated|TestReleases|TestModels' 2>&1 | tee out/fidelity.log | grep -E 'fidelity: [^ ]+ +[0-9]+ agree|^(ok|FAIL|panic)|differs|SKIP' || { tail -40 out/fidelity.log; exit 1; }
+
+bench: build ## how fast the simulated world is
+	bin/ringproof bench sim
 
 etcd: build ## build the etcd releases that the scenarios run
 	bin/ringproof etcd install v3.5.35 v3.6.16 v3.7.3
