@@ -42,8 +42,6 @@ const (
 // timer is one event to come. owner's death takes it away; while owner is
 // paused it waits.
 type timer struct {
-	at    ringproof.Instant
-	seq   uint64
 	prio  uint8
 	kind  kind
 	dead  bool
@@ -71,17 +69,17 @@ func (e *engine) after(d time.Duration, prio uint8, k kind, owner *process, do f
 // schedule puts a timer that isn't in the queue into it.
 func (e *engine) schedule(t *timer, d time.Duration) {
 	e.seq++
-	t.at, t.seq = e.now.Add(max(d, 0)), e.seq
 	if t.owner != nil {
 		t.who = t.owner.number
 	}
-	e.queue.push(t)
+	e.queue.push(slot{at: e.now.Add(max(d, 0)), order: uint64(t.prio)<<56 | e.seq, timer: t})
 }
 
 // step carries out the next event; false when there is none.
 func (e *engine) step() bool {
 	for len(e.queue) > 0 {
-		t := e.queue.pop()
+		next := e.queue.pop()
+		t := next.timer
 		if t.dead || t.owner != nil && t.owner.ended {
 			continue
 		}
@@ -89,7 +87,7 @@ func (e *engine) step() bool {
 			t.owner.backlog = append(t.owner.backlog, t)
 			continue
 		}
-		e.now = max(e.now, t.at)
+		e.now = max(e.now, next.at)
 		e.trace.event(e.now, t.kind, t.who)
 		e.actor = t.owner
 		if t.on != nil {
@@ -185,24 +183,29 @@ func (e *engine) panicked(name string, what any) {
 
 // queue is a heap with four children a node: shallower than two, and the
 // events that come next share cache lines.
-type queue []*timer
+type queue []slot
 
-func (t *timer) before(o *timer) bool {
+// slot is a timer's place in the queue, with all that orders it: to compare two
+// takes no look at the timers.
+type slot struct {
+	at    ringproof.Instant
+	order uint64 // priority, then sequence
+	timer *timer
+}
+
+func (t *slot) before(o *slot) bool {
 	if t.at != o.at {
 		return t.at < o.at
 	}
-	if t.prio != o.prio {
-		return t.prio < o.prio
-	}
-	return t.seq < o.seq
+	return t.order < o.order
 }
 
-func (q *queue) push(t *timer) {
+func (q *queue) push(t slot) {
 	h := append(*q, t)
 	i := len(h) - 1
 	for i > 0 {
 		parent := (i - 1) / 4
-		if !t.before(h[parent]) {
+		if !t.before(&h[parent]) {
 			break
 		}
 		h[i] = h[parent]
@@ -212,10 +215,10 @@ func (q *queue) push(t *timer) {
 	*q = h
 }
 
-func (q *queue) pop() *timer {
+func (q *queue) pop() slot {
 	h := *q
 	first, last := h[0], h[len(h)-1]
-	h[len(h)-1] = nil
+	h[len(h)-1] = slot{}
 	h = h[:len(h)-1]
 	if len(h) > 0 {
 		h.sink(last)
@@ -225,16 +228,16 @@ func (q *queue) pop() *timer {
 }
 
 // sink puts t at the top and lets it down to its place.
-func (h queue) sink(t *timer) {
+func (h queue) sink(t slot) {
 	i := 0
 	for {
 		least, child := -1, 4*i+1
 		for c := child; c < min(child+4, len(h)); c++ {
-			if least < 0 || h[c].before(h[least]) {
+			if least < 0 || h[c].before(&h[least]) {
 				least = c
 			}
 		}
-		if least < 0 || !h[least].before(t) {
+		if least < 0 || !h[least].before(&t) {
 			break
 		}
 		h[i] = h[least]

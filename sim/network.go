@@ -38,7 +38,8 @@ type network struct {
 	chaos *stream
 	slow  map[*Machine]map[string]time.Duration // added to each hop, by step
 	mute  map[*Machine]map[string]int           // of 100 replies, how many are lost, by step
-	reset bool                                  // what is cut is refused, not dropped
+	spare []*parcel
+	reset bool // what is cut is refused, not dropped
 }
 
 func newNetwork(w *World) *network {
@@ -233,9 +234,29 @@ func (s *server) Send(address string, p etcd.Packet, failed func(error)) {
 		s.engine.after(0, prioArrival, kindPacket, s.process, func() { failed(err) })
 		return
 	}
-	x := &parcel{from: s, to: m, url: u, packet: p, failed: failed}
+	n := s.machine.world.network
+	x := n.parcel()
+	x.from, x.to, x.url, x.packet, x.failed = s, m, u, p, failed
 	x.prio, x.kind, x.on, x.who = prioArrival, kindPacket, x, s.number
-	s.engine.schedule(&x.timer, s.machine.world.network.inOrder(s.machine, m))
+	s.engine.schedule(&x.timer, n.inOrder(s.machine, m))
+}
+
+// parcel returns an empty one. Half of all events are parcels: they are used
+// again.
+func (n *network) parcel() *parcel {
+	if len(n.spare) == 0 {
+		return &parcel{}
+	}
+	last := len(n.spare) - 1
+	x := n.spare[last]
+	n.spare = n.spare[:last]
+	return x
+}
+
+// drop ends a parcel that nothing knows any more.
+func (n *network) drop(x *parcel) {
+	*x = parcel{}
+	n.spare = append(n.spare, x)
 }
 
 // happen is the parcel's arrival.
@@ -252,9 +273,11 @@ func (x *parcel) happen() {
 	case to.paused:
 		x.owner = to.process
 		to.backlog = append(to.backlog, &x.timer)
+		return
 	default:
 		to.receive(x)
 	}
+	s.machine.world.network.drop(x)
 }
 
 // unheard tells a sender that nothing comes back: when etcd's patience ends, or
@@ -281,13 +304,13 @@ func (s *server) receive(x *parcel) {
 
 // bounce tells the sender why the parcel didn't get there.
 func (x *parcel) bounce(err error) {
-	s := x.from
+	s, failed := x.from, x.failed
 	n := s.machine.world.network
 	s.engine.trace.aside(func() string { return "refused: " + err.Error() })
 	if n.passes(x.to, s.machine) {
-		s.engine.after(n.hop(x.to, s.machine), prioArrival, kindPacket, s.process, func() { x.failed(err) })
+		s.engine.after(n.hop(x.to, s.machine), prioArrival, kindPacket, s.process, func() { failed(err) })
 	} else {
-		s.unheard(x.failed)
+		s.unheard(failed)
 	}
 }
 
@@ -324,22 +347,20 @@ type call struct {
 	server  *server // that has the request; nil before
 	giveUp  func()
 	back    bool // the reply is on its way
-	wait    *waiter
+	wait    waiter
 	reply   any
 	err     error
 	over    bool
 }
 
 // end gives the caller its answer, now.
-func (c *call) end(e *engine) {
+func (c *call) end() {
 	if c.over {
 		return
 	}
 	c.over = true
-	if t := c.wait.task; t.wait == c.wait {
-		c.wait.woken = true
-		e.resume(t)
-	}
+	c.wait.woken = true
+	c.wait.happen()
 }
 
 // answer sends the answer on its way, unless the way is cut.
@@ -355,7 +376,7 @@ func (n *network) answer(c *call, at *Machine, reply any, err error) {
 // happen is the request's arrival, or the reply's.
 func (c *call) happen() {
 	if c.back {
-		c.end(c.from.world.engine)
+		c.end()
 	} else {
 		c.from.arrive(c)
 	}
@@ -369,7 +390,8 @@ func (x *connection) ask(ctx context.Context, request any) (any, error) {
 		e.alive()
 		return nil, status.FromContextError(ended(ctx)).Err()
 	}
-	c := &call{from: x, wait: e.begin(ctx), request: request}
+	c := &call{from: x, request: request}
+	e.wait(ctx, &c.wait)
 	var err error
 	if c.to, c.url, err = w.network.at(x.endpoint); err != nil {
 		c.over, c.err = true, undialled(err)
@@ -379,7 +401,7 @@ func (x *connection) ask(ctx context.Context, request any) (any, error) {
 		e.schedule(&c.timer, w.network.hop(x.from, c.to))
 	}
 	defer c.cease(false) // a task that is killed goes this way: its connections are closed
-	if err := e.pause(c.wait); err != nil && !c.over {
+	if err := e.pause(&c.wait); err != nil && !c.over {
 		c.cease(errors.Is(err, context.DeadlineExceeded))
 		return nil, status.FromContextError(err).Err()
 	}

@@ -123,6 +123,9 @@ func (s *server) Sync(d *etcd.Dir, done func(error)) {
 	s.engine.after(s.machine.delays.between(quickSync, slowSync), prioTimer, kindSync, s.process, func() { done(err) })
 }
 
+// Requests is the world's.
+func (s *server) Requests() *etcd.Requests { return &s.machine.world.requests }
+
 // Exit ends the process.
 func (s *server) Exit(code int, why string) {
 	s.machine.words = fmt.Sprintf("exit status %d: %s", code, why)

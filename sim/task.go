@@ -31,8 +31,9 @@ type task struct {
 	dead    bool
 }
 
-// waiter is one wait of one task.
+// waiter is one wait of one task, and the event that ends it.
 type waiter struct {
+	timer
 	task  *task
 	ctx   context.Context // nil: nothing ends the wait early
 	woken bool
@@ -67,19 +68,29 @@ func (w *waiter) wake() {
 		return
 	}
 	w.woken = true
-	t := w.task
-	t.engine.after(0, prioTask, kindTask, t.process, func() {
-		if t.wait == w {
-			t.engine.resume(t)
-		}
-	})
+	w.prio, w.kind, w.owner, w.on = prioTask, kindTask, w.task.process, w
+	w.task.engine.schedule(&w.timer, 0)
+}
+
+// happen goes on with the task, unless that has gone on already.
+func (w *waiter) happen() {
+	if t := w.task; t.wait == w {
+		t.engine.resume(t)
+	}
 }
 
 // begin opens a wait of the running task. Between begin and pause the caller
 // arranges for wake.
 func (e *engine) begin(ctx context.Context) *waiter {
+	w := &waiter{}
+	e.wait(ctx, w)
+	return w
+}
+
+// wait is begin for a waiter that is part of something.
+func (e *engine) wait(ctx context.Context, w *waiter) {
 	t := e.alive()
-	w := &waiter{task: t}
+	w.task = t
 	if ctx != nil && ctx.Done() != nil {
 		w.ctx = ctx
 		if !t.listed {
@@ -88,7 +99,6 @@ func (e *engine) begin(ctx context.Context) *waiter {
 		}
 	}
 	t.wait = w
-	return w
 }
 
 // alive returns the running task. A killed one goes no further: not even what
@@ -134,42 +144,56 @@ func (e *engine) sleep(ctx context.Context, d time.Duration) error {
 		e.alive()
 		return ended(ctx)
 	}
-	w := e.begin(ctx)
-	t := e.after(d, prioTask, kindSleep, w.task.process, nil)
-	t.do = func() {
-		if task := w.task; task.wait == w {
-			w.woken = true
-			e.resume(task)
-		}
-	}
-	err := e.pause(w)
-	t.dead = true
+	n := &nap{}
+	e.wait(ctx, &n.waiter)
+	n.end.prio, n.end.kind, n.end.owner, n.end.on = prioTask, kindSleep, n.task.process, n
+	e.schedule(&n.end, d)
+	err := e.pause(&n.waiter)
+	n.end.dead = true
 	return err
+}
+
+// nap is a wait for a time.
+type nap struct {
+	waiter
+	end timer
+}
+
+func (n *nap) happen() {
+	n.woken = true
+	n.waiter.happen()
 }
 
 // timeout returns a context that ends after d of virtual time.
 func (e *engine) timeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	inner, cancel := context.WithCancelCause(parent)
-	at := e.now.Add(d)
-	t := e.after(d, prioTimer, kindTimeout, nil, func() {
-		cancel(context.DeadlineExceeded)
-		e.sweep()
-	})
-	stop := func() {
-		t.dead = true
-		cancel(context.Canceled)
-	}
-	return &limited{inner, at}, stop
+	l := &limited{Context: inner, engine: e, deadline: e.now.Add(d), cancel: cancel}
+	l.prio, l.kind, l.on = prioTimer, kindTimeout, l
+	e.schedule(&l.timer, d)
+	return l, l.stop
 }
 
 // limited is a context with a deadline in virtual time.
 type limited struct {
 	context.Context
-	at ringproof.Instant
+	timer
+	engine   *engine
+	deadline ringproof.Instant
+	cancel   context.CancelCauseFunc
+}
+
+func (l *limited) happen() {
+	l.cancel(context.DeadlineExceeded)
+	l.engine.sweep()
+}
+
+func (l *limited) stop() {
+	l.dead = true
+	l.cancel(context.Canceled)
 }
 
 // Deadline is in the world's time; the contexts' own clock knows nothing of it.
-func (l *limited) Deadline() (time.Time, bool) { return Epoch.Add(time.Duration(l.at)), true }
+func (l *limited) Deadline() (time.Time, bool) { return Epoch.Add(time.Duration(l.deadline)), true }
 
 func (l *limited) Err() error {
 	if l.Context.Err() == nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/ringproof/ringproof/internal/client"
 	"github.com/ringproof/ringproof/internal/raftlog"
 	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/sim/etcd"
 )
 
 // Subject is the automation on trial. Its code runs on simulated machines: it
@@ -55,6 +56,7 @@ type World struct {
 
 	engine   *engine
 	network  *network
+	requests etcd.Requests
 	bucket   bucket
 	plan     ringproof.Plan
 	recorder ringproof.Recorder

@@ -66,14 +66,13 @@ func (s *Server) applyNormal(e *raftpb.Entry) {
 		}
 		return
 	}
-	var r pb.InternalRaftRequest
-	must(proto.Unmarshal(e.Data, &r))
+	r := s.host.Requests().of(e)
 	if r.GetID() == oldFormat && s.since3(7) {
 		s.exit(2, errJob)
 		return
 	}
 	before := s.state.kv.Revision()
-	response, err := s.dispatch(&r)
+	response, err := s.dispatch(r)
 	if s.over {
 		return
 	}

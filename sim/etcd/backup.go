@@ -28,15 +28,11 @@ func (s *Server) Snapshot(send func(*pb.SnapshotResponse)) error {
 	binary.BigEndian.PutUint64(content[8:], uint64(revision))
 	binary.BigEndian.PutUint32(content[16:], hash)
 	sum := sha256.Sum256(content)
-	version := ""
-	if s.storage != nil {
-		version = s.storage.String()
-	}
 	for len(content) > 0 {
 		n := min(chunk, len(content))
-		send(&pb.SnapshotResponse{RemainingBytes: uint64(len(content) - n), Blob: content[:n:n], Version: version})
+		send(&pb.SnapshotResponse{RemainingBytes: uint64(len(content) - n), Blob: content[:n:n], Version: s.schema})
 		content = content[n:]
 	}
-	send(&pb.SnapshotResponse{Blob: sum[:], Version: version})
+	send(&pb.SnapshotResponse{Blob: sum[:], Version: s.schema})
 	return nil
 }

@@ -287,7 +287,7 @@ func (s *Server) status() *pb.StatusResponse {
 	kv := s.state.kv
 	r := &pb.StatusResponse{
 		Header:           s.header(),
-		Version:          s.release.String(),
+		Version:          s.version,
 		Leader:           s.lead,
 		RaftIndex:        s.committed,
 		RaftAppliedIndex: s.state.index,
@@ -299,9 +299,7 @@ func (s *Server) status() *pb.StatusResponse {
 	if s.since3(6) {
 		r.DbSizeQuota = s.quota()
 		r.DowngradeInfo = &pb.DowngradeInfo{}
-		if s.storage != nil {
-			r.StorageVersion = s.storage.String()
-		}
+		r.StorageVersion = s.schema
 		if d := s.state.book.downgrade; d != nil {
 			r.DowngradeInfo.Enabled, r.DowngradeInfo.TargetVersion = d.Enabled, d.TargetVersion
 		}

@@ -43,6 +43,8 @@ type Host interface {
 	// receiver's Answer makes of it; what gets lost is an error in the end. The
 	// question may be a Packet: a snapshot's sender must know that it got there.
 	Ask(url string, question any, answer func(any, error))
+	// Requests is the same for all members of a world.
+	Requests() *Requests
 	// Exit ends the process. Code 0 is a stop in order.
 	Exit(code int, why string)
 	// Log writes a line of the process's output, for a person.

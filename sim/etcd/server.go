@@ -36,6 +36,7 @@ type Server struct {
 	committed uint64
 	advancing bool // in the loop over what raft has ready
 	syncing   bool // until the disk has it, raft gets no further
+	work      work
 
 	peers     transport
 	proposals proposals
@@ -43,8 +44,9 @@ type Server struct {
 	leases    leases
 	snapshots snapshots
 	watches   []*WatchStream
-	client    *client         // whose request is being taken in
-	storage   *semver.Version // of the database's schema
+	client    *client // whose request is being taken in
+	version   string  // the release, as a status tells it
+	schema    string  // the version of the database's; "" before 3.6
 
 	open     bool // peers are served
 	ready    bool // published: clients are served
@@ -52,6 +54,7 @@ type Server struct {
 	over     bool
 
 	tickFn     func()
+	savedFn    func(error)
 	lastTick   time.Duration
 	ticks      int
 	leaderless int // consecutive election timeouts without a leader
@@ -73,7 +76,8 @@ func Start(h Host, version string, args []string) *Server {
 	}
 	s.config = config
 	s.release = *semver.New(strings.TrimPrefix(version, "v"))
-	s.tickFn = s.tick
+	s.version = s.release.String()
+	s.tickFn, s.savedFn = s.tick, s.saved
 	if config.CompactionRetention != "0" {
 		h.Log("--auto-compaction-retention is not modelled: nothing is compacted on its own")
 	}
@@ -182,20 +186,28 @@ func (s *Server) advance() {
 	defer s.crash()
 	s.advancing = true
 	for !s.over && !s.syncing && s.node.HasReady() {
-		s.take(s.node.Ready())
+		s.work = work{Ready: s.node.Ready()}
+		s.take(&s.work)
 	}
 	s.advancing = false
+}
+
+// work is what raft has ready, from when it is taken until the disk has it.
+type work struct {
+	raft.Ready
+	leads bool   // when it was taken
+	end   uint64 // of what is to be synced
 }
 
 // take follows the order of etcd's raft loop: a leader's messages leave while
 // its own disk writes, since its own vote for an entry counts only after that;
 // all other messages promise what the disk must hold first. Entries are
 // committed by others' disks and may be applied before this one has them.
-func (s *Server) take(rd raft.Ready) {
+func (s *Server) take(rd *work) {
 	if rd.SoftState != nil {
 		s.turn(rd.SoftState)
 	}
-	leads, restore := s.leads, !raft.IsEmptySnap(rd.Snapshot)
+	rd.leads = s.leads
 	if n := len(rd.ReadStates); n > 0 {
 		s.reads.confirm(rd.ReadStates[n-1])
 	}
@@ -203,31 +215,35 @@ func (s *Server) take(rd raft.Ready) {
 	if s.over {
 		return
 	}
-	if leads {
+	if rd.leads {
 		s.send(rd.Messages)
 	}
 	s.write(rd)
-	if !rd.MustSync && !restore {
-		s.persisted(rd, leads)
+	if !rd.MustSync && raft.IsEmptySnap(rd.Snapshot) {
+		s.persisted(rd)
 		return
 	}
 	s.syncing = true
-	mark := s.data.end()
-	s.host.Sync(s.data, func(err error) {
-		if err != nil {
-			s.exit(1, "failed to save Raft hard state and entries: "+err.Error())
-			return
-		}
-		s.syncing = false
-		s.data.markSynced(mark, s.config.CatchUp)
-		s.persisted(rd, leads)
-		s.advance()
-	})
+	rd.end = s.data.end()
+	s.host.Sync(s.data, s.savedFn)
+}
+
+// saved is the end of the fsync. What is answered on the way finds the disk
+// still at work: raft takes no more until it has been told of this.
+func (s *Server) saved(err error) {
+	if err != nil {
+		s.exit(1, "failed to save Raft hard state and entries: "+err.Error())
+		return
+	}
+	s.data.markSynced(s.work.end, s.config.CatchUp)
+	s.persisted(&s.work)
+	s.syncing = false
+	s.advance()
 }
 
 // write appends to the log. A snapshot's mark comes first: a hard state that
 // commits it is what makes it valid.
-func (s *Server) write(rd raft.Ready) {
+func (s *Server) write(rd *work) {
 	if !raft.IsEmptySnap(rd.Snapshot) {
 		at := rd.Snapshot.GetMetadata().GetIndex()
 		body, ok := s.snapshots.incoming[at]
@@ -245,7 +261,7 @@ func (s *Server) write(rd raft.Ready) {
 	}
 }
 
-func (s *Server) persisted(rd raft.Ready, leads bool) {
+func (s *Server) persisted(rd *work) {
 	defer s.crash()
 	if s.over {
 		return
@@ -254,10 +270,10 @@ func (s *Server) persisted(rd raft.Ready, leads bool) {
 		s.restore(rd.Snapshot.GetMetadata())
 	}
 	s.trail.append(rd.Entries)
-	if !leads {
+	if !rd.leads {
 		s.send(rd.Messages)
 	}
-	s.node.Advance(rd)
+	s.node.Advance(rd.Ready)
 	s.snapshots.look()
 }
 

@@ -111,7 +111,7 @@ func (s *Server) endDowngrade(all []*answerVersion) {
 func (s *Server) migrate() {
 	v := s.state.book.version
 	if s.since3(6) && v != nil && v.String() != "3.0.0" {
-		s.storage = v
+		s.schema = v.String()
 	}
 }
 

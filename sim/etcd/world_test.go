@@ -30,6 +30,7 @@ type world struct {
 	trace    uint64
 	version  string
 	flags    []string
+	requests etcd.Requests
 	syncTime time.Duration
 }
 
@@ -231,6 +232,8 @@ func (p process) After(d time.Duration, f func()) (stop func()) {
 }
 
 func (p process) Open(string) (*etcd.Dir, error) { return p.data, nil }
+
+func (p process) Requests() *etcd.Requests { return &p.world.requests }
 
 func (p process) Sync(_ *etcd.Dir, done func(error)) {
 	var err error
