@@ -10,6 +10,16 @@
 // the format of cockroachdb/datadriven. The transcripts are those of the
 // released binaries; they are never taken from a model.
 //
+// Some answers hold for a few seconds only: for five, etcd trusts no member that
+// came back. There the command says hurry=5s: it must be answered sooner than
+// that after the last ring, start, join, grant or keep-alive above it began. On
+// a real system a play that is later is void, whatever was answered, and is
+// repeated; one that is in time and differs has no second chance. If all are
+// void, that is an error, and no agreement: the machine is too slow to tell. In
+// virtual time no machine is slow, so that there the script is wrong. What etcd
+// does when it likes is waited for (wait-leader, wait-applied, expired), since
+// no elapse is long enough for every machine.
+//
 // What plays a script is straight-line code. It waits by [Machines.Elapse] and
 // bounds its calls by [Machines.Timeout], so that it runs in virtual time too.
 package fidelity
@@ -54,6 +64,11 @@ type Machines interface {
 	// Elapse returns after d, or with ctx's error.
 	Elapse(ctx context.Context, d time.Duration) error
 	Timeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
+	// Now is the time by the clock that Elapse goes by.
+	Now() time.Time
+	// Virtual tells whether it passes only as script and model let it. Then
+	// nothing can be late because the computer is slow.
+	Virtual() bool
 
 	// URL is where an etcd process on the machine listens.
 	URL(machine string, port Port, secure bool) string

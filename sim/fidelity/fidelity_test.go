@@ -84,41 +84,33 @@ func abroad(t *testing.T, all []fidelity.Script, play func(t *testing.T, s fidel
 	wait.Wait()
 }
 
-// compare plays what differs once more, alone: etcd judges its peers by five
-// seconds of real time, and many rings at once may take that long for one step.
 func compare(t *testing.T, system fidelity.System) {
 	known, err := fidelity.Differences()
 	require.NoError(t, err)
 	var mu sync.Mutex
 	var results []fidelity.Result
-	var again []fidelity.Script
 	abroad(t, chosen(t), func(t *testing.T, s fidelity.Script) {
 		r := known.Mark(s.Play(system))
 		mu.Lock()
-		defer mu.Unlock()
-		if r.Failed() {
-			t.Logf("%s fails among others, and is played once more, alone\n%s", s.Name, r.Differs)
-			again = append(again, s)
-			return
-		}
 		results = append(results, r)
+		mu.Unlock()
 		tell(t, r)
 	})
-	for _, s := range again {
-		r := known.Mark(s.Play(system))
-		results = append(results, r)
-		t.Run(s.Name+"/alone", func(t *testing.T) { tell(t, r) })
-	}
 	t.Logf("fidelity: %s", fidelity.Summarize(system.Name(), results))
 }
 
 func tell(t *testing.T, r fidelity.Result) {
 	t.Helper()
+	if r.Void > 0 {
+		t.Logf("fidelity: %s was too slow for %s, and played it %d times", r.System, r.Script, r.Void+1)
+	}
 	switch {
 	case r.Skipped != "":
 		t.Logf("fidelity: %s skips %s: %s", r.System, r.Script, r.Skipped)
 	case r.Broken != nil:
 		t.Errorf("%s on %s: %v", r.Script, r.System, r.Broken)
+	case r.Slow != nil:
+		t.Errorf("%s on %s: %v", r.Script, r.System, r.Slow)
 	case r.Failed() && r.Known != "":
 		t.Errorf("%s on %s agrees: strike it from testdata/known.yaml, where it was to differ, since %s", r.Script, r.System, r.Known)
 	case r.Failed():

@@ -15,15 +15,16 @@ import (
 )
 
 var memberCommands = map[string]command{
-	"add":         {(*stage).add, 1, 1, "on peer"},
-	"add-learner": {(*stage).addLearner, 1, 1, "on peer"},
-	"promote":     {(*stage).promote, 1, 1, "on"},
-	"remove":      {(*stage).remove, 1, 1, "on"},
-	"update":      {(*stage).update, 1, 1, "on peer"},
-	"members":     {(*stage).members, 0, 2, "on"},
-	"leader":      {(*stage).leader, 1, 1, ""},
-	"move-leader": {(*stage).moveLeader, 1, 1, "on"},
-	"wait-leader": {(*stage).waitLeader, 0, 0, ""},
+	"add":             {(*stage).add, 1, 1, "on peer"},
+	"add-learner":     {(*stage).addLearner, 1, 1, "on peer"},
+	"promote":         {(*stage).promote, 1, 1, "on"},
+	"remove":          {(*stage).remove, 1, 1, "on"},
+	"update":          {(*stage).update, 1, 1, "on peer"},
+	"members":         {(*stage).members, 0, 2, "on"},
+	"leader":          {(*stage).leader, 1, 1, ""},
+	"move-leader":     {(*stage).moveLeader, 1, 1, "on"},
+	"wait-leader":     {(*stage).waitLeader, 0, 9, ""},
+	"wait-leaderless": {(*stage).waitLeaderless, 1, 1, ""},
 }
 
 // learn takes the names of members and of the ring from an answer.
@@ -204,7 +205,7 @@ func (s *stage) leader(ctx context.Context, c call) string {
 			return false
 		}
 		if status.Leader == want {
-			return s.agreed(ctx, want)
+			return s.agreed(ctx, s.running(), want)
 		}
 		ctx, cancel := s.Timeout(ctx, glance)
 		defer cancel()
@@ -217,9 +218,9 @@ func (s *stage) leader(ctx context.Context, c call) string {
 	return c.words[0] + " leads"
 }
 
-// agreed tells whether every running member takes the same one for its leader.
-func (s *stage) agreed(ctx context.Context, leader uint64) bool {
-	for _, name := range s.running() {
+// agreed tells whether all of some members take the same one for their leader.
+func (s *stage) agreed(ctx context.Context, among []string, leader uint64) bool {
+	for _, name := range among {
 		if status, err := s.status(ctx, name); err != nil || status.Leader != leader {
 			return false
 		}
@@ -236,16 +237,22 @@ func (s *stage) moveLeader(ctx context.Context, c call) string {
 	return "the lead moves to " + c.words[0]
 }
 
-// waitLeader waits until the running members have one leader, which runs, and
-// the first of them reads through it.
+// waitLeader waits until the running members, or those that are named, have one
+// leader, which is of them, and can read through it.
 func (s *stage) waitLeader(ctx context.Context, c call) string {
+	among := func() []string {
+		if len(c.words) > 0 {
+			return c.words
+		}
+		return s.running()
+	}
 	ok := s.await(ctx, c.within(patience), func(ctx context.Context) bool {
-		up := s.running()
+		up := among()
 		status, err := s.status(ctx, up[0])
 		if err == nil && s.names.members[status.Leader] == "" {
 			s.relearn(ctx, up[0])
 		}
-		if err != nil || !slices.Contains(up, s.names.machine(status.Leader)) || !s.agreed(ctx, status.Leader) {
+		if err != nil || !slices.Contains(up, s.names.machine(status.Leader)) || !s.agreed(ctx, up, status.Leader) {
 			return false
 		}
 		ctx, cancel := s.Timeout(ctx, glance)
@@ -256,5 +263,18 @@ func (s *stage) waitLeader(ctx context.Context, c call) string {
 	if !ok {
 		return "no leader"
 	}
-	return verb(s.running(), "has", "have") + " a leader"
+	return verb(among(), "has", "have") + " a leader"
+}
+
+// waitLeaderless waits until a member gives up its leader. One that leads alone
+// takes writes into its log until then, and may have them written later.
+func (s *stage) waitLeaderless(ctx context.Context, c call) string {
+	name := c.words[0]
+	if s.await(ctx, c.within(patience), func(ctx context.Context) bool {
+		status, err := s.status(ctx, name)
+		return err == nil && status.Leader == 0
+	}) {
+		return name + " has no leader"
+	}
+	return name + " keeps its leader"
 }

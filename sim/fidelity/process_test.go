@@ -117,6 +117,9 @@ func (wall) Timeout(ctx context.Context, d time.Duration) (context.Context, cont
 	return context.WithTimeout(ctx, d)
 }
 
+func (wall) Now() time.Time { return time.Now() }
+func (wall) Virtual() bool  { return false }
+
 // process is a machine, and what runs on it.
 type process struct {
 	ip    string

@@ -4,6 +4,7 @@
 package fidelity
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"io/fs"
@@ -120,7 +121,7 @@ func (s *Script) add(st step) error {
 	case "only":
 		s.Only = append(s.Only, c.words...)
 	default:
-		err = c.valid()
+		err = cmp.Or(c.valid(), s.hurried(c))
 	}
 	s.steps = append(s.steps, st)
 	return err
@@ -157,7 +158,7 @@ func (c call) valid() error {
 	if !ok {
 		return fmt.Errorf("%s: there is no such command; there are %s", c.name, strings.Join(slices.Sorted(maps.Keys(commands)), ", "))
 	}
-	takes := strings.Fields(known.options + " in within")
+	takes := strings.Fields(known.options + " in within hurry")
 	for _, option := range slices.Sorted(maps.Keys(c.opts)) {
 		if !slices.Contains(takes, option) {
 			return fmt.Errorf("%s: no option %s; there are %s", c.name, option, strings.Join(takes, ", "))

@@ -70,13 +70,16 @@ func TestScriptsAreComplete(t *testing.T) {
 
 func TestMistakesInScripts(t *testing.T) {
 	for text, want := range map[string]string{
-		"ring a\n":                          "x:1: the command has no line of four dashes below it",
-		"# c\n\nfrobnicate a\n----\n":       "x:3: frobnicate: there is no such command",
-		"get k\n----\n\nget k revv=1\n----": "x:4: the command has no line",
-		"get k revv=1\n----\n":              "x:1: get: no option revv; there are on, rev,",
-		"get k rev=1 rev=2\n----\n":         "x:1: get: rev is given twice",
-		"get\n----\n":                       "x:1: get: takes 1 to 4 words, and has 0",
-		"needs luck\n----\n":                "x:1: needs luck: there is no such need",
+		"ring a\n":                                  "x:1: the command has no line of four dashes below it",
+		"# c\n\nfrobnicate a\n----\n":               "x:3: frobnicate: there is no such command",
+		"get k\n----\n\nget k revv=1\n----":         "x:4: the command has no line",
+		"get k revv=1\n----\n":                      "x:1: get: no option revv; there are on, rev,",
+		"get k rev=1 rev=2\n----\n":                 "x:1: get: rev is given twice",
+		"get\n----\n":                               "x:1: get: takes 1 to 4 words, and has 0",
+		"needs luck\n----\n":                        "x:1: needs luck: there is no such need",
+		"start a\n----\n\nget k hurry=soon\n----\n": "x:4: get: hurry=soon is no time; say how long, as in hurry=5s",
+		"start a\n----\n\nget k hurry=0s\n----\n":   "x:4: get: hurry=0s is no time",
+		"get k hurry=5s\n----\n":                    "x:1: get: hurry is measured from the last ring, start, join, grant, keep-alive, and none is above it",
 	} {
 		_, err := Parse("x", text)
 		require.ErrorContains(t, err, want, "%q", text)

@@ -69,6 +69,9 @@ func (l *laboratory) Timeout(ctx context.Context, d time.Duration) (context.Cont
 	return l.world.Timeout(ctx, d)
 }
 
+func (l *laboratory) Now() time.Time { return sim.Epoch.Add(time.Duration(l.world.Now())) }
+func (l *laboratory) Virtual() bool  { return true }
+
 func (l *laboratory) URL(machine string, port Port, secure bool) string {
 	scheme, number := "http", 2379
 	if secure {

@@ -57,8 +57,9 @@ type stage struct {
 	watches map[string]Stream
 	secure  bool // peers speak TLS
 	token   string
-	extra   []string // flags of the ring, which those that join take over
-	filled  bool     // by as many writes as fitted: revisions tell nothing since
+	extra   []string  // flags of the ring, which those that join take over
+	filled  bool      // by as many writes as fitted: revisions tell nothing since
+	began   time.Time // just before the last of begins
 }
 
 // boot is how etcd was started last on a machine.

@@ -4,6 +4,7 @@
 package fidelity
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -20,11 +21,15 @@ type Result struct {
 	Known   string // why it may differ
 	Differs string // where, and how; "" when it agrees
 	Broken  error  // the system could not be had
+	Slow    error  // its answers came too late to say anything
+	Void    int    // plays that were late, and repeated
 	got     []*string
 }
 
 // Agrees tells whether the system printed the transcript.
-func (r Result) Agrees() bool { return r.Skipped == "" && r.Differs == "" && r.Broken == nil }
+func (r Result) Agrees() bool {
+	return r.Skipped == "" && r.Differs == "" && r.Broken == nil && r.Slow == nil
+}
 
 // Failed tells whether the result is to be mended: a difference that is not
 // known, or a known one that is gone.
@@ -32,7 +37,7 @@ func (r Result) Failed() bool {
 	if r.Known != "" && r.Skipped == "" {
 		return r.Differs == ""
 	}
-	return r.Differs != "" || r.Broken != nil
+	return r.Differs != "" || r.Broken != nil || r.Slow != nil
 }
 
 // Play plays a script on a system, up to the first difference.
@@ -51,8 +56,8 @@ func (s Script) Rewritten(system System, taken string) (string, error) {
 		return "", nil
 	}
 	r := s.play(system, func(step, string) bool { return true })
-	if r.Skipped != "" || r.Broken != nil {
-		return "", r.Broken
+	if r.Skipped != "" || r.Broken != nil || r.Slow != nil {
+		return "", cmp.Or(r.Broken, r.Slow)
 	}
 	for i, st := range s.steps {
 		if !mine(st) {
@@ -62,10 +67,25 @@ func (s Script) Rewritten(system System, taken string) (string, error) {
 	return s.text(r.got), nil
 }
 
+// play repeats what was too late to say anything, and nothing else.
 func (s Script) play(system System, accept func(step, string) bool) Result {
-	result := Result{Script: s.Name, System: system.Name(), Skipped: s.unfit(system), got: make([]*string, len(s.steps))}
+	for void := 0; ; void++ {
+		r, late := s.once(system, accept)
+		r.Void = void
+		if late == nil || r.Broken != nil {
+			return r
+		}
+		if late.virtual || void+1 == attempts {
+			r.Slow = s.tooSlow(late)
+			return r
+		}
+	}
+}
+
+func (s Script) once(system System, accept func(step, string) bool) (result Result, late *delay) {
+	result = Result{Script: s.Name, System: system.Name(), Skipped: s.unfit(system), got: make([]*string, len(s.steps))}
 	if result.Skipped != "" {
-		return result
+		return result, nil
 	}
 	result.Broken = system.Play(s, func(ctx context.Context, machines Machines) {
 		stage := newStage(system.Release(), machines)
@@ -74,7 +94,10 @@ func (s Script) play(system System, accept func(step, string) bool) Result {
 			if !st.on(system.Release()) || st.call.name == "needs" || st.call.name == "only" {
 				continue
 			}
-			got := stage.do(ctx, st.call)
+			var got string
+			if got, late = stage.timed(ctx, st); late != nil {
+				return
+			}
 			result.got[i] = &got
 			if !accept(st, got) {
 				result.Differs = fmt.Sprintf("testdata/%s:%d: %swant:\n%sgot:\n%s", s.Name, st.line, st.text, indent(st.want), indent(got))
@@ -82,7 +105,7 @@ func (s Script) play(system System, accept func(step, string) bool) Result {
 			}
 		}
 	})
-	return result
+	return result, late
 }
 
 func indent(text string) string {
@@ -97,12 +120,17 @@ func indent(text string) string {
 type Summary struct {
 	System                        string
 	Agree, Differ, Known, Skipped int
+	Slow                          int      // neither: the machine was too slow to tell
 	Failures                      []Result // by script
 }
 
 // String is the line of a system: "v3.6.16  62 agree  0 differ  1 known  2 skipped".
 func (s Summary) String() string {
-	return fmt.Sprintf("%-18s %3d agree  %3d differ  %3d known  %3d skipped", s.System, s.Agree, s.Differ, s.Known, s.Skipped)
+	line := fmt.Sprintf("%-18s %3d agree  %3d differ  %3d known  %3d skipped", s.System, s.Agree, s.Differ, s.Known, s.Skipped)
+	if s.Slow > 0 {
+		line += fmt.Sprintf("  %3d too slow to tell", s.Slow)
+	}
+	return line
 }
 
 // Summarize counts results, which are of one system.
@@ -112,6 +140,8 @@ func Summarize(system string, results []Result) Summary {
 		switch {
 		case r.Skipped != "":
 			s.Skipped++
+		case r.Slow != nil:
+			s.Slow++
 		case r.Agrees():
 			s.Agree++
 		case r.Known != "":
