@@ -103,7 +103,7 @@ func (o Observation) Learners() []MemberView {
 }
 
 func (o Observation) where(keep func(MemberView) bool) []MemberView {
-	var kept []MemberView
+	kept := make([]MemberView, 0, len(o.Members))
 	for _, m := range o.Members {
 		if keep(m) {
 			kept = append(kept, m)

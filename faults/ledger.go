@@ -322,8 +322,10 @@ func (l *Ledger) Timeline() []ringproof.Budget { return slices.Clone(l.entries) 
 
 func voters(o ringproof.Observation) Config {
 	var c Config
-	for _, m := range o.Voters() {
-		c = append(c, m.ID)
+	for i := range o.Members {
+		if m := &o.Members[i]; !m.Learner {
+			c = append(c, m.ID)
+		}
 	}
 	slices.Sort(c)
 	return c

@@ -120,29 +120,36 @@ func (n *network) inOrder(from, to *Machine) time.Duration {
 	return last.Sub(now)
 }
 
-// at returns the machine of a URL's host.
-func (n *network) at(address string) (*Machine, *url.URL, error) {
-	known, ok := n.world.places[address]
-	if ok {
-		return known.machine, known.url, nil
+// place is where a URL leads.
+type place struct {
+	machine *Machine // nil: nowhere
+	secure  bool     // by its scheme
+	host    string   // and port
+	name    string   // of the host alone
+}
+
+// at returns the place of a URL.
+func (n *network) at(address string) (*place, error) {
+	if known, ok := n.world.places[address]; ok {
+		return known, nil
 	}
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	p := placeOf(u)
 	for _, m := range n.world.machines {
-		if m.address == u.Hostname() {
-			n.world.places[address] = place{m, u}
-			return m, u, nil
+		if m.address == p.name {
+			p.machine = m
+			n.world.places[address] = p
+			return p, nil
 		}
 	}
-	return nil, u, fmt.Errorf("dial tcp %s: no route to host", u.Host)
+	return p, fmt.Errorf("dial tcp %s: no route to host", u.Host)
 }
 
-// place is where a URL leads.
-type place struct {
-	machine *Machine
-	url     *url.URL
+func placeOf(u *url.URL) *place {
+	return &place{secure: u.Scheme == "https", host: u.Host, name: u.Hostname()}
 }
 
 var (
@@ -156,11 +163,12 @@ var (
 func (s *server) reach(address string, f func(*server), failed func(error)) {
 	n := s.machine.world.network
 	e := s.engine
-	m, u, err := n.at(address)
+	at, err := n.at(address)
 	if err != nil {
 		e.after(0, prioArrival, kindPacket, s.process, func() { failed(err) })
 		return
 	}
+	m := at.machine
 	late := func() { s.unheard(failed) }
 	back := func(err error) {
 		if n.passes(m, s.machine) {
@@ -174,10 +182,10 @@ func (s *server) reach(address string, f func(*server), failed func(error)) {
 		case !n.passes(s.machine, m):
 			late()
 		case to == nil || to.etcd == nil || !to.peers():
-			back(fmt.Errorf("dial tcp %s: connect: %w", u.Host, errRefused))
+			back(fmt.Errorf("dial tcp %s: connect: %w", at.host, errRefused))
 		default:
 			to.hear(func() {
-				if err := trusted(s.peer, to.peer, u, m.Now()); err != nil {
+				if err := trusted(s.peer, to.peer, at, m.Now()); err != nil {
 					back(err)
 					return
 				}
@@ -221,24 +229,23 @@ func (s *server) clients() bool {
 type parcel struct {
 	timer
 	from   *server
-	to     *Machine
-	url    *url.URL
+	to     *place
 	packet etcd.Packet
 	failed func(error)
 }
 
 // Send delivers a packet to a peer.
 func (s *server) Send(address string, p etcd.Packet, failed func(error)) {
-	m, u, err := s.machine.world.network.at(address)
+	to, err := s.machine.world.network.at(address)
 	if err != nil {
 		s.engine.after(0, prioArrival, kindPacket, s.process, func() { failed(err) })
 		return
 	}
 	n := s.machine.world.network
 	x := n.parcel()
-	x.from, x.to, x.url, x.packet, x.failed = s, m, u, p, failed
+	x.from, x.to, x.packet, x.failed = s, to, p, failed
 	x.prio, x.kind, x.on, x.who = prioArrival, kindPacket, x, s.number
-	s.engine.schedule(&x.timer, n.inOrder(s.machine, m))
+	s.engine.schedule(&x.timer, n.inOrder(s.machine, to.machine))
 }
 
 // parcel returns an empty one. Half of all events are parcels: they are used
@@ -261,15 +268,15 @@ func (n *network) drop(x *parcel) {
 
 // happen is the parcel's arrival.
 func (x *parcel) happen() {
-	s, to := x.from, x.to.etcd
+	s, to := x.from, x.to.machine.etcd
 	s.engine.trace.aside(func() string {
-		return fmt.Sprintf("%s to %s: %s", s.name, x.to.name, raft.DescribeMessage(x.packet.Message, nil))
+		return fmt.Sprintf("%s to %s: %s", s.name, x.to.machine.name, raft.DescribeMessage(x.packet.Message, nil))
 	})
 	switch {
-	case !s.machine.world.network.passes(s.machine, x.to):
+	case !s.machine.world.network.passes(s.machine, x.to.machine):
 		s.unheard(x.failed)
 	case to == nil || to.etcd == nil || !to.peers():
-		x.bounce(fmt.Errorf("dial tcp %s: connect: %w", x.url.Host, errRefused))
+		x.bounce(fmt.Errorf("dial tcp %s: connect: %w", x.to.host, errRefused))
 	case to.paused:
 		x.owner = to.process
 		to.backlog = append(to.backlog, &x.timer)
@@ -292,7 +299,7 @@ func (s *server) unheard(failed func(error)) {
 
 // receive takes a parcel in.
 func (s *server) receive(x *parcel) {
-	err := trusted(x.from.peer, s.peer, x.url, s.Now())
+	err := trusted(x.from.peer, s.peer, x.to, s.Now())
 	if err == nil {
 		s.engine.actor = s.process
 		err = s.etcd.Receive(x.packet)
@@ -307,8 +314,8 @@ func (x *parcel) bounce(err error) {
 	s, failed := x.from, x.failed
 	n := s.machine.world.network
 	s.engine.trace.aside(func() string { return "refused: " + err.Error() })
-	if n.passes(x.to, s.machine) {
-		s.engine.after(n.hop(x.to, s.machine), prioArrival, kindPacket, s.process, func() { failed(err) })
+	if at := x.to.machine; n.passes(at, s.machine) {
+		s.engine.after(n.hop(at, s.machine), prioArrival, kindPacket, s.process, func() { failed(err) })
 	} else {
 		s.unheard(failed)
 	}
@@ -341,8 +348,7 @@ func (s *server) Ask(address string, question any, answer func(any, error)) {
 type call struct {
 	timer
 	from    *connection
-	to      *Machine
-	url     *url.URL
+	to      *place
 	request any
 	server  *server // that has the request; nil before
 	giveUp  func()
@@ -393,12 +399,12 @@ func (x *connection) ask(ctx context.Context, request any) (any, error) {
 	c := &call{from: x, request: request}
 	e.wait(ctx, &c.wait)
 	var err error
-	if c.to, c.url, err = w.network.at(x.endpoint); err != nil {
+	if c.to, err = w.network.at(x.endpoint); err != nil {
 		c.over, c.err = true, undialled(err)
 		c.wait.wake()
 	} else {
 		c.prio, c.kind, c.on = prioArrival, kindRequest, c
-		e.schedule(&c.timer, w.network.hop(x.from, c.to))
+		e.schedule(&c.timer, w.network.hop(x.from, c.to.machine))
 	}
 	defer c.cease(false) // a task that is killed goes this way: its connections are closed
 	if err := e.pause(&c.wait); err != nil && !c.over {
@@ -424,7 +430,7 @@ func (c *call) cease(deadline bool) {
 		d = 0
 	}
 	x.world.engine.after(d, prioArrival, kindRequest, nil, func() {
-		if !s.ended && (deadline || x.world.network.passes(x.from, c.to)) {
+		if !s.ended && (deadline || x.world.network.passes(x.from, c.to.machine)) {
 			s.hear(c.giveUp)
 		}
 	})
@@ -439,12 +445,12 @@ var errBroken = status.Error(codes.Unavailable, "error reading from server: EOF"
 
 // arrive is the request at its machine.
 func (x *connection) arrive(c *call) {
-	n, m := x.world.network, c.to
+	n, m := x.world.network, c.to.machine
 	s := m.etcd
 	switch {
 	case c.over || !n.passes(x.from, m) || !m.on || m.lost: // nothing comes back: the caller's patience ends it
 	case s == nil || s.etcd == nil || !s.clients():
-		n.answer(c, m, nil, undialled(fmt.Errorf("dial tcp %s: connect: %w", c.url.Host, errRefused)))
+		n.answer(c, m, nil, undialled(fmt.Errorf("dial tcp %s: connect: %w", c.to.host, errRefused)))
 	case s.paused:
 		c.owner = s.process
 		s.backlog = append(s.backlog, &c.timer)
@@ -458,7 +464,7 @@ func (x *connection) arrive(c *call) {
 func (s *server) serve(c *call) {
 	n := s.machine.world.network
 	s.engine.trace.aside(func() string { return fmt.Sprintf("%s is asked %T", s.name, c.request) })
-	if err := trusted(c.from.who, s.client, c.url, s.Now()); err != nil {
+	if err := trusted(c.from.who, s.client, c.to, s.Now()); err != nil {
 		n.answer(c, s.machine, nil, undialled(err))
 		return
 	}

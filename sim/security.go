@@ -9,7 +9,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net/url"
 	"path"
 	"strings"
 	"time"
@@ -30,7 +29,7 @@ type identity struct {
 // meeting is a handshake whose signatures have been looked at.
 type meeting struct {
 	dialer *identity
-	host   string
+	at     *place
 }
 
 // identities reads what etcd was told to show to clients and to peers.
@@ -76,9 +75,10 @@ func dialer(c *tls.Config) (*identity, error) {
 	return x, err
 }
 
-// trusted does the handshake of a dialer that goes to u with the listener there.
-func trusted(dialer, listener *identity, u *url.URL, now time.Time) error {
-	switch secure := u.Scheme == "https"; {
+// trusted does the handshake of a dialer that goes to a place with the listener
+// there.
+func trusted(dialer, listener *identity, at *place, now time.Time) error {
+	switch secure := at.secure; {
 	case !secure && listener == nil:
 		return nil
 	case secure && listener == nil:
@@ -88,10 +88,10 @@ func trusted(dialer, listener *identity, u *url.URL, now time.Time) error {
 	case dialer == nil:
 		return errors.New("tls: no certificate authority is known to the dialer")
 	}
-	key := meeting{dialer, u.Hostname()}
+	key := meeting{dialer, at}
 	err, met := listener.known[key]
 	if !met {
-		err = signed(dialer, listener, u.Hostname())
+		err = signed(dialer, listener, at.name)
 		listener.known[key] = err
 	}
 	if err != nil {

@@ -151,7 +151,7 @@ func TestHandshakes(t *testing.T) {
 		u, err := url.Parse(c.url)
 		require.NoError(t, err)
 		for range 2 { // the second time the signatures are known
-			err := trusted(c.dialer, c.listener, u, Epoch.Add(c.at))
+			err := trusted(c.dialer, c.listener, placeOf(u), Epoch.Add(c.at))
 			if c.want == "" {
 				assert.NoError(t, err, name)
 			} else {
@@ -168,8 +168,8 @@ func TestTheFirstHourIsNotForEver(t *testing.T) {
 	id, err := dialer(x.client())
 	require.NoError(t, err)
 	listener, u := x.listener(t, true), &url.URL{Scheme: "https", Host: "10.0.0.1:2379"}
-	require.Error(t, trusted(id, listener, u, Epoch.Add(400*24*time.Hour)))
-	require.NoError(t, trusted(id, listener, u, Epoch))
+	require.Error(t, trusted(id, listener, placeOf(u), Epoch.Add(400*24*time.Hour)))
+	require.NoError(t, trusted(id, listener, placeOf(u), Epoch))
 }
 
 // TestTheHourIsLookedAtEachTime: a listener that remembered how a handshake

@@ -48,20 +48,21 @@ func (s *streams) start(r *pb.WatchCreateRequest, leaderless bool) (*channel, er
 	x := s.connection
 	x.world.engine.alive()
 	c := &channel{owner: s, leaderless: leaderless}
-	m, u, err := x.world.network.at(x.endpoint)
+	at, err := x.world.network.at(x.endpoint)
 	if err != nil {
 		return nil, undialled(err)
 	}
+	m := at.machine
 	s.open = append(s.open, c)
 	x.world.engine.after(x.world.network.hop(x.from, m), prioArrival, kindRequest, nil, func() {
 		to := m.etcd
 		switch {
 		case c.closed || !x.world.network.passes(x.from, m) || !m.on || m.lost:
 		case to == nil || to.etcd == nil || !to.clients():
-			c.end(m, undialled(fmt.Errorf("dial tcp %s: connect: %w", u.Host, errRefused)))
+			c.end(m, undialled(fmt.Errorf("dial tcp %s: connect: %w", at.host, errRefused)))
 		default:
 			to.hear(func() {
-				if err := trusted(x.who, to.client, u, m.Now()); err != nil {
+				if err := trusted(x.who, to.client, at, m.Now()); err != nil {
 					c.end(m, undialled(err))
 					return
 				}

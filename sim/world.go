@@ -61,7 +61,7 @@ type World struct {
 	plan     ringproof.Plan
 	recorder ringproof.Recorder
 	machines []*Machine
-	places   map[string]place
+	places   map[string]*place
 	dialers  map[*tls.Config]*identity
 	secure   *tls.Config
 	members  map[*Machine]bool     // whose etcd has answered as a member
@@ -78,7 +78,7 @@ var _ ringproof.World = (*World)(nil)
 
 // New returns the world of one plan, with the subject in it.
 func New(seed uint64, s Subject) *World {
-	w := &World{Subject: s, engine: newEngine(seed), bucket: bucket{map[string][]byte{}}, places: map[string]place{},
+	w := &World{Subject: s, engine: newEngine(seed), bucket: bucket{map[string][]byte{}}, places: map[string]*place{},
 		dialers: map[*tls.Config]*identity{}, members: map[*Machine]bool{}, steps: map[string]ringproof.FaultKind{}, swaps: map[string]bool{}}
 	w.network = newNetwork(w)
 	return w

@@ -123,11 +123,16 @@ func (l Log) Values() []string {
 // A gap that no log covers is an error: what was changed there is unknown.
 func Changes(logs []Log) ([]ringproof.ConfChange, error) {
 	committed := uint64(0)
-	at, sure := map[uint64]*raftpb.Entry{}, map[uint64]bool{}
 	for _, l := range logs {
 		committed = max(committed, l.Commit)
+	}
+	at, sure := make([]*raftpb.Entry, committed+1), make([]bool, committed+1)
+	for _, l := range logs {
 		for _, e := range l.entries {
 			i, own := e.GetIndex(), e.GetIndex() <= l.Commit
+			if i > committed {
+				continue
+			}
 			if known := at[i]; known == nil || own && !sure[i] || own == sure[i] && e.GetTerm() > known.GetTerm() {
 				at[i], sure[i] = e, own
 			}

@@ -47,6 +47,18 @@ func (r *record) since(from int) ([]ringproof.Event, int) {
 	return slices.Clone(r.events[min(from, len(r.events)):]), len(r.events)
 }
 
+// count tells how many of the events from index from on are such.
+func (r *record) count(from int, such func(*ringproof.Event) bool) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := min(from, len(r.events)); i < len(r.events); i++ {
+		if such(&r.events[i]) {
+			n++
+		}
+	}
+	return n
+}
+
 func (r *record) mark() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

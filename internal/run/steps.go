@@ -147,13 +147,9 @@ func (r *runner) await(ctx context.Context, s ringproof.Step, from int) error {
 }
 
 func (r *runner) met(t ringproof.Trigger, from int) bool {
-	events, _ := r.record.since(from)
-	n := 0
-	for _, e := range events {
-		if e.Kind == t.Event && (t.Step == "" || t.Step == e.Step) && (t.Action == "" || t.Action == e.Action) {
-			n++
-		}
-	}
+	n := r.record.count(from, func(e *ringproof.Event) bool {
+		return e.Kind == t.Event && (t.Step == "" || t.Step == e.Step) && (t.Action == "" || t.Action == e.Action)
+	})
 	return n >= max(t.Nth, 1)
 }
 

@@ -44,6 +44,7 @@ type Ring struct {
 
 	endpoints []string
 	clients   map[string]host.Etcd
+	parsed    parsed
 }
 
 // Use sets the endpoints to try, in order of preference.

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -42,6 +43,10 @@ type Presence struct {
 	ClientURL string   `json:"clientURL"`
 	Disk      string   `json:"disk"`
 	Versions  []string `json:"versions"`
+}
+
+func (p Presence) same(o Presence) bool {
+	return p.Machine == o.Machine && p.PeerURL == o.PeerURL && p.ClientURL == o.ClientURL && p.Disk == o.Disk && slices.Equal(p.Versions, o.Versions)
 }
 
 // Lead is who leads the automation, under a lease.
@@ -79,30 +84,55 @@ func (r *Ring) View(ctx context.Context) (View, error) {
 		return View{}, err
 	}
 	for _, kv := range records.Kvs {
-		if err := v.add(string(kv.Key), kv.Value, kv.CreateRevision, kv.Lease); err != nil {
+		if err := r.parsed.into(&v, string(kv.Key), kv.Value, kv.CreateRevision, kv.Lease); err != nil {
 			return View{}, err
 		}
 	}
 	return v, nil
 }
 
-func (v *View) add(key string, value []byte, created, lease int64) error {
-	var err error
+// parsed are the records of the last view by their texts: an agent reads the same
+// ones again and again.
+type parsed struct {
+	presences texts[Presence]
+	bindings  texts[Binding]
+	leads     texts[Lead]
+}
+
+// texts are values by what they were read from.
+type texts[T any] map[string]T
+
+func (t *texts[T]) read(text []byte) (value T, err error) {
+	value, ok := (*t)[string(text)]
+	if ok {
+		return value, nil
+	}
+	if err = json.Unmarshal(text, &value); err != nil {
+		return value, err
+	}
+	const some = 64 // more than a ring has, so that what is outdated goes some time
+	if *t == nil || len(*t) >= some {
+		*t = texts[T]{}
+	}
+	(*t)[string(text)] = value
+	return value, nil
+}
+
+// into adds a record to the view.
+func (x *parsed) into(v *View, key string, value []byte, created, lease int64) (err error) {
 	if name, ok := cut(key, machinesPrefix); ok {
-		var p Presence
-		err = json.Unmarshal(value, &p)
-		v.Presences[name], v.Leases[name] = p, lease
+		v.Presences[name], err = x.presences.read(value)
+		v.Leases[name] = lease
 	} else if hex, ok := cut(key, membersPrefix); ok {
-		var id uint64
-		if _, err := fmt.Sscanf(hex, "%x", &id); err != nil {
+		id, bad := strconv.ParseUint(hex, 16, 64)
+		if bad != nil {
 			return fmt.Errorf("record %s: not a member ID", key)
 		}
-		var b Binding
-		err = json.Unmarshal(value, &b)
-		v.Bindings[ring.ID(id)] = b
+		v.Bindings[ring.ID(id)], err = x.bindings.read(value)
 	} else if key == LeadKey {
-		v.Lead, v.LeadRevision = &Lead{}, created
-		err = json.Unmarshal(value, v.Lead)
+		var lead Lead
+		lead, err = x.leads.read(value)
+		v.Lead, v.LeadRevision = &lead, created
 	}
 	if err != nil {
 		return fmt.Errorf("record %s: %w; remove it with etcdctl if it is not ringadm's", key, err)

@@ -43,13 +43,12 @@ func (r *Ring) Revoke(ctx context.Context, id clientv3.LeaseID) error {
 
 // Present writes the presence under the lease, unless view shows it there.
 func (r *Ring) Present(ctx context.Context, p Presence, view View, lease clientv3.LeaseID) error {
+	if shown, ok := view.Presences[p.Machine]; ok && shown.same(p) && view.Leases[p.Machine] == int64(lease) {
+		return nil
+	}
 	text, err := json.Marshal(p)
 	if err != nil {
 		return err
-	}
-	shown, _ := json.Marshal(view.Presences[p.Machine])
-	if string(shown) == string(text) && view.Leases[p.Machine] == int64(lease) {
-		return nil
 	}
 	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
 		_, err := c.Put(ctx, machinesPrefix+p.Machine, string(text), clientv3.WithLease(lease))

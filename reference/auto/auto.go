@@ -83,6 +83,7 @@ type Agent struct {
 	watch   admin.Observer
 	lease   clientv3.LeaseID
 	nonce   string
+	able    []string // the releases on this machine, sorted
 	leading bool
 	said    map[host.Event]string // the last of each, so that a line is written once
 	epochWatch
@@ -92,7 +93,7 @@ type Agent struct {
 
 // New returns the agent of one machine.
 func New(h host.Host, s store.Store, c Config) *Agent {
-	a := &Agent{Config: c, host: h, store: s, nonce: h.Nonce(), said: map[host.Event]string{}}
+	a := &Agent{Config: c, host: h, store: s, nonce: h.Nonce(), said: map[host.Event]string{}, able: slices.Sorted(maps.Keys(c.Binaries))}
 	a.ring = &admin.Ring{Host: h}
 	a.watch.Ring = a.ring
 	return a
@@ -161,7 +162,7 @@ func (a *Agent) turn(ctx context.Context) error {
 
 // openDisk sees to it that the disk has an identity.
 func (a *Agent) openDisk() error {
-	d, fresh, err := launcher.OpenDisk(a.host, a.Machine)
+	d, fresh, err := launcher.OpenDisk(a.host, a.Machine, a.disk)
 	if err != nil {
 		return err
 	}

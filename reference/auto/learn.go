@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ringproof/ringproof/reference/pki"
@@ -31,7 +32,7 @@ type knowledge struct {
 
 	trouble string // why the store was not understood, last
 	asked   time.Time
-	cached  string // what the disk remembers
+	cached  memory // what the disk remembers
 }
 
 // memory is what the disk remembers, so that an agent that starts while the
@@ -42,6 +43,12 @@ type memory struct {
 	Identity   *store.Identity `json:"identity,omitempty"`
 	Formed     bool            `json:"formed,omitempty"`
 	Members    []string        `json:"members,omitempty"`
+}
+
+// same tells whether two say the same. A spec is known by its number, and of
+// identities a ring has one.
+func (m memory) same(o memory) bool {
+	return m.SpecNumber == o.SpecNumber && (m.Identity == nil) == (o.Identity == nil) && m.Formed == o.Formed && slices.Equal(m.Members, o.Members)
 }
 
 const memoryFile = "known.json"
@@ -90,7 +97,7 @@ func (a *Agent) read(ctx context.Context) error {
 // readSpec takes the newest spec. A store that answers with an older one than
 // was seen is answering from the past.
 func (a *Agent) readSpec(ctx context.Context) error {
-	n, spec, err := store.Log[store.Spec]{Store: a.store, Prefix: SpecPrefix}.Latest(ctx)
+	n, spec, err := store.Log[store.Spec]{Store: a.store, Prefix: SpecPrefix}.Since(ctx, a.known.specNumber)
 	if err != nil {
 		return err
 	}
@@ -99,8 +106,6 @@ func (a *Agent) readSpec(ctx context.Context) error {
 	}
 	if n > a.known.specNumber {
 		a.rest = time.Time{}
-	}
-	if n > 0 {
 		a.known.spec, a.known.specNumber, a.known.specKnown = spec, n, true
 	}
 	return nil
@@ -181,7 +186,7 @@ func (a *Agent) register(ctx context.Context) error {
 }
 
 func same(a, b store.Machine) bool {
-	return a.Name == b.Name && a.Address == b.Address && a.Disk == b.Disk && fmt.Sprint(a.Versions) == fmt.Sprint(b.Versions)
+	return a.Name == b.Name && a.Address == b.Address && a.Disk == b.Disk && slices.Equal(a.Versions, b.Versions)
 }
 
 // recall takes what the disk remembers as known: all of it is positive, and
@@ -203,12 +208,13 @@ func (a *Agent) remember() {
 	if !a.known.specKnown {
 		return
 	}
-	text, err := json.Marshal(memory{SpecNumber: a.known.specNumber, Spec: a.known.spec,
-		Identity: a.known.identity, Formed: a.known.formed, Members: a.known.members})
-	if err != nil || string(text) == a.known.cached {
+	m := memory{SpecNumber: a.known.specNumber, Spec: a.known.spec,
+		Identity: a.known.identity, Formed: a.known.formed, Members: a.known.members}
+	if m.same(a.known.cached) {
 		return
 	}
-	if a.host.Disk().Write(memoryFile, text) == nil {
-		a.known.cached = string(text)
+	text, err := json.Marshal(m)
+	if err == nil && a.host.Disk().Write(memoryFile, text) == nil {
+		a.known.cached = m
 	}
 }

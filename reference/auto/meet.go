@@ -123,7 +123,7 @@ func (a *Agent) overdue(n int) bool {
 	return now.Sub(a.epochSince) > epochPeriod
 }
 
-func (a *Agent) versions() []string { return slices.Sorted(maps.Keys(a.Binaries)) }
+func (a *Agent) versions() []string { return a.able }
 
 // epochWatch is the epoch seen last, and since when.
 type epochWatch struct {

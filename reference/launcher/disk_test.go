@@ -145,7 +145,7 @@ func TestEmptyMayBreakAnywhere(t *testing.T) {
 
 // turn is what an agent does at its start, when its member has left.
 func (m *machine) turn(t *testing.T, n int) {
-	d, _, err := launcher.OpenDisk(m, "m1")
+	d, _, err := launcher.OpenDisk(m, "m1", launcher.Disk{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func (m *machine) turn(t *testing.T, n int) {
 }
 
 func (m *machine) wantEmpty(t *testing.T) {
-	d, fresh, err := launcher.OpenDisk(m, "m1")
+	d, fresh, err := launcher.OpenDisk(m, "m1", launcher.Disk{})
 	if err != nil || fresh || d.ID == "disk-1" || d.Launched || d.Emptying {
 		t.Errorf("disk %+v, fresh %t, %v", d, fresh, err)
 	}
@@ -180,7 +180,7 @@ func TestLaunchMarksTheDisk(t *testing.T) {
 		for at := range 4 {
 			m := &machine{files: map[string]string{}, breakAt: at, how: how}
 			for range 3 {
-				d, _, err := launcher.OpenDisk(m, "m1")
+				d, _, err := launcher.OpenDisk(m, "m1", launcher.Disk{})
 				if err != nil {
 					continue
 				}
@@ -192,7 +192,7 @@ func TestLaunchMarksTheDisk(t *testing.T) {
 				}
 				_ = launcher.Launch(t.Context(), m, d, launcher.Command{Binary: "etcd"})
 			}
-			if d, _, err := launcher.OpenDisk(m, "m1"); err != nil || len(m.started) == 0 || !d.Launched {
+			if d, _, err := launcher.OpenDisk(m, "m1", launcher.Disk{}); err != nil || len(m.started) == 0 || !d.Launched {
 				t.Errorf("%s step %d: %d etcds were started, and the disk says %+v (%v)", how, at, len(m.started), d, err)
 			}
 		}
@@ -203,15 +203,15 @@ func TestLaunchMarksTheDisk(t *testing.T) {
 // address.
 func TestADiskOfAnotherMachine(t *testing.T) {
 	m := &machine{files: map[string]string{}}
-	d, _, err := launcher.OpenDisk(m, "m1")
+	d, _, err := launcher.OpenDisk(m, "m1", launcher.Disk{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := m.files["disk.json"]
-	if other, fresh, err := launcher.OpenDisk(m, "m2"); err == nil || fresh || other.ID != "" || m.files["disk.json"] != before {
+	if other, fresh, err := launcher.OpenDisk(m, "m2", launcher.Disk{}); err == nil || fresh || other.ID != "" || m.files["disk.json"] != before {
 		t.Errorf("m1's disk in m2: %+v, fresh %t, %v", other, fresh, err)
 	}
-	if again, _, err := launcher.OpenDisk(m, "m1"); err != nil || again != d {
+	if again, _, err := launcher.OpenDisk(m, "m1", launcher.Disk{}); err != nil || again != d {
 		t.Errorf("back in m1: %+v, %v", again, err)
 	}
 }
@@ -219,20 +219,20 @@ func TestADiskOfAnotherMachine(t *testing.T) {
 func TestOpenDisk(t *testing.T) {
 	for _, torn := range []string{"", "{", `{"id":""}`, `{"id":"disk-1"`, "null", "\x00\x00\x00\x00"} {
 		m := &machine{files: map[string]string{"disk.json": torn}}
-		if d, fresh, err := launcher.OpenDisk(m, "m1"); err == nil || fresh || d.ID != "" || m.files["disk.json"] != torn {
+		if d, fresh, err := launcher.OpenDisk(m, "m1", launcher.Disk{}); err == nil || fresh || d.ID != "" || m.files["disk.json"] != torn {
 			t.Errorf("%q was taken for disk %+v, fresh %t: a torn identity must be neither trusted nor replaced", torn, d, fresh)
 		}
 	}
 	m := &machine{files: map[string]string{}}
-	first, fresh, err := launcher.OpenDisk(m, "m1")
+	first, fresh, err := launcher.OpenDisk(m, "m1", launcher.Disk{})
 	if err != nil || !fresh || first.ID == "" {
 		t.Fatalf("a new disk: %+v %t %v", first, fresh, err)
 	}
-	if again, fresh, err := launcher.OpenDisk(m, "m1"); err != nil || fresh || again != first {
+	if again, fresh, err := launcher.OpenDisk(m, "m1", launcher.Disk{}); err != nil || fresh || again != first {
 		t.Errorf("the same disk: %+v %t %v, and was %+v", again, fresh, err, first)
 	}
 	broken := &machine{files: map[string]string{}, breakAt: 1, how: "before"}
-	if _, _, err := launcher.OpenDisk(broken, "m1"); !errors.Is(err, errBroken) {
+	if _, _, err := launcher.OpenDisk(broken, "m1", launcher.Disk{}); !errors.Is(err, errBroken) {
 		t.Errorf("an identity that could not be written: %v", err)
 	}
 }

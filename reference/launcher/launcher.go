@@ -30,15 +30,22 @@ type Disk struct {
 	// reaches, or two at one address once the disk is back. "": not yet written.
 	Machine  string `json:"machine,omitempty"`
 	Emptying bool   `json:"emptying,omitempty"` // what a member left is being removed, and perhaps is there in part
+
+	text string // of the file that says so
 }
 
 // OpenDisk reads the identity of the disk in the machine, and gives a new disk
-// one. fresh tells that it did.
-func OpenDisk(h host.Host, machine string) (d Disk, fresh bool, err error) {
+// one; fresh tells that it did. known is what it returned the last time, or
+// nothing: a file that is the same says the same.
+func OpenDisk(h host.Host, machine string, known Disk) (d Disk, fresh bool, err error) {
 	text, err := h.Disk().Read(diskFile)
+	if err == nil && known.text != "" && string(text) == known.text {
+		return known, false, nil
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		d = Disk{ID: h.Nonce(), Machine: machine}
-		return d, true, d.write(h)
+		err = d.write(h)
+		return d, true, err
 	}
 	if err != nil {
 		return Disk{}, false, fmt.Errorf("reading the disk's identity: %w", err)
@@ -53,15 +60,16 @@ func OpenDisk(h host.Host, machine string) (d Disk, fresh bool, err error) {
 		d, err = Empty(h)
 		return d, err == nil, err
 	}
-	d.Machine = machine
+	d.Machine, d.text = machine, string(text)
 	return d, false, nil
 }
 
-func (d Disk) write(h host.Host) error {
+func (d *Disk) write(h host.Host) error {
 	text, err := json.Marshal(d)
 	if err != nil {
 		return err
 	}
+	d.text = string(text)
 	return h.Disk().Write(diskFile, text)
 }
 
@@ -116,5 +124,6 @@ func Empty(h host.Host) (Disk, error) {
 		return Disk{}, fmt.Errorf("removing the data of a member that has left: %w", err)
 	}
 	d.Emptying = false
-	return d, d.write(h)
+	err := d.write(h)
+	return d, err
 }

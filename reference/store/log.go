@@ -30,11 +30,16 @@ const (
 // Latest returns the newest record and its number, or 0 if the store
 // positively answered that there is none yet.
 func (l Log[T]) Latest(ctx context.Context) (n int, value T, err error) {
+	return l.Since(ctx, 0)
+}
+
+// Since returns the newest record and its number if that is greater than known,
+// and else the number alone: the record is the one that was read then.
+func (l Log[T]) Since(ctx context.Context, known int) (n int, value T, err error) {
 	n, err = l.length(ctx)
-	if n == 0 || err != nil {
-		return 0, value, err
+	if err == nil && n > known {
+		value, err = l.read(ctx, n)
 	}
-	value, err = l.read(ctx, n)
 	if err != nil {
 		return 0, value, err
 	}

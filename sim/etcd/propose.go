@@ -6,6 +6,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -97,8 +98,7 @@ func (p *proposals) flush() {
 		if errors.Is(err, raft.ErrProposalDropped) && s.node.BasicStatus().Lead == raft.None {
 			return // the leader was lost just now
 		}
-		p.queue[0] = nil
-		p.queue = p.queue[1:]
+		p.queue = slices.Delete(p.queue, 0, 1)
 		w.proposed = true
 		if err != nil && w.data != nil {
 			p.finish(w.id, nil, status.Error(codes.Unknown, err.Error()))
@@ -136,8 +136,7 @@ func (p *proposals) expire(now time.Duration) {
 		if waited && now-w.begin < p.server.config.ReqTimeout() {
 			return
 		}
-		p.order[0] = nil
-		p.order = p.order[1:]
+		p.order = slices.Delete(p.order, 0, 1)
 		if waited {
 			p.drop(w)
 			p.finish(w.id, nil, p.reason(w))
@@ -148,7 +147,7 @@ func (p *proposals) expire(now time.Duration) {
 func (p *proposals) drop(w *wait) {
 	for i, queued := range p.queue {
 		if queued == w {
-			p.queue = append(p.queue[:i:i], p.queue[i+1:]...)
+			p.queue = slices.Delete(p.queue, i, i+1)
 			return
 		}
 	}
