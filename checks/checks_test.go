@@ -4,7 +4,9 @@
 package checks
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -140,6 +142,30 @@ func event(h *ringproof.History, e ringproof.Event) {
 	for i := range h.Events {
 		h.Events[i].Seq = i
 	}
+}
+
+// look adds an observation in its place.
+func look(h *ringproof.History, o ringproof.Observation) {
+	at, _ := slices.BinarySearchFunc(h.Observations, o.At, func(o ringproof.Observation, at ringproof.Instant) int { return cmp.Compare(o.At, at) })
+	h.Observations = slices.Insert(h.Observations, at, o)
+}
+
+// strange is a look at which the machine holds a disk that isn't its first.
+func strange(at float64, machine int) ringproof.Observation {
+	o := seen(at, 1, 1, 2, 3)
+	o.Machines[machine-1].Disk = 2
+	return o
+}
+
+// judged expects the check to pass, or to fail and say so.
+func judged(t *testing.T, f ringproof.Finding, says string) {
+	t.Helper()
+	want := ringproof.Fail
+	if says == "" {
+		want = ringproof.Pass
+	}
+	require.Equal(t, want, f.Verdict, f.String())
+	require.Contains(t, f.Message+strings.Join(f.Evidence, "\n"), says)
 }
 
 func TestHealthyHistoryPasses(t *testing.T) {
@@ -371,14 +397,16 @@ func TestPlantedBugs(t *testing.T) {
 	}
 }
 
+// grow adds voters, one after another.
+func grow(ids ...ringproof.MemberID) (all []ringproof.ConfChange) {
+	for _, id := range ids {
+		all = append(all, entry("add-learner", id, float64(id)), entry("promote", id, float64(id)+0.5))
+	}
+	return all
+}
+
 // TestMarginAllows are changes that lower or keep the margin as they may.
 func TestMarginAllows(t *testing.T) {
-	grow := func(ids ...ringproof.MemberID) (all []ringproof.ConfChange) {
-		for _, id := range ids {
-			all = append(all, entry("add-learner", id, float64(id)), entry("promote", id, float64(id)+0.5))
-		}
-		return all
-	}
 	for name, plant := range map[string]func(h *ringproof.History){
 		"growing to five by promoted learners": func(h *ringproof.History) { insert(h, 3, grow(5, 6)...) },
 		"shrinking back to three": func(h *ringproof.History) {
@@ -394,6 +422,201 @@ func TestMarginAllows(t *testing.T) {
 			plant(h)
 			f := quorumMargin.Finding(h, nil)
 			require.Equal(t, ringproof.Pass, f.Verdict, f.String())
+		})
+	}
+}
+
+// TestTheMarginsGrace: of a loss that is younger than the grace, or a disk that
+// came back since, the subject can't know.
+func TestTheMarginsGrace(t *testing.T) {
+	lostAt := func(loss float64) func(h *ringproof.History) {
+		return func(h *ringproof.History) {
+			h.Events[1].At = sec(loss)
+			insert(h, 3, append(grow(5, 6), entry("remove", 6, 24.5))...)
+		}
+	}
+	awayAt := func(moment float64) func(h *ringproof.History) {
+		return func(h *ringproof.History) {
+			look(h, strange(moment, 3))
+			look(h, seen(14, 1, 1, 2, 3))
+			event(h, ringproof.Event{At: sec(8), Kind: ringproof.EventFaultLanded, Fault: ringproof.FaultDiskSwap, Machine: "m3"})
+			insert(h, 3, entry("remove", 3, 15))
+		}
+	}
+	twoLost := func(h *ringproof.History) {
+		event(h, ringproof.Event{At: sec(20), Kind: ringproof.EventFaultLanded, Fault: ringproof.FaultMachineLoss, Machine: "m3"})
+		insert(h, 3, append(grow(5, 6), entry("remove", 6, 22))...)
+	}
+	for name, test := range map[string]struct {
+		plant  func(h *ringproof.History)
+		params map[string]string
+		says   string // "": it passes
+	}{
+		"a loss within the grace":               {plant: lostAt(19.7)},
+		"a loss before the grace":               {plant: lostAt(19.3), says: "remove of 6"},
+		"a loss before a shorter grace":         {plant: lostAt(19.7), params: map[string]string{"grace": "1s"}, says: "remove of 6"},
+		"a disk that came back in the grace":    {plant: awayAt(12)},
+		"a disk that was back before the grace": {plant: awayAt(9), says: "remove of 3"},
+		"a disk back before a shorter grace":    {plant: awayAt(12), params: map[string]string{"grace": "500ms"}, says: "remove of 3"},
+		"no grace below the floor":              {plant: twoLost, says: "4 voters, 2 intact, quorum 3"},
+		"a lower floor":                         {plant: twoLost, params: map[string]string{"min": "-1"}},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			h := healthy()
+			test.plant(h)
+			judged(t, quorumMargin.Finding(h, test.params), test.says)
+		})
+	}
+}
+
+// TestOnlyAVotersDiskIsMissed: the look that shows m4 with a new disk shows the
+// volume of m2 lost, so the margin falls, whoever lived on m4.
+func TestOnlyAVotersDiskIsMissed(t *testing.T) {
+	live := func(disk int, changes ...ringproof.ConfChange) func(h *ringproof.History) {
+		return func(h *ringproof.History) {
+			h.Evidence.Logs = append(h.Evidence.Logs, ringproof.MemberLog{Machine: "m4", Disk: disk, Member: 5, ClusterID: 0xc1})
+			insert(h, 3, changes...)
+		}
+	}
+	for name, test := range map[string]struct {
+		plant func(h *ringproof.History)
+		says  string // "": it passes
+	}{
+		"nobody's":            {plant: func(*ringproof.History) {}},
+		"a learner's":         {plant: live(1, entry("add-learner", 5, 5))},
+		"a voter's":           {plant: live(1, grow(5)...), says: "machine m4 has a new one without a fault: margin 1, then -1"},
+		"a voter's that left": {plant: live(1, append(grow(5), entry("remove", 5, 8))...)},
+		"another than a voter's": {plant: func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(20), Kind: ringproof.EventFaultLanded, Fault: ringproof.FaultMachineLoss, Machine: "m3"})
+			// the next look shows 5 a voter, and the disk gone that was in m4 before
+			live(2, append(grow(6), entry("add-learner", 5, 21), entry("promote", 5, 21))...)(h)
+		}},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			h := healthy()
+			for i := range h.Observations[1:] {
+				h.Observations[i+1].Machines[3].Disk = 2
+			}
+			test.plant(h)
+			judged(t, quorumMargin.Finding(h, nil), test.says)
+		})
+	}
+}
+
+// TestHearsayExcusesARemoval: member 3 is removed at 34 s, while 4 is a learner.
+func TestHearsayExcusesARemoval(t *testing.T) {
+	away := func(at float64, machine int) func(h *ringproof.History) {
+		return func(h *ringproof.History) { look(h, strange(at, machine)) }
+	}
+	lost := func(h *ringproof.History) { // nobody has looked since
+		event(h, ringproof.Event{At: sec(33.5), Kind: ringproof.EventFaultLanded, Fault: ringproof.FaultMachineLoss, Machine: "m3"})
+	}
+	for name, test := range map[string]struct {
+		change string
+		plant  func(h *ringproof.History)
+		says   string // "": it passes
+	}{
+		"machine lost":                 {change: "remove", plant: lost},
+		"disk back within the hearsay": {change: "remove", plant: away(29.5, 3)},
+		"disk back before the hearsay": {change: "remove", plant: away(28.5, 3), says: "before remove of 3"},
+		"another's disk away":          {change: "remove", plant: away(29.5, 1), says: "before remove of 3"},
+		"not a removal":                {change: "update", plant: away(29.5, 3), says: "before update of 3"},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			h := healthy()
+			test.plant(h)
+			insert(h, 5, entry(test.change, 3, 34))
+			judged(t, oneChangeAtATime.Finding(h, nil), test.says)
+		})
+	}
+}
+
+// TestSwappedDisks: while the disks of m3 and m4 are swapped, from 30 s to 40 s,
+// a member there may run where its disk is.
+func TestSwappedDisks(t *testing.T) {
+	swap := func(step string, from, to float64, machines ...string) func(h *ringproof.History) {
+		return func(h *ringproof.History) {
+			for _, m := range machines {
+				event(h, ringproof.Event{At: sec(from), Kind: ringproof.EventFaultLanded, Step: step, Fault: ringproof.FaultDiskSwap, Machine: m})
+			}
+			event(h, ringproof.Event{At: sec(to), Kind: ringproof.EventFaultHealed, Step: step, Fault: ringproof.FaultDiskSwap, Machine: strings.Join(machines, ",")})
+		}
+	}
+	on := func(o ringproof.Observation, machine string) ringproof.Observation { // puts member 3 there
+		o.Members[1].Machine = machine
+		return o
+	}
+	between := func(from, until float64) ringproof.Observation { // shows member 3 on m3, with another disk
+		o := strange(from, 3)
+		o.Until = sec(until)
+		o.Members = o.Members[2:]
+		return o
+	}
+	const disk, moved = "disk 2 of m3", "disk 1 of m4"
+	for name, test := range map[string]struct {
+		look ringproof.Observation
+		also func(h *ringproof.History)
+		says string // "": it passes
+	}{
+		"under its address":            {look: between(34, 0)},
+		"under the other's address":    {look: on(seen(34, 2, 1, 3), "m4")},
+		"under a third one's":          {look: on(seen(34, 2, 1, 3), "m5"), says: "disk 1 of m5"},
+		"before":                       {look: between(29, 0), says: disk},
+		"after":                        {look: between(41, 0), says: disk},
+		"moved after":                  {look: on(seen(41, 2, 1, 3), "m4"), says: moved},
+		"a look that it began in":      {look: between(29, 31)},
+		"a look that it ended in":      {look: between(39, 41)},
+		"after, as another still is":   {look: between(41, 0), also: swap("again", 35, 45, "m1", "m4")},
+		"after, and another came then": {look: between(46, 0), also: swap("again", 45, 50, "m1", "m4"), says: disk},
+		"after both":                   {look: between(46, 0), also: swap("again", 35, 45, "m1", "m4"), says: disk},
+		"another fault": {look: between(41, 0), also: func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(35), Kind: ringproof.EventFaultLanded, Step: "kill", Fault: ringproof.FaultKill, Machine: "m3"})
+		}, says: disk},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			h := healthy()
+			swap("swap", 30, 40, "m3", "m4")(h)
+			if test.also != nil {
+				test.also(h)
+			}
+			look(h, test.look)
+			judged(t, noIdentityReuse.Finding(h, nil), test.says)
+		})
+	}
+}
+
+// TestOnlyTheFirstBindIsSpared: the ring rests from 62 s on.
+func TestOnlyTheFirstBindIsSpared(t *testing.T) {
+	of := func(kind ringproof.EventKind) func(ringproof.MemberID, float64) ringproof.Event {
+		return func(member ringproof.MemberID, at float64) ringproof.Event {
+			return ringproof.Event{At: sec(at), Kind: kind, Action: bind, Machine: machineOf[member], Member: member}
+		}
+	}
+	begun, done, failed := of(ringproof.EventActionBegun), of(ringproof.EventActionDone), of(ringproof.EventActionFailed)
+	const second = "1  bind"
+	for name, test := range map[string]struct {
+		events []ringproof.Event
+		says   string // "": it passes
+	}{
+		"first of a member":            {events: []ringproof.Event{begun(1, 65), done(1, 66)}},
+		"first of each":                {events: []ringproof.Event{begun(1, 65), done(1, 65.1), begun(3, 66)}},
+		"again before the rest":        {events: []ringproof.Event{begun(1, 5), done(1, 6), begun(1, 40), done(1, 41)}},
+		"again":                        {events: []ringproof.Event{begun(1, 5), done(1, 6), begun(1, 65)}, says: second},
+		"again in the rest":            {events: []ringproof.Event{begun(1, 64), done(1, 65), begun(1, 66)}, says: second},
+		"tried again in the rest":      {events: []ringproof.Event{begun(1, 64), failed(1, 65), begun(1, 66)}, says: second},
+		"after an agent died in it":    {events: []ringproof.Event{begun(1, 5), begun(1, 65)}},
+		"after harm kept it":           {events: []ringproof.Event{begun(1, 5), failed(1, 6), begun(1, 65)}},
+		"of a machine, another member": {events: []ringproof.Event{begun(2, 5), done(2, 6), begun(4, 65)}},
+		"after another action is done": {events: []ringproof.Event{
+			{At: sec(6), Kind: ringproof.EventActionDone, Action: "promote", Member: 1}, begun(1, 65),
+		}},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			h := healthy()
+			for _, e := range test.events {
+				event(h, e)
+			}
+			judged(t, quiescent.Finding(h, nil), test.says)
 		})
 	}
 }

@@ -118,29 +118,36 @@ func reused(h *ringproof.History) (map[ringproof.MemberID]home, ringproof.Findin
 // swap is a time in which a machine holds another's disk: a member that serves
 // then is known by its address, and may run where its disk is.
 type swap struct {
-	step     string
 	machine  string
 	from, to ringproof.Instant
 }
 
 type swapped []swap
 
+// swaps lists them. Those that overlap end together: of m1's disk in m2, and
+// m2's in m3, neither step alone can be undone.
 func swaps(h *ringproof.History) swapped {
 	var all swapped
+	open := map[string]bool{} // by step
 	for _, e := range events(h, ringproof.EventFaultLanded, ringproof.EventFaultHealed) {
-		switch {
-		case e.Fault != ringproof.FaultDiskSwap:
-		case e.Kind == ringproof.EventFaultLanded:
-			all = append(all, swap{e.Step, e.Machine, e.At, ringproof.Forever})
-		default:
-			for i := range all {
-				if all[i].step == e.Step {
-					all[i].to = min(all[i].to, e.At)
-				}
-			}
+		if e.Fault != ringproof.FaultDiskSwap {
+			continue
+		}
+		if e.Kind == ringproof.EventFaultLanded {
+			all = append(all, swap{e.Machine, e.At, ringproof.Forever})
+			open[e.Step] = true
+		} else if delete(open, e.Step); len(open) == 0 {
+			all.end(e.At)
 		}
 	}
 	return all
+}
+
+// end ends those that go on.
+func (s swapped) end(at ringproof.Instant) {
+	for i := range s {
+		s[i].to = min(s[i].to, at)
+	}
 }
 
 // on tells whether the machine held another's disk at any time of the look.
