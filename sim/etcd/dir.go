@@ -30,9 +30,22 @@ type Dir struct {
 // record is one of the log's; exactly one field is set.
 type record struct {
 	owner *owner
-	hard  *raftpb.HardState
+	hard  hard
 	entry *raftpb.Entry
 	snap  *snapshot
+}
+
+// hard is raft's hard state, and nothing at term 0. It is in every second record:
+// by value, as the collector would look at each of its numbers otherwise.
+type hard struct{ term, vote, commit uint64 }
+
+func hardOf(s *raftpb.HardState) hard { return hard{s.GetTerm(), s.GetVote(), s.GetCommit()} }
+
+func (h hard) state() *raftpb.HardState {
+	if h == (hard{}) {
+		return nil
+	}
+	return &raftpb.HardState{Term: &h.term, Vote: &h.vote, Commit: &h.commit}
 }
 
 type owner struct{ member, cluster uint64 }
@@ -79,7 +92,7 @@ func (d *Dir) Entries() []*raftpb.Entry {
 }
 
 // Hard returns the last hard state, or nil.
-func (d *Dir) Hard() *raftpb.HardState { return d.read().hard }
+func (d *Dir) Hard() *raftpb.HardState { return d.read().hard.state() }
 
 // Size returns the directory's size in bytes.
 func (d *Dir) Size() int64 { return d.bytes }
@@ -150,18 +163,18 @@ func (d *Dir) release(newest int, keep uint64) {
 		cut = mark.index() - keep
 	}
 	kept := make([]record, 0, len(d.wal))
-	var hard record
+	var last hard
 	synced := 0
 	for i, r := range d.wal {
 		switch {
-		case i < newest && r.hard != nil:
-			hard = r
+		case i < newest && r.hard != (hard{}):
+			last = r.hard
 			continue
 		case i < newest && (r.snap != nil || r.entry != nil && (mark.received || r.entry.GetIndex() <= cut)):
 			d.shelve(r.entry)
 			continue
-		case i == newest && hard.hard != nil:
-			kept = append(kept, hard)
+		case i == newest && last != (hard{}):
+			kept = append(kept, record{hard: last})
 		}
 		if kept = append(kept, r); i < d.synced {
 			synced = len(kept)
@@ -186,7 +199,7 @@ func (d *Dir) shelve(e *raftpb.Entry) {
 // log is what a start finds.
 type log struct {
 	owner   *owner
-	hard    *raftpb.HardState
+	hard    hard
 	snap    *snapshot
 	entries []*raftpb.Entry // after the snapshot
 }
@@ -209,12 +222,12 @@ func (d *Dir) read() log {
 		switch {
 		case r.owner != nil:
 			l.owner = r.owner
-		case r.hard != nil:
+		case r.hard != (hard{}):
 			l.hard = r.hard
 		}
 	}
 	for _, r := range d.wal {
-		if r.snap != nil && r.snap.index() <= l.hard.GetCommit() {
+		if r.snap != nil && r.snap.index() <= l.hard.commit {
 			l.snap = r.snap
 		}
 	}

@@ -257,7 +257,7 @@ func (s *Server) write(rd *work) {
 		s.data.add(record{entry: e})
 	}
 	if !raft.IsEmptyHardState(rd.HardState) {
-		s.data.add(record{hard: rd.HardState})
+		s.data.add(record{hard: hardOf(rd.HardState)})
 	}
 }
 

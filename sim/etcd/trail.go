@@ -22,7 +22,7 @@ type trail struct {
 var _ raft.Storage = (*trail)(nil)
 
 func newTrail(log log) *trail {
-	t := &trail{hard: log.hard, snap: &raftpb.SnapshotMetadata{ConfState: &raftpb.ConfState{}}}
+	t := &trail{hard: log.hard.state(), snap: &raftpb.SnapshotMetadata{ConfState: &raftpb.ConfState{}}}
 	if log.snap != nil {
 		t.restore(metadata(log.snap.state))
 	}
