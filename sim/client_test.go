@@ -69,3 +69,16 @@ func TestABackup(t *testing.T) {
 		assert.Equal(s, sum[:], content[len(content)-sha256.Size:])
 	})
 }
+
+// say asks the server what it answers at once.
+func say[R any](s *server, request any) (said R, err error) {
+	err = errDown
+	s.hear(func() {
+		s.etcd.Call(request, func(reply any, failed error) {
+			if err = failed; err == nil {
+				said = reply.(R)
+			}
+		})
+	})
+	return said, err
+}

@@ -77,7 +77,7 @@ func (e *engine) schedule(t *timer, d time.Duration) {
 
 // step carries out the next event; false when there is none.
 func (e *engine) step() bool {
-	for len(e.queue) > 0 {
+	for e.queue.len() > 0 {
 		next := e.queue.pop()
 		t := next.timer
 		if t.dead || t.owner != nil && t.owner.ended {
@@ -181,9 +181,40 @@ func (e *engine) panicked(name string, what any) {
 	}
 }
 
-// queue is a heap with four children a node: shallower than two, and the
-// events that come next share cache lines.
-type queue []slot
+// queue is the events to come. Packets arrive in less than a millisecond, and
+// timeouts wait for seconds, most of them in vain: what is near has a heap of its
+// own, in which there is little to compare with.
+type queue struct {
+	near, far heap
+	edge      ringproof.Instant // what comes before is near
+}
+
+// reach is how far ahead of the first event is near.
+const reach = 4 * time.Millisecond
+
+func (q *queue) len() int { return len(q.near) + len(q.far) }
+
+func (q *queue) push(s slot) {
+	if s.at < q.edge {
+		q.near.push(s)
+	} else {
+		q.far.push(s)
+	}
+}
+
+func (q *queue) pop() slot {
+	if len(q.near) == 0 {
+		q.edge = q.far[0].at.Add(reach)
+		for len(q.far) > 0 && q.far[0].at < q.edge {
+			q.near.push(q.far.pop())
+		}
+	}
+	return q.near.pop()
+}
+
+// heap has four children a node: it is shallower than with two, and the events
+// that come next share cache lines.
+type heap []slot
 
 // slot is a timer's place in the queue, with all that orders it: to compare two
 // takes no look at the timers.
@@ -200,7 +231,7 @@ func (t *slot) before(o *slot) bool {
 	return t.order < o.order
 }
 
-func (q *queue) push(t slot) {
+func (q *heap) push(t slot) {
 	h := append(*q, t)
 	i := len(h) - 1
 	for i > 0 {
@@ -215,7 +246,7 @@ func (q *queue) push(t slot) {
 	*q = h
 }
 
-func (q *queue) pop() slot {
+func (q *heap) pop() slot {
 	h := *q
 	first, last := h[0], h[len(h)-1]
 	h[len(h)-1] = slot{}
@@ -228,7 +259,7 @@ func (q *queue) pop() slot {
 }
 
 // sink puts t at the top and lets it down to its place.
-func (h queue) sink(t slot) {
+func (h heap) sink(t slot) {
 	i := 0
 	for {
 		least, child := -1, 4*i+1

@@ -350,9 +350,9 @@ type call struct {
 	from    *connection
 	to      *place
 	request any
-	server  *server // that has the request; nil before
-	giveUp  func()
-	back    bool // the reply is on its way
+	server  *server       // that has the request; nil before
+	asked   *etcd.Request // of it
+	back    bool          // the reply is on its way
 	wait    waiter
 	reply   any
 	err     error
@@ -431,7 +431,7 @@ func (c *call) cease(deadline bool) {
 	}
 	x.world.engine.after(d, prioArrival, kindRequest, nil, func() {
 		if !s.ended && (deadline || x.world.network.passes(x.from, c.to.machine)) {
-			s.hear(c.giveUp)
+			s.hear(c.asked.GiveUp)
 		}
 	})
 }
@@ -474,7 +474,7 @@ func (s *server) serve(c *call) {
 		reply(s.backup())
 		return
 	}
-	c.server, c.giveUp = s, s.etcd.Call(c.request, reply)
+	c.server, c.asked = s, s.etcd.Call(c.request, reply)
 }
 
 // backup is a snapshot as one reply: how its parts arrive tells nobody anything.

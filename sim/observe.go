@@ -119,27 +119,12 @@ func (m *Machine) asked() look.Answer {
 	case s == nil || s.etcd == nil || !s.clients():
 		a.Err = errDown
 	default:
-		status, err := say[*pb.StatusResponse](s, &pb.StatusRequest{})
-		if a.Err = err; err != nil {
-			return a
+		status, members, err := s.etcd.Look()
+		a.Status, a.Err = (*clientv3.StatusResponse)(status), err
+		if err == nil {
+			a.Members = (*clientv3.MemberListResponse)(members)
 		}
-		a.Status = (*clientv3.StatusResponse)(status)
-		members, err := say[*pb.MemberListResponse](s, &pb.MemberListRequest{})
-		a.Members, a.Err = (*clientv3.MemberListResponse)(members), err
 		m.world.members[m] = true
 	}
 	return a
-}
-
-// say asks the server what it answers at once.
-func say[R any](s *server, request any) (said R, err error) {
-	err = errDown
-	s.hear(func() {
-		s.etcd.Call(request, func(reply any, failed error) {
-			if err = failed; err == nil {
-				said = reply.(R)
-			}
-		})
-	})
-	return said, err
 }

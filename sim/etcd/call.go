@@ -21,15 +21,23 @@ import (
 
 // Call carries out one unary request of a client, such as *etcdserverpb.PutRequest;
 // a LeaseKeepAliveRequest counts as one. The answer is what comes over gRPC. A
-// change of the membership has no deadline but the caller's, as in etcd: giveUp
-// tells that the caller doesn't wait any more, which withdraws what it wanted
-// written unless raft has it already. reply may be called all the same.
-func (s *Server) Call(request any, reply func(response any, err error)) (giveUp func()) {
-	c := &client{server: s}
-	s.client = c
+// change of the membership has no deadline but the caller's, as in etcd: who
+// doesn't wait any more says so to the Request.
+func (s *Server) Call(request any, reply func(response any, err error)) *Request {
+	r := &Request{server: s}
+	s.request = r
 	s.call(request, reply)
-	s.client = nil
-	return c.giveUp
+	s.request = nil
+	return r
+}
+
+// Look is what a client hears that asks the member for its status and, without a
+// quorum, for the ring's members. A learner gives no list.
+func (s *Server) Look() (*pb.StatusResponse, *pb.MemberListResponse, error) {
+	if s.learns() {
+		return s.status(), nil, s.notForLearners()
+	}
+	return s.status(), s.list(), nil
 }
 
 func (s *Server) call(request any, reply func(any, error)) {
@@ -171,23 +179,24 @@ func (s *Server) rangeKeys(r *pb.RangeRequest, reply func(any, error)) {
 	s.read(get)
 }
 
-// checked refuses what needs no agreement to be refused, and what would exceed
+// refused refuses what needs no agreement to be refused, and what would exceed
 // the quota, which raises the alarm first.
-func (s *Server) checked(err error, charge int, reply func(any, error), then func()) {
+func (s *Server) refused(err error, charge int, reply func(any, error)) bool {
 	switch {
 	case err != nil:
 		reply(nil, err)
 	case !s.fits(charge):
 		s.outOfSpace(func() { reply(nil, rpctypes.ErrGRPCNoSpace) })
 	default:
-		then()
+		return false
 	}
+	return true
 }
 
 func (s *Server) put(r *pb.PutRequest, reply func(any, error)) {
-	s.checked(mvcc.CheckPut(r), putCost(r), reply, func() {
+	if !s.refused(mvcc.CheckPut(r), putCost(r), reply) {
 		s.propose(&pb.InternalRaftRequest{Put: r}, s.filled(reply))
-	})
+	}
 }
 
 func (s *Server) deleteRange(r *pb.DeleteRangeRequest, reply func(any, error)) {
@@ -199,26 +208,27 @@ func (s *Server) deleteRange(r *pb.DeleteRangeRequest, reply func(any, error)) {
 }
 
 func (s *Server) txn(r *pb.TxnRequest, reply func(any, error)) {
-	s.checked(mvcc.CheckTxn(r, s.config.MaxTxnOps), txnCost(r), reply, func() {
-		readonly, serializable := reading(r)
-		if !readonly {
-			s.propose(&pb.InternalRaftRequest{Txn: r}, s.filled(reply))
+	if s.refused(mvcc.CheckTxn(r, s.config.MaxTxnOps), txnCost(r), reply) {
+		return
+	}
+	readonly, serializable := reading(r)
+	if !readonly {
+		s.propose(&pb.InternalRaftRequest{Txn: r}, s.filled(reply))
+		return
+	}
+	get := func(err error) {
+		if err != nil {
+			reply(nil, err)
 			return
 		}
-		get := func(err error) {
-			if err != nil {
-				reply(nil, err)
-				return
-			}
-			response, err := s.state.kv.Txn(r)
-			reply(s.filledIn(response, err))
-		}
-		if serializable {
-			get(nil)
-			return
-		}
-		s.read(get)
-	})
+		response, err := s.state.kv.Txn(r)
+		reply(s.filledIn(response, err))
+	}
+	if serializable {
+		get(nil)
+		return
+	}
+	s.read(get)
 }
 
 // reading tells whether a transaction only reads, and whether any member may
@@ -236,13 +246,14 @@ func reading(r *pb.TxnRequest) (readonly, serializable bool) {
 }
 
 func (s *Server) leaseGrant(r *pb.LeaseGrantRequest, reply func(any, error)) {
-	s.checked(nil, leaseCost, reply, func() {
-		id := r.GetID()
-		for id == 0 {
-			id = int64(s.ids.next() & (1<<63 - 1))
-		}
-		s.propose(&pb.InternalRaftRequest{LeaseGrant: &pb.LeaseGrantRequest{ID: id, TTL: r.GetTTL()}}, s.filled(reply))
-	})
+	if s.refused(nil, leaseCost, reply) {
+		return
+	}
+	id := r.GetID()
+	for id == 0 {
+		id = int64(s.ids.next() & (1<<63 - 1))
+	}
+	s.propose(&pb.InternalRaftRequest{LeaseGrant: &pb.LeaseGrantRequest{ID: id, TTL: r.GetTTL()}}, s.filled(reply))
 }
 
 func (s *Server) timeToLive(r *pb.LeaseTimeToLiveRequest, reply func(any, error)) {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/ringproof/ringproof/sim/etcd"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
@@ -22,16 +24,16 @@ func TestAClientGivesUp(t *testing.T) {
 	w.run(6 * time.Second)
 	w.partition(alone)
 	w.until(t, 10*time.Second, func() bool { return status(t, w, alone).Leader == 0 })
-	ask := func(request any) (giveUp func()) {
+	ask := func(request any) *etcd.Request {
 		return w.machines[alone].server.Call(request, func(any, error) {})
 	}
 	write := func(key string) any { return &pb.PutRequest{Key: []byte(key), Value: []byte("v")} }
 	remove := &pb.MemberRemoveRequest{ID: status(t, w, alone).Header.MemberId}
 	ask(write("a"))
-	giveUps := []func(){ask(write("b")), ask(remove), ask(write("c"))}
+	requests := []*etcd.Request{ask(write("b")), ask(remove), ask(write("c"))}
 	ask(write("d"))
-	for _, giveUp := range giveUps {
-		giveUp()
+	for _, r := range requests {
+		r.GiveUp()
 	}
 	w.heal()
 	w.until(t, 10*time.Second, func() bool { return get(t, w, l, "d") == "v" })
@@ -45,7 +47,7 @@ func TestNobodyGivesUpWhatTheLogHas(t *testing.T) {
 	w := newWorld(t, 32, three...)
 	ring(t, w)
 	l := leader(t, w, three...)
-	w.machines[l].server.Call(&pb.PutRequest{Key: []byte("a"), Value: []byte("v")}, func(any, error) {})()
+	w.machines[l].server.Call(&pb.PutRequest{Key: []byte("a"), Value: []byte("v")}, func(any, error) {}).GiveUp()
 	w.until(t, time.Second, func() bool { return get(t, w, l, "a") == "v" })
 }
 

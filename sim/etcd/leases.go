@@ -249,10 +249,10 @@ func (s *Server) later(pause, end time.Duration, again func(), up func(error)) {
 // askLeader asks the leader, URL by URL, until accept takes an answer, or the
 // client has gone for whom it asks.
 func (s *Server) askLeader(question any, end time.Duration, accept func(any, error) bool, pause time.Duration, up func(error)) {
-	c := s.client
+	r := s.request
 	var try func()
 	try = func() {
-		if c != nil && c.gone {
+		if r != nil && r.gone {
 			up(errCanceled)
 			return
 		}

@@ -247,13 +247,17 @@ func (s *Server) memberList(r *pb.MemberListRequest, done func(any, error)) {
 			done(nil, err)
 			return
 		}
-		done(&pb.MemberListResponse{Header: s.ringHeader(), Members: toProto(s.members().all)}, nil)
+		done(s.list(), nil)
 	}
 	if r.GetLinearizable() {
 		s.read(answer)
 		return
 	}
 	answer(nil)
+}
+
+func (s *Server) list() *pb.MemberListResponse {
+	return &pb.MemberListResponse{Header: s.ringHeader(), Members: toProto(s.members().all)}
 }
 
 func toProto(members []*membership.Member) []*pb.Member {

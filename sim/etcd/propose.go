@@ -44,7 +44,7 @@ type proposals struct {
 type wait struct {
 	id        uint64
 	begin     time.Duration
-	client    *client // who may cease to wait; nil: this member's own
+	of        *Request // who may cease to wait; nil: this member's own
 	data      []byte
 	change    *raftpb.ConfChange
 	forwarded *raftpb.Message
@@ -66,7 +66,7 @@ func (s *Server) propose(r *pb.InternalRaftRequest, done func(response any, err 
 		done(nil, rpctypes.ErrGRPCRequestTooLarge)
 		return
 	}
-	w := &wait{id: r.Header.ID, begin: s.now(), client: s.client, data: data, done: done}
+	w := &wait{id: r.Header.ID, begin: s.now(), of: s.request, data: data, done: done}
 	s.proposals.waits[w.id] = w
 	s.proposals.order = append(s.proposals.order, w)
 	s.proposals.put(w)
@@ -76,7 +76,7 @@ func (s *Server) propose(r *pb.InternalRaftRequest, done func(response any, err 
 // client's.
 func (s *Server) proposeChange(c *raftpb.ConfChange, done func(any, error)) {
 	c.Id = new(s.ids.next())
-	w := &wait{id: c.GetId(), begin: s.now(), client: s.client, change: c, done: done}
+	w := &wait{id: c.GetId(), begin: s.now(), of: s.request, change: c, done: done}
 	s.proposals.waits[w.id] = w
 	s.proposals.put(w)
 }
@@ -153,21 +153,21 @@ func (p *proposals) drop(w *wait) {
 	}
 }
 
-// client is the sender of a request.
-type client struct {
+// Request is one of a client, under way.
+type Request struct {
 	server *Server
 	gone   bool
 }
 
-// giveUp withdraws what the client had proposed if raft hasn't taken it yet. A
+// GiveUp withdraws what the client had proposed if raft hasn't taken it yet. A
 // write that a member without a leader kept for its client's successors would
-// be one that etcd never makes.
-func (c *client) giveUp() {
-	c.gone = true
-	p := &c.server.proposals
+// be one that etcd never makes. The answer may come all the same.
+func (r *Request) GiveUp() {
+	r.gone = true
+	p := &r.server.proposals
 	for i := 0; i < len(p.queue); {
 		w := p.queue[i]
-		if w.client != c {
+		if w.of != r {
 			i++
 			continue
 		}

@@ -44,9 +44,9 @@ type Server struct {
 	leases    leases
 	snapshots snapshots
 	watches   []*WatchStream
-	client    *client // whose request is being taken in
-	version   string  // the release, as a status tells it
-	schema    string  // the version of the database's; "" before 3.6
+	request   *Request // that is being taken in
+	version   string   // the release, as a status tells it
+	schema    string   // the version of the database's; "" before 3.6
 
 	open     bool // peers are served
 	ready    bool // published: clients are served
@@ -179,7 +179,7 @@ func (s *Server) tickRaft() {
 // advance handles all that raft has ready, until it waits for the disk. A
 // callback into here from a reply finds the loop running, and leaves it to it.
 func (s *Server) advance() {
-	s.client = nil // what is proposed from here on, the member proposes itself
+	s.request = nil // what is proposed from here on, the member proposes itself
 	if s.advancing || s.syncing || s.node == nil {
 		return
 	}

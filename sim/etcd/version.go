@@ -136,14 +136,14 @@ func (s *Server) downgrade(r *pb.DowngradeRequest, done func(any, error)) {
 	case s.state.book.version == nil:
 		done(nil, rpctypes.ErrGRPCClusterVersionUnavailable)
 	default:
-		c := s.client
+		by := s.request
 		s.read(func(err error) {
 			if err = s.mayDowngrade(target, err); err != nil || r.GetAction() == pb.DowngradeRequest_VALIDATE {
 				answer(nil, err)
 				return
 			}
 			set := &membershippb.DowngradeInfoSetRequest{Enabled: true, Ver: target.String()}
-			s.client = c
+			s.request = by
 			s.propose(&pb.InternalRaftRequest{DowngradeInfoSet: set}, answer)
 		})
 	}
@@ -170,7 +170,7 @@ func (s *Server) cancelDowngrade(answer func(any, error)) {
 		}
 		answer(response, err)
 	}
-	c := s.client
+	by := s.request
 	s.read(func(err error) {
 		if err == nil && !s.downgrading() {
 			err = rpctypes.ErrGRPCNoInflightDowngrade
@@ -179,7 +179,7 @@ func (s *Server) cancelDowngrade(answer func(any, error)) {
 			end(nil, err)
 			return
 		}
-		s.client = c
+		s.request = by
 		s.propose(&pb.InternalRaftRequest{DowngradeInfoSet: &membershippb.DowngradeInfoSetRequest{}}, end)
 	})
 }
