@@ -207,12 +207,37 @@ func TestADiskOfAnotherMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := launcher.Mark(m, d); err != nil {
+		t.Fatal(err)
+	}
+	d, _, _ = launcher.OpenDisk(m, "m1", d)
 	before := m.files["disk.json"]
 	if other, fresh, err := launcher.OpenDisk(m, "m2", launcher.Disk{}); err == nil || fresh || other.ID != "" || m.files["disk.json"] != before {
 		t.Errorf("m1's disk in m2: %+v, fresh %t, %v", other, fresh, err)
 	}
 	if again, _, err := launcher.OpenDisk(m, "m1", launcher.Disk{}); err != nil || again != d {
 		t.Errorf("back in m1: %+v, %v", again, err)
+	}
+}
+
+// TestABlankDiskServesAnyMachine: m1's new disk was in m2 for a second, and only
+// its name was written there. Left alone for that, it would wait in m1 for ever.
+func TestABlankDiskServesAnyMachine(t *testing.T) {
+	m := &machine{files: map[string]string{}}
+	first, _, err := launcher.OpenDisk(m, "m2", launcher.Disk{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved, fresh, err := launcher.OpenDisk(m, "m1", launcher.Disk{})
+	if err != nil || fresh || moved.ID != first.ID || moved.Machine != "m1" {
+		t.Errorf("m2's blank disk in m1: %+v, fresh %t, %v", moved, fresh, err)
+	}
+	m.files["etcd/wal.0"], m.files["etcd/wal.1"] = "of a member that was started", "and not yet marked"
+	if _, _, err := launcher.OpenDisk(m, "m2", launcher.Disk{}); err == nil {
+		t.Error("the disk holds a log that was begun in m1, and m2 took it")
+	}
+	if _, _, err := launcher.OpenDisk(m, "m1", launcher.Disk{}); err != nil {
+		t.Errorf("at home: %v", err)
 	}
 }
 

@@ -53,7 +53,8 @@ func OpenDisk(h host.Host, machine string, known Disk) (d Disk, fresh bool, err 
 	if err := json.Unmarshal(text, &d); err != nil || d.ID == "" {
 		return Disk{}, false, fmt.Errorf("reading the disk's identity: %s is not what was written: %v; empty the disk, and its member will be replaced", h.Disk().Path(diskFile), err)
 	}
-	if d.Machine != "" && d.Machine != machine {
+	foreign := d.Machine != "" && d.Machine != machine
+	if foreign && !d.blank(h) {
 		return Disk{}, false, fmt.Errorf("this disk is that of machine %s: put it back there; or, to use it in %s, empty it with ringadm reset", d.Machine, machine)
 	}
 	if d.Emptying {
@@ -61,7 +62,18 @@ func OpenDisk(h host.Host, machine string, known Disk) (d Disk, fresh bool, err 
 		return d, err == nil, err
 	}
 	d.Machine, d.text = machine, string(text)
-	return d, false, nil
+	if foreign {
+		err = d.write(h)
+	}
+	return d, false, err
+}
+
+// blank tells that no etcd has written on the disk. It serves whatever machine it
+// is in, and keeps its identity: a founder's, put into another machine before it
+// ran and then put back, is still the founder's.
+func (d Disk) blank(h host.Host) bool {
+	_, err := h.Disk().WAL(DataDir)
+	return !d.Launched && errors.Is(err, fs.ErrNotExist)
 }
 
 func (d *Disk) write(h host.Host) error {
