@@ -37,8 +37,9 @@ func (c Config) spare(lost map[ringproof.MemberID]bool) int {
 //
 // A loss is admissible if in every configuration that could still commit a
 // quorum of voters stays intact. Those configurations are the last observed
-// membership, each one that a member still reports as its own, and, while the
-// subject changes the membership, the one after the change. A charge ends when
+// membership, each one that a member still reports as its own, the one before
+// the last change until an entry after it is committed, and, while the subject
+// changes the membership, the one after the change. A charge ends when
 // the lost member has left all of them: committing its removal took a quorum
 // that holds every acknowledged entry.
 //
@@ -48,6 +49,7 @@ type Ledger struct {
 	want    int // voters that the ring was last asked to have
 	last    ringproof.Observation
 	pending []pendingChange
+	former  []former
 	lost    map[ringproof.MemberID]bool
 	swaps   int // of disks, that are not taken back yet
 	entries []ringproof.Budget
@@ -61,6 +63,16 @@ type pendingChange struct {
 	machine string
 	ended   bool
 	at      ringproof.Instant // when it ended
+}
+
+// former is a configuration that was replaced. Followers learn that the change is
+// committed with the next entry that they sync, and note it on their disks no
+// sooner: who loses power before that comes back in the configuration of before.
+// Of voters a and b, c was promoted, a lost its disk, and b the power: c still
+// takes itself for a learner, and b waits for a.
+type former struct {
+	config Config
+	head   uint64 // committed index when the change was seen
 }
 
 // NewLedger opens the ledger of a ring that starts with size voters.
@@ -81,6 +93,10 @@ func (l *Ledger) Observe(o ringproof.Observation) {
 	}
 	before := voters(l.last)
 	l.last = o
+	l.former = slices.DeleteFunc(l.former, func(f former) bool { return head(o) > f.head })
+	if len(before) > 0 && !slices.Equal(before, voters(o)) {
+		l.former = append(l.former, former{before, head(o)})
+	}
 	l.settle(o)
 	l.release(o.At)
 	if after := voters(o); !slices.Equal(before, after) {
@@ -129,6 +145,9 @@ func (l *Ledger) Configs() []Config {
 		if len(m.Peers) > 0 {
 			configs = append(configs, l.reported(m))
 		}
+	}
+	for _, f := range l.former {
+		configs = append(configs, f.config)
 	}
 	for _, p := range l.pending {
 		configs = append(configs, l.after(p)...)
@@ -329,6 +348,14 @@ func voters(o ringproof.Observation) Config {
 	}
 	slices.Sort(c)
 	return c
+}
+
+// head is the highest index that any member knows to be committed.
+func head(o ringproof.Observation) (index uint64) {
+	for i := range o.Members {
+		index = max(index, o.Members[i].Index)
+	}
+	return index
 }
 
 // toggle puts the voter in, or takes it out.

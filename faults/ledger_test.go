@@ -79,7 +79,7 @@ func TestChargeEndsWhenTheLostMemberHasLeft(t *testing.T) {
 	l.Observe(left)
 	assert.False(t, admitted(l, "m3"), "a member still counts the lost one as its peer")
 
-	left.At, left.Members[0].Peers = 4, nil
+	left.At, left.Members[0].Peers, left.Members[0].Index = 4, nil, 1
 	l.Observe(left)
 	assert.True(t, admitted(l, "m3"))
 
@@ -96,6 +96,25 @@ func TestChargeEndsWhenTheLostMemberHasLeft(t *testing.T) {
 		"    0.000s  used 0, left 1  lost member 1 has left",
 		"    0.000s  used 1, left 0  volume-loss of m3",
 	}, lines)
+}
+
+// TestAChangeCountsUntilAnEntryAfterIt: m3 was promoted, and only m2, the leader,
+// has on its disk that this is committed. Without that disk m1 and m3, back from
+// a power cut, take m3 for a learner, and wait for m2 for ever.
+func TestAChangeCountsUntilAnEntryAfterIt(t *testing.T) {
+	l := opened(at(ring(3, 2, 1), 7), ringproof.ModeSafe)
+	l.Observe(at(ring(3, 3, 0), 8))
+	assert.False(t, admitted(l, "m2"), "of two voters none may be lost")
+	l.Observe(at(ring(3, 3, 0), 8))
+	assert.False(t, admitted(l, "m2"), "nothing was written since")
+	l.Observe(at(ring(3, 3, 0), 9))
+	assert.True(t, admitted(l, "m2"))
+}
+
+// at is a ring whose leader knows so many entries to be committed.
+func at(o ringproof.Observation, index uint64) ringproof.Observation {
+	o.Members[1].Index = index
+	return o
 }
 
 // A removal that was begun may commit at any moment, also when the subject was

@@ -45,8 +45,21 @@ func (s *server) identity(f etcd.TLSFiles) (*identity, error) {
 	if f.Cert == "" {
 		return nil, nil
 	}
-	x := &identity{auth: f.ClientAuth, roots: x509.NewCertPool(), known: map[meeting]error{}}
 	read := func(name string) []byte { return s.home.files[strings.TrimPrefix(path.Clean(name), root+"/")] }
+	all := s.machine.world.identities
+	shown := fmt.Sprintf("%s%s%s%t", read(f.Cert), read(f.Key), read(f.CA), f.ClientAuth)
+	if all[shown] == nil {
+		x, err := newIdentity(f, read)
+		if err != nil {
+			return nil, err
+		}
+		all[shown] = x
+	}
+	return all[shown], nil
+}
+
+func newIdentity(f etcd.TLSFiles, read func(string) []byte) (*identity, error) {
+	x := &identity{auth: f.ClientAuth, roots: x509.NewCertPool(), known: map[meeting]error{}}
 	if _, err := tls.X509KeyPair(read(f.Cert), read(f.Key)); err != nil {
 		return nil, fmt.Errorf("open %s: %w", f.Cert, err)
 	}

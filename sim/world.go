@@ -54,24 +54,25 @@ type World struct {
 	Version string // of ringproof
 	Trace   Trace  // of the run, once it is over; Told, From and To are read before
 
-	engine   *engine
-	network  *network
-	requests etcd.Requests
-	bucket   bucket
-	plan     ringproof.Plan
-	recorder ringproof.Recorder
-	machines []*Machine
-	places   map[string]*place
-	dialers  map[*tls.Config]*identity
-	secure   *tls.Config
-	members  map[*Machine]bool     // whose etcd has answered as a member
-	logs     []ringproof.MemberLog // of disks that faults took
-	cleared  []raftlog.Log         // that are on no disk any more: what the ring became is known from them too
-	steps    map[string]ringproof.FaultKind
-	swaps    map[string]bool // of disks, by step
-	pids     int
-	numbers  uint64
-	closing  bool
+	engine     *engine
+	network    *network
+	requests   etcd.Requests
+	bucket     bucket
+	plan       ringproof.Plan
+	recorder   ringproof.Recorder
+	machines   []*Machine
+	places     map[string]*place
+	dialers    map[*tls.Config]*identity
+	identities map[string]*identity // of listeners, by their files: an etcd that starts again shows the same
+	secure     *tls.Config
+	members    map[*Machine]bool     // whose etcd has answered as a member
+	logs       []ringproof.MemberLog // of disks that faults took
+	cleared    []raftlog.Log         // that are on no disk any more: what the ring became is known from them too
+	steps      map[string]ringproof.FaultKind
+	swaps      map[string]bool // of disks, by step
+	pids       int
+	numbers    uint64
+	closing    bool
 }
 
 var _ ringproof.World = (*World)(nil)
@@ -79,7 +80,7 @@ var _ ringproof.World = (*World)(nil)
 // New returns the world of one plan, with the subject in it.
 func New(seed uint64, s Subject) *World {
 	w := &World{Subject: s, engine: newEngine(seed), bucket: bucket{map[string][]byte{}}, places: map[string]*place{},
-		dialers: map[*tls.Config]*identity{}, members: map[*Machine]bool{}, steps: map[string]ringproof.FaultKind{}, swaps: map[string]bool{}}
+		dialers: map[*tls.Config]*identity{}, identities: map[string]*identity{}, members: map[*Machine]bool{}, steps: map[string]ringproof.FaultKind{}, swaps: map[string]bool{}}
 	w.network = newNetwork(w)
 	return w
 }

@@ -11,7 +11,7 @@ import (
 
 // Requests reads what the log's entries ask for, once for all members that
 // share it: each of them applies the same bytes. The zero value is ready.
-type Requests struct{ recent [256]request }
+type Requests struct{ recent [4096]request }
 
 // request is one that was read. Its bytes are still held here, so that no others
 // can come to lie where they are.

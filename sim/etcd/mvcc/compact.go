@@ -35,6 +35,7 @@ func (s *Store) Compact(revision int64) error {
 	s.edge = s.edgeOf(s.log[first:n])
 	s.log = append(make([]*change, 0, len(s.log)-n+64), s.log[n:]...)
 	s.begin += int64(n)
+	s.summed = summed{}
 	s.compactRev = revision
 	return nil
 }

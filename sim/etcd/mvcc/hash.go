@@ -82,10 +82,25 @@ func (s *Store) hashUpTo(revision int64, some bool) uint32 {
 			write(c)
 		}
 	}
-	for _, c := range s.log[:s.logged(revision+1)] {
+	n := s.logged(revision + 1)
+	whole := s.floor.Len() == 0 // then a longer history hashes on where a shorter one ended
+	first := 0
+	if whole && s.summed.changes <= n && s.summed.changes > 0 {
+		first, hash = s.summed.changes, s.summed.hash
+	}
+	for _, c := range s.log[first:n] {
 		write(c)
 	}
+	if whole {
+		s.summed = summed{n, hash}
+	}
 	return hash
+}
+
+// summed is the hash of the first changes of the log.
+type summed struct {
+	changes int
+	hash    uint32
 }
 
 // compacted are the changes kept of the revisions up to compactRev, in order.

@@ -57,6 +57,7 @@ type Store struct {
 	attached *btree.BTree[attachment]
 
 	hashes []compactionHash
+	summed summed
 	used   int64 // bytes of the changes that are kept
 	file   int64 // bytes of the file, which only Defragment makes smaller
 
