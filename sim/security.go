@@ -45,11 +45,10 @@ func (s *server) identity(f etcd.TLSFiles) (*identity, error) {
 	if f.Cert == "" {
 		return nil, nil
 	}
-	read := func(name string) []byte { return s.home.files[strings.TrimPrefix(path.Clean(name), root+"/")] }
-	all := s.machine.world.identities
-	shown := fmt.Sprintf("%s%s%s%t", read(f.Cert), read(f.Key), read(f.CA), f.ClientAuth)
+	d, all := s.home, s.machine.world.identities
+	shown := fmt.Sprintf("%s%s%s%t", d.at(f.Cert), d.at(f.Key), d.at(f.CA), f.ClientAuth)
 	if all[shown] == nil {
-		x, err := newIdentity(f, read)
+		x, err := newIdentity(f, d)
 		if err != nil {
 			return nil, err
 		}
@@ -58,17 +57,20 @@ func (s *server) identity(f etcd.TLSFiles) (*identity, error) {
 	return all[shown], nil
 }
 
-func newIdentity(f etcd.TLSFiles, read func(string) []byte) (*identity, error) {
+// at is the file of that path on a machine that has the disk.
+func (d *disk) at(file string) []byte { return d.files[strings.TrimPrefix(path.Clean(file), root+"/")] }
+
+func newIdentity(f etcd.TLSFiles, d *disk) (*identity, error) {
 	x := &identity{auth: f.ClientAuth, roots: x509.NewCertPool(), known: map[meeting]error{}}
-	if _, err := tls.X509KeyPair(read(f.Cert), read(f.Key)); err != nil {
+	if _, err := tls.X509KeyPair(d.at(f.Cert), d.at(f.Key)); err != nil {
 		return nil, fmt.Errorf("open %s: %w", f.Cert, err)
 	}
-	block, _ := pem.Decode(read(f.Cert))
+	block, _ := pem.Decode(d.at(f.Cert))
 	var err error
 	if x.leaf, err = x509.ParseCertificate(block.Bytes); err != nil {
 		return nil, err
 	}
-	if !x.roots.AppendCertsFromPEM(read(f.CA)) {
+	if !x.roots.AppendCertsFromPEM(d.at(f.CA)) {
 		return nil, fmt.Errorf("open %s: no certificate in it", f.CA)
 	}
 	return x, nil

@@ -101,8 +101,7 @@ func (x *security) listener(t *testing.T, demands bool) *identity {
 	t.Helper()
 	m := &Machine{name: "m1", address: "10.0.0.1", disk: newDisk(0)}
 	require.NoError(t, x.write(m))
-	s := &server{home: m.disk}
-	id, err := s.identity(etcd.TLSFiles{Cert: root + "/tls.crt", Key: root + "/tls.key", CA: root + "/ca.crt", ClientAuth: demands})
+	id, err := newIdentity(etcd.TLSFiles{Cert: root + "/tls.crt", Key: root + "/tls.key", CA: root + "/ca.crt", ClientAuth: demands}, m.disk)
 	require.NoError(t, err)
 	return id
 }
