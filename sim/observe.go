@@ -4,6 +4,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -47,6 +48,22 @@ func (w *World) observe(ctx context.Context, within time.Duration) (ringproof.Ob
 	return o, ctx.Err()
 }
 
+// confirmed is a leader that gave a list read with a quorum. No other can be
+// elected within an election timeout of that, so that for a part of one its own
+// list is as good: by the same reasoning raft allows reads by lease.
+type confirmed struct {
+	machine *Machine
+	term    uint64
+	at      ringproof.Instant
+}
+
+// leased tells whether the leader's list needs no quorum.
+func (w *World) leased(m *Machine, a *look.Answer) bool {
+	election := cmp.Or(w.plan.Ring.Election.Std(), time.Second) // etcd's default
+	c := w.confirmed
+	return c.machine == m && c.term == a.Status.RaftTerm && w.engine.now.Sub(c.at) < election/2
+}
+
 // readFresh asks who leads for a list read with a quorum. Without a leader it
 // takes no time, and gives nobody else the thread.
 func (w *World) readFresh(ctx context.Context, within time.Duration, present []*Machine, answers []look.Answer) {
@@ -59,14 +76,22 @@ func (w *World) readFresh(ctx context.Context, within time.Duration, present []*
 		if a.Err != nil || a.Status.Leader != a.Status.Header.MemberId || outdone(a, answers) {
 			continue
 		}
+		if w.leased(m, a) {
+			a.Fresh = a.Members
+			continue
+		}
 		if waiting++; wait == nil {
 			wait = w.engine.begin(asking)
 		}
+		asked, term := w.engine.now, a.Status.RaftTerm
 		m.etcd.fresh(func(list *clientv3.MemberListResponse) {
 			if over {
 				return
 			}
 			a.Fresh = list
+			if list != nil {
+				w.confirmed = confirmed{m, term, asked}
+			}
 			if waiting--; waiting == 0 {
 				wait.wake()
 			}

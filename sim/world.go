@@ -70,6 +70,7 @@ type World struct {
 	cleared    []raftlog.Log         // that are on no disk any more: what the ring became is known from them too
 	steps      map[string]ringproof.FaultKind
 	swaps      map[string]bool // of disks, by step
+	confirmed  confirmed
 	pids       int
 	numbers    uint64
 	closing    bool

@@ -38,7 +38,7 @@ const (
 
 const (
 	pace        = 150 * time.Millisecond // between two turns
-	restPace    = 500 * time.Millisecond // between two looks at a ring in which there is nothing to do
+	restPace    = time.Second            // between two looks at a ring in which there is nothing to do: a fifth of the lease
 	storePace   = time.Second            // between two readings of the store, once there is a ring
 	leaseTTL    = 5                      // seconds, of the presence and of the lead
 	stopGrace   = 5 * time.Second
@@ -87,6 +87,7 @@ type Agent struct {
 	leading bool
 	said    map[host.Event]string // the last of each, so that a line is written once
 	epochWatch
+	misplaced
 	absent time.Time // since when a ring is listed without a member here
 	rest   time.Time // until then there is nothing to do, unless etcd ends or the spec changes
 }
@@ -163,14 +164,36 @@ func (a *Agent) turn(ctx context.Context) error {
 // openDisk sees to it that the disk has an identity.
 func (a *Agent) openDisk() error {
 	d, fresh, err := launcher.OpenDisk(a.host, a.Machine, a.disk)
+	var foreign *launcher.ForeignError
+	if errors.As(err, &foreign) && foreign.Blank && a.stays(foreign.Disk.ID, a.host.Now()) {
+		d, err = launcher.Adopt(a.host, foreign)
+	}
 	if err != nil {
 		return err
 	}
-	a.disk = d
+	a.disk, a.misplaced = d, misplaced{}
 	if fresh {
 		a.host.Log(host.Line{Event: host.EventDiskReplaced, Text: "disk " + d.ID + " is new"})
 	}
 	return nil
+}
+
+// misplaced is a blank disk with another machine's name on it. Whoever has mixed
+// up two disks soon puts them back, and then each must be as it was: a member
+// that was started on one meanwhile would be lost. One that stays was named in
+// passing, and nobody else will ever use it.
+type misplaced struct {
+	id    string
+	since time.Time
+}
+
+const adoptAfter = 15 * time.Second
+
+func (m *misplaced) stays(id string, now time.Time) bool {
+	if m.id != id || now.Before(m.since) {
+		*m = misplaced{id, now}
+	}
+	return now.Sub(m.since) >= adoptAfter
 }
 
 // view reads the ring's own records through any endpoint that is known.

@@ -220,21 +220,29 @@ func TestADiskOfAnotherMachine(t *testing.T) {
 	}
 }
 
-// TestABlankDiskServesAnyMachine: m1's new disk was in m2 for a second, and only
-// its name was written there. Left alone for that, it would wait in m1 for ever.
-func TestABlankDiskServesAnyMachine(t *testing.T) {
+// TestABlankDiskIsAdopted: m1's new disk was in m2 for a second, and only its name
+// was written there. Refused for that, it would wait in m1 for ever.
+func TestABlankDiskIsAdopted(t *testing.T) {
 	m := &machine{files: map[string]string{}}
 	first, _, err := launcher.OpenDisk(m, "m2", launcher.Disk{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	moved, fresh, err := launcher.OpenDisk(m, "m1", launcher.Disk{})
-	if err != nil || fresh || moved.ID != first.ID || moved.Machine != "m1" {
-		t.Errorf("m2's blank disk in m1: %+v, fresh %t, %v", moved, fresh, err)
+	_, _, err = launcher.OpenDisk(m, "m1", launcher.Disk{})
+	var foreign *launcher.ForeignError
+	if !errors.As(err, &foreign) || !foreign.Blank {
+		t.Fatalf("m2's blank disk in m1: %v", err)
+	}
+	moved, err := launcher.Adopt(m, foreign)
+	if err != nil || moved.ID != first.ID || moved.Machine != "m1" {
+		t.Errorf("adopted: %+v, %v", moved, err)
 	}
 	m.files["etcd/wal.0"], m.files["etcd/wal.1"] = "of a member that was started", "and not yet marked"
-	if _, _, err := launcher.OpenDisk(m, "m2", launcher.Disk{}); err == nil {
-		t.Error("the disk holds a log that was begun in m1, and m2 took it")
+	if _, _, err := launcher.OpenDisk(m, "m2", launcher.Disk{}); !errors.As(err, &foreign) || foreign.Blank {
+		t.Errorf("the disk holds a log that was begun in m1, and in m2: %v", err)
+	}
+	if _, err := launcher.Adopt(m, foreign); err == nil {
+		t.Error("m2 adopted it")
 	}
 	if _, _, err := launcher.OpenDisk(m, "m1", launcher.Disk{}); err != nil {
 		t.Errorf("at home: %v", err)

@@ -53,27 +53,48 @@ func OpenDisk(h host.Host, machine string, known Disk) (d Disk, fresh bool, err 
 	if err := json.Unmarshal(text, &d); err != nil || d.ID == "" {
 		return Disk{}, false, fmt.Errorf("reading the disk's identity: %s is not what was written: %v; empty the disk, and its member will be replaced", h.Disk().Path(diskFile), err)
 	}
-	foreign := d.Machine != "" && d.Machine != machine
-	if foreign && !d.blank(h) {
-		return Disk{}, false, fmt.Errorf("this disk is that of machine %s: put it back there; or, to use it in %s, empty it with ringadm reset", d.Machine, machine)
+	if d.Machine != "" && d.Machine != machine {
+		return Disk{}, false, &ForeignError{Disk: d, Here: machine, Blank: d.blank(h)}
 	}
 	if d.Emptying {
 		d, err = Empty(h)
 		return d, err == nil, err
 	}
 	d.Machine, d.text = machine, string(text)
-	if foreign {
-		err = d.write(h)
-	}
-	return d, false, err
+	return d, false, nil
 }
 
-// blank tells that no etcd has written on the disk. It serves whatever machine it
-// is in, and keeps its identity: a founder's, put into another machine before it
-// ran and then put back, is still the founder's.
+// blank tells that no etcd has written on the disk.
 func (d Disk) blank(h host.Host) bool {
 	_, err := h.Disk().WAL(DataDir)
 	return !d.Launched && errors.Is(err, fs.ErrNotExist)
+}
+
+// ForeignError refuses a disk that serves another machine.
+type ForeignError struct {
+	Disk  Disk
+	Here  string // the machine that it is in
+	Blank bool   // no etcd has written on it, so that it may be adopted
+}
+
+func (e *ForeignError) Error() string {
+	if e.Blank {
+		return fmt.Sprintf("this disk was named by machine %s, and holds nothing: put it back there; if it stays, it will serve %s", e.Disk.Machine, e.Here)
+	}
+	return fmt.Sprintf("this disk is that of machine %s: put it back there; or, to use it in %s, empty it with ringadm reset", e.Disk.Machine, e.Here)
+}
+
+// Adopt makes a blank disk serve the machine that it is in. It keeps its
+// identity: a founder's, put into another machine before it ran and then put
+// back, is still the founder's.
+func Adopt(h host.Host, e *ForeignError) (Disk, error) {
+	if !e.Disk.blank(h) {
+		return Disk{}, e
+	}
+	d := e.Disk
+	d.Machine = e.Here
+	err := d.write(h)
+	return d, err
 }
 
 func (d *Disk) write(h host.Host) error {
