@@ -49,8 +49,9 @@ func (w *World) observe(ctx context.Context, within time.Duration) (ringproof.Ob
 }
 
 // confirmed is a leader that gave a list read with a quorum. No other can be
-// elected within an election timeout of that, so that for a part of one its own
-// list is as good: by the same reasoning raft allows reads by lease.
+// elected within an election timeout of that, so that for a part of one, while
+// nothing keeps it from its followers, its own list is as good: by the same
+// reasoning raft allows reads by lease.
 type confirmed struct {
 	machine *Machine
 	term    uint64
@@ -61,7 +62,17 @@ type confirmed struct {
 func (w *World) leased(m *Machine, a *look.Answer) bool {
 	election := cmp.Or(w.plan.Ring.Election.Std(), time.Second) // etcd's default
 	c := w.confirmed
-	return c.machine == m && c.term == a.Status.RaftTerm && w.engine.now.Sub(c.at) < election/2
+	return c.machine == m && c.term == a.Status.RaftTerm && w.engine.now.Sub(c.at) < election/2 && w.undisturbed()
+}
+
+// undisturbed tells that every machine runs and every packet gets through.
+func (w *World) undisturbed() bool {
+	for _, steps := range w.network.cuts { // order: all are looked at
+		if len(steps) > 0 {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(w.machines, func(m *Machine) bool { return !m.on || m.lost || m.paused() })
 }
 
 // readFresh asks who leads for a list read with a quorum. Without a leader it
