@@ -91,6 +91,10 @@ func (l *Ledger) Observe(o ringproof.Observation) {
 		l.last.At, l.last.Machines = o.At, o.Machines
 		return
 	}
+	if len(l.pending)+len(l.lost)+len(l.former) == 0 && slices.EqualFunc(l.last.Members, o.Members, sameVote) {
+		l.last = o
+		return
+	}
 	before := voters(l.last)
 	l.last = o
 	l.former = slices.DeleteFunc(l.former, func(f former) bool { return head(o) > f.head })
@@ -349,6 +353,8 @@ func voters(o ringproof.Observation) Config {
 	slices.Sort(c)
 	return c
 }
+
+func sameVote(a, b ringproof.MemberView) bool { return a.ID == b.ID && a.Learner == b.Learner }
 
 // head is the highest index that any member knows to be committed.
 func head(o ringproof.Observation) (index uint64) {

@@ -30,6 +30,7 @@ type server struct {
 	calls   []*call
 	streams []*channel
 	draws   map[string]*stream
+	flush   flush
 }
 
 var _ etcd.Host = (*server)(nil)
@@ -120,7 +121,26 @@ func (s *server) Sync(d *etcd.Dir, done func(error)) {
 	if s.home != s.machine.disk {
 		err = errors.New("input/output error") // its device was taken away
 	}
-	s.engine.after(s.machine.delays.between(quickSync, slowSync), prioTimer, kindSync, s.process, func() { done(err) })
+	f := &s.flush
+	if f.done != nil {
+		f = &flush{} // a snapshot is written beside the log
+	}
+	f.done, f.err = done, err
+	f.prio, f.kind, f.owner, f.on = prioTimer, kindSync, s.process, f
+	s.engine.schedule(&f.timer, s.machine.delays.between(quickSync, slowSync))
+}
+
+// flush is an fsync under way.
+type flush struct {
+	timer
+	done func(error) // nil: there is none
+	err  error
+}
+
+func (f *flush) happen() {
+	done := f.done
+	f.done = nil
+	done(f.err)
 }
 
 // Requests is the world's.

@@ -8,8 +8,9 @@ package look
 import (
 	"cmp"
 	"fmt"
-	"net/url"
+	"net"
 	"slices"
+	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -58,7 +59,7 @@ func membership(answers []Answer) ([]ringproof.MemberView, bool) {
 	if best == nil {
 		return nil, false
 	}
-	var views []ringproof.MemberView
+	views := make([]ringproof.MemberView, 0, len(best.Members))
 	for _, m := range best.Members {
 		views = append(views, ringproof.MemberView{ID: ringproof.MemberID(m.ID), Name: m.Name, PeerURLs: m.PeerURLs, Learner: m.IsLearner})
 	}
@@ -69,12 +70,13 @@ func membership(answers []Answer) ([]ringproof.MemberView, bool) {
 // place says on which machine the member is, by its peer URLs.
 func place(m *ringproof.MemberView, machines []ringproof.MachineView) {
 	for _, peer := range m.PeerURLs {
-		parsed, err := url.Parse(peer)
+		_, address, _ := strings.Cut(peer, "://")
+		host, _, err := net.SplitHostPort(address)
 		if err != nil {
 			continue
 		}
 		for _, on := range machines {
-			if on.Address == parsed.Hostname() {
+			if on.Address == host {
 				m.Machine = on.Name
 			}
 		}
@@ -98,6 +100,7 @@ func describe(m *ringproof.MemberView, answers []Answer) {
 			}
 		}
 		if a.Members != nil {
+			m.Peers = make([]ringproof.MemberID, 0, len(a.Members.Members))
 			for _, p := range a.Members.Members {
 				m.Peers = append(m.Peers, ringproof.MemberID(p.ID))
 			}

@@ -467,7 +467,7 @@ func (r *runner) unhalted() string {
 }
 
 func byCall(operations []ringproof.Operation) {
-	slices.SortStableFunc(operations, func(a, b ringproof.Operation) int {
+	slices.SortFunc(operations, func(a, b ringproof.Operation) int {
 		if a.Call != b.Call {
 			return int(min(max(a.Call-b.Call, -1), 1))
 		}

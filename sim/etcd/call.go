@@ -32,12 +32,13 @@ func (s *Server) Call(request any, reply func(response any, err error)) *Request
 }
 
 // Look is what a client hears that asks the member for its status and, without a
-// quorum, for the ring's members. A learner gives no list.
+// quorum, for the ring's members, which it may not change. A learner gives no
+// list.
 func (s *Server) Look() (*pb.StatusResponse, *pb.MemberListResponse, error) {
 	if s.learns() {
 		return s.status(), nil, s.notForLearners()
 	}
-	return s.status(), s.list(), nil
+	return s.status(), &pb.MemberListResponse{Header: s.ringHeader(), Members: s.members().listed}, nil
 }
 
 func (s *Server) call(request any, reply func(any, error)) {

@@ -26,6 +26,7 @@ type view struct {
 	all         []*membership.Member // by ID; nobody changes them
 	by          map[uint64]*membership.Member
 	ids, voters []uint64
+	listed      []*pb.Member // as they are listed; nobody changes them
 }
 
 func (s *Server) members() *view {
@@ -40,6 +41,7 @@ func (s *Server) members() *view {
 			v.voters = append(v.voters, uint64(m.ID))
 		}
 	}
+	v.listed = toProto(v.all)
 	s.view = v
 	return &s.view
 }
