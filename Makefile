@@ -11,13 +11,13 @@ FUZZTIME := 20s
 REPORT = $(or $(OUT),out/chaos)
 LOCAL = --world local $(if $(OUT),--out $(OUT))
 
-.PHONY: help build test check chaos chaos-local explore sweep gauge gauge-local canaries fidelity found bench etcd etcd-test golden fuzz clean
+.PHONY: help build test check chaos chaos-local explore sweep gauge gauge-local canaries fidelity found bench profile etcd etcd-test golden fuzz clean
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
 build: ## bin/ringproof and bin/ringadm
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/ringproof ./cmd/ringadm
+	CGO_ENABLED=0 $(GO) build -trimpath -pgo=cmd/ringproof/sim.pgo -o bin/ ./cmd/ringproof ./cmd/ringadm
 
 test: build etcd-test ## every test, and what was skipped and why; with CI=true only a missing Docker may skip one
 	@mkdir -p out
@@ -67,6 +67,11 @@ fidelity: build ## the same scripts on simulated and on real etcd: who agrees, w
 
 bench: build ## how fast the simulated world is
 	bin/ringproof bench sim
+
+profile: build ## where its time goes: the next build is arranged by that
+	@mkdir -p out
+	bin/ringproof bench sim --profile out/sim.pgo
+	mv out/sim.pgo cmd/ringproof/sim.pgo
 
 etcd: build ## build the etcd releases that the scenarios run
 	bin/ringproof etcd install v3.5.35 v3.6.16 v3.7.3

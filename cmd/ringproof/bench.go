@@ -6,9 +6,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"runtime/pprof"
 	"strconv"
 	"strings"
 	"time"
@@ -30,7 +32,7 @@ type speeds struct {
 
 func benchCommand() *cobra.Command {
 	bench := &cobra.Command{Use: "bench", Short: "measure ringproof itself"}
-	asJSON := false
+	asJSON, profile := false, ""
 	simulation := &cobra.Command{
 		Use:   "sim",
 		Short: "simulated seconds a second, on one core, and the cost of one plan",
@@ -38,12 +40,30 @@ func benchCommand() *cobra.Command {
 			if len(args) > 0 {
 				return usage("bench sim takes no arguments")
 			}
-			return benchSim(c, asJSON)
+			return profiled(profile, func() error { return benchSim(c, asJSON) })
 		},
 	}
+	simulation.Flags().StringVar(&profile, "profile", "", "write where the time goes to `FILE`, for go tool pprof and go build -pgo")
 	simulation.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	bench.AddCommand(simulation)
 	return bench
+}
+
+// profiled runs f, and writes its CPU profile to a file that has a name.
+func profiled(name string, f func() error) error {
+	if name == "" {
+		return f()
+	}
+	out, err := os.Create(name)
+	if err != nil {
+		return environment(err)
+	}
+	err = pprof.StartCPUProfile(out)
+	if err == nil {
+		err = f()
+		pprof.StopCPUProfile()
+	}
+	return errors.Join(err, out.Close())
 }
 
 // The calm ring lives for ten minutes of its time, the harmed one is hit every

@@ -190,29 +190,43 @@ func change(e *raftpb.Entry) (ringproof.ConfChange, bool, error) {
 }
 
 // members replays changes: etcd commits a change that it then refuses to
-// apply, such as adding a member twice, or a second learner.
-type members map[ringproof.MemberID]bool // true: learner
+// apply, such as adding a member twice, or a second learner. An ID that has left
+// never comes back: it hangs on the peer URLs and the second, so that whoever is
+// added again within one is refused.
+type members map[ringproof.MemberID]role
+
+type role int
+
+const (
+	unknown role = iota
+	voter
+	learner
+	gone
+)
 
 func (m members) apply(c ringproof.ConfChange) bool {
-	learner, known := m[c.Member]
+	is := m[c.Member]
 	switch c.Kind {
 	case "add-voter", "add-learner":
-		if known || c.Kind == "add-learner" && slices.Contains(slices.Collect(maps.Values(m)), true) {
+		if is != unknown || c.Kind == "add-learner" && slices.Contains(slices.Collect(maps.Values(m)), learner) {
 			return false // etcd has room for one learner
 		}
-		m[c.Member] = c.Kind == "add-learner"
+		m[c.Member] = voter
+		if c.Kind == "add-learner" {
+			m[c.Member] = learner
+		}
 	case "promote":
-		if !known || !learner {
+		if is != learner {
 			return false
 		}
-		m[c.Member] = false
+		m[c.Member] = voter
 	case "remove":
-		if !known {
+		if is != voter && is != learner {
 			return false
 		}
-		delete(m, c.Member)
+		m[c.Member] = gone
 	case "update":
-		return known
+		return is == voter || is == learner
 	}
 	return true
 }

@@ -357,6 +357,11 @@ func TestMerge(t *testing.T) {
 		"a gap after what is committed": {
 			[]Log{line(3, with(nothing(3, 2))...), line(3, nothing(7, 5))}, nil, "",
 		},
+		"an ID that has left is added again": {
+			[]Log{line(7, with(configure(t, 3, 2, learn, 3, false), configure(t, 4, 2, remove, 3, false), configure(t, 5, 2, learn, 3, false),
+				configure(t, 6, 2, learn, 4, false), configure(t, 7, 2, add, 4, true))...)},
+			[]string{"3 add-learner", "3 remove", "4 add-learner", "4 promote"}, "",
+		},
 		"added twice": {
 			[]Log{line(4, with(configure(t, 3, 2, add, 2, false), configure(t, 4, 2, remove, 9, false))...)}, nil, "",
 		},
