@@ -22,11 +22,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// simulated are the packages that will run in the simulated world. There, time,
+// simulated are the packages that run in the simulated world. There, time,
 // chance and concurrency are the world's: code that takes them from anywhere
 // else can't be repeated. They go through the seams, Host and World.
 var simulated = []string{
-	"reference/ring", "reference/launcher", "reference/admin", "reference/auto", "reference/store", "reference/pki", "internal/run",
+	"reference/ring", "reference/launcher", "reference/admin", "reference/auto", "reference/store", "reference/pki", "internal/run", "internal/look",
 	"sim", "sim/etcd", "sim/etcd/mvcc", "examples/tiny",
 }
 

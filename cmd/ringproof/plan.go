@@ -35,12 +35,12 @@ func planCommand() *cobra.Command {
 			return cells.print(c.OutOrStdout())
 		},
 	}
-	c.Flags().StringVar(&f.world, "world", "local", "the world to plan for")
+	c.Flags().StringVar(&f.world, "world", "sim", "the world to plan for: sim or local")
 	c.Flags().StringVar(&f.subject, "subject", subject.Reference, "what is on trial: reference, or reference+MUTANT")
 	c.Flags().StringArrayVar(&f.cells, "run", nil, "only cells of this name: scenario, scenario[k=v] or scenario[k=v]#seed; repeatable")
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the first run of each cell")
 	c.Flags().Uint64Var(&f.seeds, "seeds", 1, "how many seeds for each cell")
-	c.Flags().IntVar(&f.jobs, "jobs", abreast(), "cells at once, for the estimated time")
+	c.Flags().IntVar(&f.jobs, "jobs", abreast(), "cells at once, for the estimated time in the local world")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the plans as JSON")
 	return c
 }
@@ -49,7 +49,8 @@ func planCommand() *cobra.Command {
 type plans struct {
 	Cells []planCell `json:"cells"`
 	Jobs  int        `json:"jobs"`
-	// EstimateSeconds is for all cells, so many at once as Jobs says.
+	// EstimateSeconds is for all cells, so many at once as Jobs says; in the
+	// simulated world it is virtual time, one cell after another.
 	EstimateSeconds float64 `json:"estimateSeconds"`
 }
 
@@ -71,6 +72,9 @@ func planned(c *cobra.Command, f runFlags, args []string) (plans, error) {
 		return plans{}, err
 	}
 	all := plans{Cells: []planCell{}, Jobs: max(f.jobs, 1)}
+	if f.world == "sim" {
+		all.Jobs = 1
+	}
 	for _, job := range jobs {
 		cell := newPlanCell(job)
 		all.Cells = append(all.Cells, cell)
@@ -96,7 +100,13 @@ func (all plans) print(w io.Writer) error {
 	for _, cell := range all.Cells {
 		cell.print(w)
 	}
-	_, err := fmt.Fprintf(w, "%s, about %s with %d at once\n", counted(len(all.Cells), "cell"), about(all.EstimateSeconds), all.Jobs)
+	time := about(all.EstimateSeconds)
+	if len(all.Cells) > 0 && all.Cells[0].World == "sim" {
+		time += virtual
+	} else {
+		time += fmt.Sprintf(" with %d at once", all.Jobs)
+	}
+	_, err := fmt.Fprintf(w, "%s, about %s\n", counted(len(all.Cells), "cell"), time)
 	return err
 }
 
@@ -115,8 +125,15 @@ func (cell planCell) print(w io.Writer) {
 		fmt.Fprintf(w, "  not applicable here: %s\n\n", cell.NotApplicable)
 		return
 	}
-	fmt.Fprintf(w, "  %.1f faults an operation, about %s\n\n", cell.FaultsPerOp, about(cell.EstimateSeconds))
+	time := about(cell.EstimateSeconds)
+	if cell.World == "sim" {
+		time += virtual
+	}
+	fmt.Fprintf(w, "  %.1f faults an operation, about %s\n\n", cell.FaultsPerOp, time)
 }
+
+// virtual is what simulated time costs nobody.
+const virtual = " of virtual time"
 
 func about(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
