@@ -263,7 +263,9 @@ func missing[K comparable](from map[K]time.Time, key K, there bool, now time.Tim
 		delete(from, key)
 		return 0
 	}
-	if _, ok := from[key]; !ok {
+	// A clock that went back makes what was noted one of the future, and the wait
+	// as long as the jump was.
+	if since, ok := from[key]; !ok || since.After(now) {
 		from[key] = now
 	}
 	return now.Sub(from[key])
