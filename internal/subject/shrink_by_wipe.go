@@ -75,7 +75,7 @@ func (o *ordinals) Running() ([]string, error) {
 	if err := o.Stop(context.Background(), time.Second); err != nil {
 		return args, err
 	}
-	d, err := launcher.Empty(o.host)
+	d, err := launcher.Empty(o.host, "")
 	if err == nil {
 		o.host.Log(host.Line{Event: host.EventDiskReplaced, Text: "disk " + d.ID + " is new"})
 	}

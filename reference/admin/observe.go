@@ -172,13 +172,14 @@ func (v View) machineAt(urls []string) string {
 	return ""
 }
 
-// Observer turns views into what the brain decides on. It remembers since when
-// a member or machine has not been seen: whoever begins to lead begins to
-// count, since what others saw is unknown to it.
+// Observer turns views into what the brain decides on. It counts how long it has
+// looked for a member or machine in vain: whoever begins to lead begins to count,
+// since what others saw is unknown to it.
 type Observer struct {
 	Ring    *Ring
-	silent  map[ring.ID]time.Time
-	absent  map[string]time.Time
+	silent  map[ring.ID]time.Duration
+	absent  map[string]time.Duration
+	looked  time.Time
 	machine map[string]ring.Machine
 }
 
@@ -186,15 +187,28 @@ type Observer struct {
 // release that a machine must be able to run.
 func (o *Observer) Observe(ctx context.Context, v View, version string) ring.Observed {
 	seen := ring.Observed{Listed: true, Members: v.RingMembers()}
-	now := o.Ring.Host.Now()
+	passed := o.passed(o.Ring.Host.Now())
 	leader := o.health(ctx, v, seen.Members)
 	for i := range seen.Members {
 		m := &seen.Members[i]
-		m.Silent = o.since(&o.silent, m.ID, m.Serving, now)
+		m.Silent = o.missed(m.ID, m.Serving, passed)
 		m.Leader = m.ID == leader
 	}
-	seen.Machines = o.machines(v, seen.Members, version, now)
+	seen.Machines = o.machines(v, seen.Members, version, passed)
 	return seen
+}
+
+// mostBetweenLooks is longer than two looks of a lead that is in order are apart.
+const mostBetweenLooks = 5 * time.Second
+
+// passed is how much longer than at the last look somebody has been looked for.
+// A clock that jumps, or a lead that stood still for an hour, says nothing of
+// the others: of two looks at a voter that was slow, ten minutes apart by such a
+// clock, nobody may conclude that it was silent for ten minutes.
+func (o *Observer) passed(now time.Time) time.Duration {
+	before := o.looked
+	o.looked = now
+	return min(max(now.Sub(before), 0), mostBetweenLooks)
 }
 
 // health asks each member for its status and returns who leads, by the word of
@@ -250,32 +264,32 @@ func (v View) clientURL(id ring.ID) string {
 	return ""
 }
 
-// since returns how long id has been missing.
-func (o *Observer) since(from *map[ring.ID]time.Time, id ring.ID, there bool, now time.Time) time.Duration {
-	if *from == nil {
-		*from = map[ring.ID]time.Time{}
+// missed returns how long the member has been silent.
+func (o *Observer) missed(id ring.ID, there bool, passed time.Duration) time.Duration {
+	if o.silent == nil {
+		o.silent = map[ring.ID]time.Duration{}
 	}
-	return missing(*from, id, there, now)
+	return missing(o.silent, id, there, passed)
 }
 
-func missing[K comparable](from map[K]time.Time, key K, there bool, now time.Time) time.Duration {
-	if there {
-		delete(from, key)
+func missing[K comparable](all map[K]time.Duration, key K, there bool, passed time.Duration) time.Duration {
+	so, known := all[key]
+	switch {
+	case there:
+		delete(all, key)
 		return 0
+	case known:
+		so += passed
 	}
-	// A clock that went back makes what was noted one of the future, and the wait
-	// as long as the jump was.
-	if since, ok := from[key]; !ok || since.After(now) {
-		from[key] = now
-	}
-	return now.Sub(from[key])
+	all[key] = so
+	return so
 }
 
 // machines returns every machine that is there, was there, or that a member
 // runs on, sorted by name as people count: m2 before m10.
-func (o *Observer) machines(v View, members []ring.Member, version string, now time.Time) []ring.Machine {
+func (o *Observer) machines(v View, members []ring.Member, version string, passed time.Duration) []ring.Machine {
 	if o.machine == nil {
-		o.machine, o.absent = map[string]ring.Machine{}, map[string]time.Time{}
+		o.machine, o.absent = map[string]ring.Machine{}, map[string]time.Duration{}
 	}
 	for _, m := range members {
 		if _, known := o.machine[m.Machine]; !known && m.Machine != "" {
@@ -288,7 +302,7 @@ func (o *Observer) machines(v View, members []ring.Member, version string, now t
 	var all []ring.Machine
 	for name, m := range o.machine {
 		_, m.Present = v.Presences[name]
-		m.Absent = missing(o.absent, name, m.Present, now)
+		m.Absent = missing(o.absent, name, m.Present, passed)
 		all = append(all, m)
 	}
 	slices.SortFunc(all, func(a, b ring.Machine) int {

@@ -270,7 +270,7 @@ func (a *Agent) launch(ctx context.Context, b launcher.Boot) error {
 // clear empties the disk of what a member left that can't come back.
 func (a *Agent) clear(action string) error {
 	return a.act(action, "ringadm reset", "", func() error {
-		d, err := launcher.Empty(a.host)
+		d, err := launcher.Empty(a.host, a.Machine)
 		if err == nil {
 			a.disk = d
 			a.host.Log(host.Line{Event: host.EventDiskReplaced, Text: "disk " + d.ID + " is new"})

@@ -59,7 +59,7 @@ func reset(ctx context.Context, r reach, h host.Host) (launcher.Disk, error) {
 			return launcher.Disk{}, fmt.Errorf("reset refused: %w", err)
 		}
 	}
-	return launcher.Empty(h)
+	return launcher.Empty(h, "")
 }
 
 // left returns nil when a list read with a quorum doesn't hold the member.

@@ -131,7 +131,7 @@ func TestEmptyMayBreakAnywhere(t *testing.T) {
 			t.Run(fmt.Sprintf("%s step %d", how, at), func(t *testing.T) {
 				m := used()
 				m.breakAt, m.how = at, how
-				if _, err := launcher.Empty(m); (err != nil) != (m.steps >= at && at > 0) {
+				if _, err := launcher.Empty(m, "m1"); (err != nil) != (m.steps >= at && at > 0) {
 					t.Fatalf("broke at %d of %d: %v", at, m.steps, err)
 				}
 				for turn := range 3 {
@@ -153,7 +153,7 @@ func (m *machine) turn(t *testing.T, n int) {
 	launcher.ReadLog(m, &e)
 	switch b := launcher.Decide(e); b.Do {
 	case launcher.Clear:
-		if _, err := launcher.Empty(m); err != nil {
+		if _, err := launcher.Empty(m, "m1"); err != nil {
 			t.Fatal(err)
 		}
 	case launcher.Wait:
@@ -246,6 +246,27 @@ func TestABlankDiskIsAdopted(t *testing.T) {
 	}
 	if _, _, err := launcher.OpenDisk(m, "m1", launcher.Disk{}); err != nil {
 		t.Errorf("at home: %v", err)
+	}
+}
+
+// TestAnEmptiedDiskKeepsItsMachine: in another it would be put to use at once, and
+// be missing there when it is put back.
+func TestAnEmptiedDiskKeepsItsMachine(t *testing.T) {
+	m := &machine{files: map[string]string{}}
+	if _, err := launcher.Empty(m, "m1"); err != nil {
+		t.Fatal(err)
+	}
+	var foreign *launcher.ForeignError
+	if _, _, err := launcher.OpenDisk(m, "m2", launcher.Disk{}); !errors.As(err, &foreign) || !foreign.Blank {
+		t.Errorf("m1's emptied disk in m2: %v", err)
+	}
+	m.files["disk.json"] = `{"id":"disk-9","machine":"m1","emptying":true}`
+	m.files["etcd/wal.0"] = "half of a log"
+	if _, _, err := launcher.OpenDisk(m, "m2", launcher.Disk{}); !errors.As(err, &foreign) || !foreign.Blank {
+		t.Fatalf("emptied in part, in m2: %v", err)
+	}
+	if d, err := launcher.Adopt(m, foreign); err != nil || d.Machine != "m2" || d.Emptying || m.files["etcd/wal.0"] != "" {
+		t.Errorf("adopted: %+v, %v", d, err)
 	}
 }
 

@@ -54,10 +54,10 @@ func OpenDisk(h host.Host, machine string, known Disk) (d Disk, fresh bool, err 
 		return Disk{}, false, fmt.Errorf("reading the disk's identity: %s is not what was written: %v; empty the disk, and its member will be replaced", h.Disk().Path(diskFile), err)
 	}
 	if d.Machine != "" && d.Machine != machine {
-		return Disk{}, false, &ForeignError{Disk: d, Here: machine, Blank: d.blank(h)}
+		return Disk{}, false, &ForeignError{Disk: d, Here: machine, Blank: d.Emptying || d.blank(h)}
 	}
 	if d.Emptying {
-		d, err = Empty(h)
+		d, err = Empty(h, machine)
 		return d, err == nil, err
 	}
 	d.Machine, d.text = machine, string(text)
@@ -88,6 +88,9 @@ func (e *ForeignError) Error() string {
 // identity: a founder's, put into another machine before it ran and then put
 // back, is still the founder's.
 func Adopt(h host.Host, e *ForeignError) (Disk, error) {
+	if e.Disk.Emptying {
+		return Empty(h, e.Here)
+	}
 	if !e.Disk.blank(h) {
 		return Disk{}, e
 	}
@@ -146,9 +149,10 @@ func Mark(h host.Host, d Disk) error {
 // that a crash may interrupt anywhere: what is half removed would look like a
 // damaged log, so the disk says first that it is being emptied. A disk that is
 // so full that it can't say so is emptied all the same: nothing else would ever
-// make room, and that the member has left is known.
-func Empty(h host.Host) (Disk, error) {
-	d := Disk{ID: h.Nonce(), Emptying: true}
+// make room, and that the member has left is known. It serves the machine from
+// then on; "": whichever it is in.
+func Empty(h host.Host, machine string) (Disk, error) {
+	d := Disk{ID: h.Nonce(), Machine: machine, Emptying: true}
 	marking := d.write(h)
 	if marking != nil && !errors.Is(marking, syscall.ENOSPC) {
 		return Disk{}, fmt.Errorf("marking the disk before it is emptied: %w", marking)
