@@ -9,10 +9,8 @@ import (
 	"maps"
 	"slices"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/ringproof/ringproof"
-	"github.com/ringproof/ringproof/internal/client"
+	"github.com/ringproof/ringproof/internal/look"
 	"github.com/ringproof/ringproof/internal/raftlog"
 )
 
@@ -24,8 +22,8 @@ func (w *World) Evidence(ctx context.Context) (ringproof.Evidence, error) {
 		return e, err
 	}
 	w.readDisks(&e)
-	w.dump(ctx, &e)
-	w.hash(ctx, &e)
+	look.Dump(ctx, w, len(w.present()), &e)
+	look.Hashes(ctx, w, w.reach, &e)
 	return e, ctx.Err()
 }
 
@@ -85,55 +83,15 @@ func (w *World) readDisks(e *ringproof.Evidence) {
 	e.Changes = changes
 }
 
-// dump reads the whole keyspace with a quorum.
-func (w *World) dump(ctx context.Context, e *ringproof.Evidence) {
-	for i := range w.present() {
-		c, err := w.Client(ctx, i)
-		if err != nil {
-			continue
-		}
-		asking, cancel := w.engine.timeout(ctx, lastLook)
-		all, err := c.(*client.Client).Etcd.Get(asking, "", clientv3.WithPrefix())
-		cancel()
-		if err != nil {
-			continue
-		}
-		e.Revision = all.Header.Revision
-		for _, kv := range all.Kvs {
-			e.Dump = append(e.Dump, ringproof.KV{Key: string(kv.Key), Value: string(kv.Value), CreateRevision: kv.CreateRevision,
-				ModRevision: kv.ModRevision, Version: kv.Version})
-		}
-		return
+// reach is a client of the etcd on a machine, from beside the network.
+func (w *World) reach(machine string) (look.Hasher, string, error) {
+	m := w.machine(machine)
+	if m == nil {
+		return nil, "", nil
 	}
-	e.Unknown = append(e.Unknown, "the keyspace: nobody answered a read with a quorum")
-}
-
-// hash asks every serving member for its hash at one revision that all have.
-func (w *World) hash(ctx context.Context, e *ringproof.Evidence) {
-	revision := int64(0)
-	for _, m := range e.Final.Members {
-		if m.Serving && (revision == 0 || m.Revision < revision) {
-			revision = m.Revision
-		}
+	c, err := w.dial(nil, w.url(m), w.secure)
+	if err != nil {
+		return nil, "", err
 	}
-	for _, v := range e.Final.Members {
-		m := w.machine(v.Machine)
-		if !v.Serving || m == nil {
-			continue
-		}
-		h := ringproof.Hash{Machine: m.name, Member: v.ID, Version: v.Version, Revision: revision}
-		c, err := w.dial(nil, w.url(m), w.secure)
-		if err == nil {
-			asking, cancel := w.engine.timeout(ctx, lastLook)
-			var hashed *clientv3.HashKVResponse
-			if hashed, err = c.HashKV(asking, w.url(m), revision); err == nil {
-				h.Hash, h.Compact = hashed.Hash, hashed.CompactRevision
-			}
-			cancel()
-		}
-		if err != nil {
-			h.Err = err.Error()
-		}
-		e.Hashes = append(e.Hashes, h)
-	}
+	return c, w.url(m), nil
 }
