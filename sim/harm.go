@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/internal/look"
 )
 
 // Supports tells whether the simulated world can do the step: all of them, but
@@ -371,12 +372,7 @@ func (w *World) roll(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	members := slices.SortedFunc(slices.Values(o.Members), func(a, b ringproof.MemberView) int {
-		if a.Leader != b.Leader {
-			return map[bool]int{true: 1, false: -1}[a.Leader]
-		}
-		return cmp.Or(cmp.Compare(len(a.Machine), len(b.Machine)), cmp.Compare(a.Machine, b.Machine))
-	})
+	members := look.Rolled(o)
 	for _, m := range members {
 		if _, err := w.restart(ctx, w.machine(m.Machine)); err != nil {
 			return "", err

@@ -26,6 +26,7 @@ import (
 	"github.com/ringproof/ringproof/internal/client"
 	"github.com/ringproof/ringproof/internal/etcdbin"
 	"github.com/ringproof/ringproof/internal/local/machines"
+	"github.com/ringproof/ringproof/internal/look"
 )
 
 // Subject is the automation on trial, as processes.
@@ -635,12 +636,7 @@ func (w *World) roll(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	members := slices.SortedFunc(slices.Values(o.Members), func(a, b ringproof.MemberView) int {
-		if a.Leader != b.Leader {
-			return map[bool]int{true: 1, false: -1}[a.Leader]
-		}
-		return faults.CompareMachines(a.Machine, b.Machine)
-	})
+	members := look.Rolled(o)
 	for _, m := range members {
 		if _, err := w.restart(ctx, w.node(m.Machine)); err != nil {
 			return "", err

@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/faults"
 )
 
 // Answer is what one etcd said of itself.
@@ -107,4 +108,20 @@ func describe(m *ringproof.MemberView, answers []Answer) {
 			slices.Sort(m.Peers)
 		}
 	}
+}
+
+// Rolled is the members of the ring in the order in which they are restarted:
+// the leader last, so that leadership is handed over once.
+func Rolled(o ringproof.Observation) []ringproof.MemberView {
+	members := slices.Clone(o.Members)
+	slices.SortFunc(members, func(a, b ringproof.MemberView) int {
+		switch {
+		case a.Leader && !b.Leader:
+			return 1
+		case b.Leader && !a.Leader:
+			return -1
+		}
+		return faults.CompareMachines(a.Machine, b.Machine)
+	})
+	return members
 }
