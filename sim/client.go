@@ -104,6 +104,9 @@ func unary[R any](ctx context.Context, x *connection, request any) (R, error) {
 // errNotModelled is what the simulated etcd can't be asked.
 var errNotModelled = status.Error(codes.Unimplemented, "the simulated etcd has no such call")
 
+// remoteKV, and the others below, are the interfaces that clientv3 is made of, over
+// one connection. They are written out, as a generated client over a ClientConn
+// of ours would copy each reply into a message of its own.
 type remoteKV struct{ *connection }
 
 func (x remoteKV) Range(ctx context.Context, r *pb.RangeRequest, _ ...grpc.CallOption) (*pb.RangeResponse, error) {

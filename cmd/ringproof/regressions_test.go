@@ -6,7 +6,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"flag"
 	"testing"
 
@@ -20,13 +19,10 @@ import (
 	"github.com/ringproof/ringproof/scenarios"
 )
 
-// simulatedOutcome runs a plan, or skips the test where there is no simulated world.
+// simulatedOutcome runs a plan.
 func simulatedOutcome(t *testing.T, p ringproof.Plan) explore.Outcome {
 	t.Helper()
 	o, err := simulate(context.Background(), p, explore.Options{})
-	if errors.Is(err, errors.ErrUnsupported) {
-		t.Skip(err)
-	}
 	require.NoError(t, err)
 	return o
 }
