@@ -134,10 +134,14 @@ func (w trial) until(what string, so func(ringproof.Observation) bool) ringproof
 }
 
 // serving is a fresh list of n members that all serve, one of them as leader.
+// The processes were looked at first: an etcd that came up meanwhile serves, and
+// nobody knows its process yet.
 func serving(n int) func(ringproof.Observation) bool {
 	return func(o ringproof.Observation) bool {
 		_, led := o.Leader()
-		return o.Fresh && led && len(o.Members) == n && !slices.ContainsFunc(o.Members, func(m ringproof.MemberView) bool { return !m.Serving })
+		return o.Fresh && led && len(o.Members) == n &&
+			!slices.ContainsFunc(o.Members, func(m ringproof.MemberView) bool { return !m.Serving }) &&
+			!slices.ContainsFunc(o.Machines, func(m ringproof.MachineView) bool { return m.Up && !m.Etcd })
 	}
 }
 
@@ -173,12 +177,20 @@ func (w trial) heal(s ringproof.Step, targets ...string) {
 	require.NoError(w, w.Heal(w.Context(), s, targets))
 }
 
+// put asks again where etcd says that it timed out: what a follower hands to
+// the leader over a connection that is just made again may be lost on the way.
 func (w trial) put(client int, key, value string) {
 	w.Helper()
 	c, err := w.Client(w.Context(), client)
 	require.NoError(w, err)
 	defer c.Close()
-	_, err = c.Do(w.Context(), ringproof.Request{Kind: ringproof.RequestPut, Key: key, Value: value})
+	for range 3 {
+		_, err = c.Do(w.Context(), ringproof.Request{Kind: ringproof.RequestPut, Key: key, Value: value})
+		if err == nil || !strings.Contains(err.Error(), "timed out") {
+			break
+		}
+		w.Logf("%5.1fs  %v", w.Now().Seconds(), err)
+	}
 	require.NoError(w, err)
 }
 
