@@ -17,8 +17,8 @@
 // repeated; one that is in time and differs has no second chance. If all are
 // void, that is an error, and no agreement: the machine is too slow to tell. In
 // virtual time no machine is slow, so that there the script is wrong. What etcd
-// does when it likes is waited for (wait-leader, wait-applied, expired), since
-// no elapse is long enough for every machine.
+// does when it likes is waited for (wait-leader, wait-applied, expired,
+// promote-in-sync), since no elapse is long enough for every machine.
 //
 // What plays a script is straight-line code. It waits by [Machines.Elapse] and
 // bounds its calls by [Machines.Timeout], so that it runs in virtual time too.

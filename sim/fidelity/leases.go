@@ -122,11 +122,12 @@ func (s *stage) listLeases(ctx context.Context, c call) string {
 	return list(all)
 }
 
-// expired waits until the lease is gone.
+// expired waits until the lease is gone, with its keys. One that has run out
+// and isn't revoked yet has a TTL below 0 too, and still what it was granted for.
 func (s *stage) expired(ctx context.Context, c call) string {
 	if s.await(ctx, c.within(patience), func(ctx context.Context) bool {
 		got, err := s.asked(c).TimeToLive(ctx, s.lease(c.words[0]))
-		return err == nil && got.TTL == -1
+		return err == nil && got.TTL == -1 && got.GrantedTTL == 0
 	}) {
 		return c.words[0] + " has expired"
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -18,6 +19,7 @@ var memberCommands = map[string]command{
 	"add":             {(*stage).add, 1, 1, "on peer"},
 	"add-learner":     {(*stage).addLearner, 1, 1, "on peer"},
 	"promote":         {(*stage).promote, 1, 1, "on"},
+	"promote-in-sync": {(*stage).promoteInSync, 1, 1, "on"},
 	"remove":          {(*stage).remove, 1, 1, "on"},
 	"update":          {(*stage).update, 1, 1, "on peer"},
 	"members":         {(*stage).members, 0, 2, "on"},
@@ -134,6 +136,18 @@ func (s *stage) promote(ctx context.Context, c call) string {
 	}
 	s.learn(got.Header, got.Members)
 	return "promoted " + c.words[0]
+}
+
+// promoteInSync asks until the leader takes the learner to be in sync: it hears
+// of what the learner has after the learner has applied it, and of a short log
+// one entry is more than the tenth that may be missing.
+func (s *stage) promoteInSync(ctx context.Context, c call) string {
+	var said string
+	s.await(ctx, patience, func(ctx context.Context) bool {
+		said = s.promote(ctx, c)
+		return said != failed(rpctypes.ErrMemberLearnerNotReady)
+	})
+	return said
 }
 
 func (s *stage) remove(ctx context.Context, c call) string {
