@@ -4,10 +4,12 @@
 # Reads go test -v. Prints a line a package, all of a package that failed, and
 # in the end how many tests passed, and which were skipped and why. Ends with 1
 # if one failed, or, with CI=true, if one was skipped for want of anything but
-# Docker: a test that nobody runs is no test.
+# Docker: a test that nobody runs is no test. What matches the variable also is
+# printed at once.
 
 /^=== (RUN|NAME|CONT)/ { test = $3 }
 /^ +[A-Za-z0-9_]+\.go:[0-9]+: / { said[test] = $0; sub(/^ +[^ ]+ /, "", said[test]) }
+also != "" && $0 ~ also { print; next }
 /^--- PASS: / { passed++ }
 /^--- FAIL: / { failed++ }
 /^ *--- SKIP: / { skips++; why[said[$3] == "" ? "no reason given" : said[$3]]++ }
