@@ -31,7 +31,7 @@ const (
 	AuthorityLifetime = 10 * 365 * 24 * time.Hour
 	// LeafLifetime is how long a certificate lives if nothing else is asked.
 	LeafLifetime = 365 * 24 * time.Hour
-	// Skew is how far the clocks of two machines may be apart.
+	// Skew is how far a clock may be behind the one that made the authority.
 	Skew = 5 * time.Minute
 )
 
@@ -156,8 +156,10 @@ func (a Authority) template(now time.Time, s Subject, lifetime time.Duration) (*
 		return nil, err
 	}
 	template := &x509.Certificate{
-		Subject:               pkix.Name{CommonName: s.CommonName},
-		NotBefore:             latest(now.Add(-Skew), a.cert.NotBefore),
+		Subject: pkix.Name{CommonName: s.CommonName},
+		// Not by the clock that issues it, which may be ahead and be set back: nobody
+		// would believe a new machine until the time comes from which it was to count.
+		NotBefore:             a.cert.NotBefore,
 		NotAfter:              earliest(now.Add(cmp.Or(lifetime, LeafLifetime)), a.cert.NotAfter),
 		KeyUsage:              x509.KeyUsageDigitalSignature,
 		BasicConstraintsValid: true,
@@ -279,13 +281,6 @@ func parseCerts(text []byte) ([]*x509.Certificate, error) {
 		return nil, errors.New("no certificate; check that the right file was given, whole")
 	}
 	return certs, nil
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 func earliest(a, b time.Time) time.Time {

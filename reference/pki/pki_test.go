@@ -106,6 +106,7 @@ func TestHandshakes(t *testing.T) {
 		{"the gateway dials its own server", ca.CertPEM(), server, server, "n1.example", today, nil},
 		{"by a bundle of two authorities", slices.Concat(other.CertPEM(), ca.CertPEM()), server, client, "n1.example", today, nil},
 		{"a clock five minutes behind", ca.CertPEM(), server, client, "n1.example", today.Add(-Skew), nil},
+		{"issued by a clock that was an hour ahead", ca.CertPEM(), issued(t, ca.IssueServer, today.Add(time.Hour), "n1.example"), client, "n1.example", today, nil},
 		{"on the last day", ca.CertPEM(), server, client, "n1.example", today.Add(LeafLifetime), nil},
 		{"the day after", ca.CertPEM(), server, client, "n1.example", today.Add(LeafLifetime + time.Second), x509.CertificateInvalidError{}},
 		{"a clock further behind", ca.CertPEM(), server, client, "n1.example", today.Add(-Skew - time.Second), x509.CertificateInvalidError{}},
@@ -161,7 +162,7 @@ func TestLeaf(t *testing.T) {
 		require.Equal(t, name, leaf.Subject.CommonName)
 		require.Equal(t, c.usages, leaf.ExtKeyUsage)
 		require.Equal(t, []string{"n1.example", "*.ring.svc", "10.0.0.1", "fd00::1"}, hosts(leaf))
-		require.Equal(t, today.Add(-Skew), leaf.NotBefore)
+		require.Equal(t, ca.cert.NotBefore, leaf.NotBefore)
 		require.Equal(t, today.Add(LeafLifetime), leaf.NotAfter)
 		require.False(t, leaf.IsCA)
 		require.Equal(t, x509.KeyUsageDigitalSignature, leaf.KeyUsage)
@@ -178,7 +179,7 @@ func TestLeaf(t *testing.T) {
 
 func TestLeafStaysWithinItsAuthority(t *testing.T) {
 	ca := newAuthority(t, today)
-	p, err := ca.IssueClient(today.Add(-2*time.Minute), Subject{CommonName: "c"}, 20*AuthorityLifetime)
+	p, err := ca.IssueClient(today.Add(2*time.Hour), Subject{CommonName: "c"}, 20*AuthorityLifetime)
 	require.NoError(t, err)
 	leaf, err := p.Leaf()
 	require.NoError(t, err)
