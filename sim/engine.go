@@ -25,6 +25,7 @@ type engine struct {
 	streams map[string]*stream
 	tasks   []*task // those that wait for something a context can end
 	own     []*task // the harness's
+	naps    []*nap  // that are over
 	run     *task   // nil between tasks
 	actor   *process
 	budget  int // events; 0: none

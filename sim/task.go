@@ -91,7 +91,7 @@ func (e *engine) begin(ctx context.Context) *waiter {
 func (e *engine) wait(ctx context.Context, w *waiter) {
 	t := e.alive()
 	w.task = t
-	if ctx != nil && ctx.Done() != nil {
+	if ctx != nil && ends(ctx) {
 		w.ctx = ctx
 		if !t.listed {
 			t.listed = true
@@ -144,13 +144,28 @@ func (e *engine) sleep(ctx context.Context, d time.Duration) error {
 		e.alive()
 		return ended(ctx)
 	}
-	n := &nap{}
+	n := e.nap()
 	e.wait(ctx, &n.waiter)
 	n.end.prio, n.end.kind, n.end.owner, n.end.on = prioTask, kindSleep, n.task.process, n
 	e.schedule(&n.end, d)
-	err := e.pause(&n.waiter)
-	n.end.dead = true
-	return err
+	if err := e.pause(&n.waiter); err != nil {
+		n.end.dead = true
+		return err
+	}
+	*n = nap{} // it has ended by itself: nothing knows it any more
+	e.naps = append(e.naps, n)
+	return nil
+}
+
+// nap returns one to be used, perhaps again.
+func (e *engine) nap() *nap {
+	last := len(e.naps) - 1
+	if last < 0 {
+		return &nap{}
+	}
+	n := e.naps[last]
+	e.naps = e.naps[:last]
+	return n
 }
 
 // nap is a wait for a time.
@@ -166,40 +181,80 @@ func (n *nap) happen() {
 
 // timeout returns a context that ends after d of virtual time.
 func (e *engine) timeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	inner, cancel := context.WithCancelCause(parent)
-	l := &limited{Context: inner, engine: e, deadline: e.now.Add(d), cancel: cancel}
+	l := &limited{parent: parent, engine: e, deadline: e.now.Add(d)}
 	l.prio, l.kind, l.on = prioTimer, kindTimeout, l
 	e.schedule(&l.timer, d)
 	return l, l.stop
 }
 
-// limited is a context with a deadline in virtual time.
+// limited is a context with a deadline in virtual time. Whoever waits under it
+// is looked after by sweep, which asks it: it has a channel only if somebody
+// wants one, as a context made of it does.
 type limited struct {
-	context.Context
 	timer
+	parent   context.Context
 	engine   *engine
 	deadline ringproof.Instant
+	err      error // how it ended, unless its parent did
+	inner    context.Context
 	cancel   context.CancelCauseFunc
 }
 
 func (l *limited) happen() {
-	l.cancel(context.DeadlineExceeded)
+	l.end(context.DeadlineExceeded)
 	l.engine.sweep()
 }
 
 func (l *limited) stop() {
 	l.dead = true
-	l.cancel(context.Canceled)
+	l.end(context.Canceled)
+}
+
+func (l *limited) end(err error) {
+	if l.Err() == nil {
+		l.err = err
+	}
+	if l.inner != nil {
+		l.cancel(err)
+	}
 }
 
 // Deadline is in the world's time; the contexts' own clock knows nothing of it.
 func (l *limited) Deadline() (time.Time, bool) { return Epoch.Add(time.Duration(l.deadline)), true }
 
 func (l *limited) Err() error {
-	if l.Context.Err() == nil {
-		return nil
+	if l.err == nil && l.parent.Err() != nil {
+		return ended(l.parent)
 	}
-	return ended(l.Context)
+	return l.err
+}
+
+func (l *limited) Done() <-chan struct{} { return l.standard().Done() }
+
+// Value tells of the parent's end by what the parent answers, and of its own by
+// what a standard context would.
+func (l *limited) Value(key any) any {
+	if l.err == nil && l.inner == nil {
+		return l.parent.Value(key)
+	}
+	return l.standard().Value(key)
+}
+
+// standard is the same as one of the library's contexts.
+func (l *limited) standard() context.Context {
+	if l.inner == nil {
+		l.inner, l.cancel = context.WithCancelCause(l.parent)
+		if l.err != nil {
+			l.cancel(l.err)
+		}
+	}
+	return l.inner
+}
+
+// ends tells whether a context can end.
+func ends(ctx context.Context) bool {
+	_, own := ctx.(*limited)
+	return own || ctx.Done() != nil
 }
 
 // kill unwinds a task. The running one unwinds by itself, at its next call.

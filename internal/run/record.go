@@ -4,6 +4,7 @@
 package run
 
 import (
+	"iter"
 	"slices"
 	"sync"
 
@@ -18,13 +19,41 @@ type record struct {
 
 	mu           sync.Mutex
 	events       []ringproof.Event
-	operations   []ringproof.Operation
+	operations   pile[ringproof.Operation]
 	watches      []ringproof.Watch
 	observations []ringproof.Observation
 	last         ringproof.Observation
 }
 
 var _ ringproof.Recorder = (*record)(nil)
+
+// pile is a list that is only ever added to: it grows by pieces, since half of
+// what a slice of hours takes is its copies.
+type pile[T any] struct{ pieces [][]T }
+
+// piece is how many elements have room in one.
+const piece = 512
+
+func (p *pile[T]) add(x T) {
+	last := len(p.pieces) - 1
+	if last < 0 || len(p.pieces[last]) == piece {
+		p.pieces = append(p.pieces, make([]T, 0, piece))
+		last++
+	}
+	p.pieces[last] = append(p.pieces[last], x)
+}
+
+func (p *pile[T]) all() iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		for _, some := range p.pieces {
+			for i := range some {
+				if !yield(&some[i]) {
+					return
+				}
+			}
+		}
+	}
+}
 
 // Record stamps and keeps an event.
 func (r *record) Record(e ringproof.Event) {
@@ -68,7 +97,7 @@ func (r *record) mark() int {
 func (r *record) operation(o ringproof.Operation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.operations = append(r.operations, o)
+	r.operations.add(o)
 }
 
 func (r *record) watch(w ringproof.Watch) {
@@ -82,8 +111,8 @@ func (r *record) acked() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := 0
-	for i := range r.operations {
-		if r.operations[i].Acked() {
+	for o := range r.operations.all() {
+		if o.Acked() {
 			n++
 		}
 	}

@@ -37,15 +37,16 @@ type runner struct {
 	ledger *ledger
 
 	mu      sync.Mutex
-	ops     int             // operations so far
-	seen    map[int]int64   // watcher → the latest revision it saw
-	begun   map[string]bool // steps
-	asked   map[string]bool // steps whose request was made
-	done    map[string]bool // steps, failed ones too
-	harmed  []harm          // what is to be healed
-	healing int             // harms that are being healed in the background
-	clients int             // tasks that record what clients see
-	target  int             // voters last asked for
+	ops     int                      // operations so far
+	seen    map[int]int64            // watcher → the latest revision it saw
+	begun   map[string]bool          // steps
+	asked   map[string]bool          // steps whose request was made
+	done    map[string]bool          // steps, failed ones too
+	harmed  []harm                   // what is to be healed
+	healing int                      // harms that are being healed in the background
+	clients int                      // tasks that record what clients see
+	target  int                      // voters last asked for
+	sheets  [][]ringproof.WatchEvent // that no stream writes on
 }
 
 // harm is a fault in force.
@@ -357,7 +358,7 @@ func (r *runner) history(evidence ringproof.Evidence) ringproof.History {
 	defer r.record.mu.Unlock()
 	h := ringproof.History{Plan: r.plan, Tools: r.world.Tools(), Evidence: evidence}
 	h.Events = append(h.Events, r.record.events...)
-	h.Operations = append(h.Operations, r.record.operations...)
+	h.Operations = slices.Concat(r.record.operations.pieces...)
 	h.Watches = append(h.Watches, r.record.watches...)
 	h.Observations = append(h.Observations, r.record.observations...)
 	byCall(h.Operations)

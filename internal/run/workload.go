@@ -169,20 +169,38 @@ func (r *runner) follow(ctx context.Context, c ringproof.Client, id int, start i
 	return r.stream(ctx, c, ringproof.Watch{Client: id, Start: start}, length)
 }
 
+// sheet returns an empty list to write down what a stream shows: one that has
+// grown already, if another stream has left it.
+func (r *runner) sheet() (empty []ringproof.WatchEvent) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if last := len(r.sheets) - 1; last >= 0 {
+		empty, r.sheets = r.sheets[last], r.sheets[:last]
+	}
+	return empty
+}
+
+func (r *runner) reuse(sheet []ringproof.WatchEvent) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sheets = append(r.sheets, sheet[:0])
+}
+
 // stream records the stream w of the client.
 func (r *runner) stream(ctx context.Context, c ringproof.Client, w ringproof.Watch, length time.Duration) int64 {
 	w.Endpoint, w.Opened = c.Endpoint(), r.world.Now()
-	next := w.Start
+	next, seen := w.Start, r.sheet()
 	streaming, cancel := r.world.Timeout(ctx, length)
 	err := c.Watch(streaming, w.Prefix, w.Start, func(e ringproof.WatchEvent) {
 		e.At = r.world.Now()
-		w.Events = append(w.Events, e)
+		seen = append(seen, e)
 		next = max(next, e.Revision+1)
 		r.saw(w.Client, e.Revision)
 	})
 	broke := err != nil && streaming.Err() == nil
 	cancel()
-	w.Closed = r.world.Now()
+	w.Closed, w.Events = r.world.Now(), append(w.Events, seen...)
+	r.reuse(seen)
 	var compacted client.Compacted
 	switch {
 	case errors.As(err, &compacted):

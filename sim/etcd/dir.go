@@ -162,7 +162,7 @@ func (d *Dir) release(newest int, keep uint64) {
 	if mark.index() > keep {
 		cut = mark.index() - keep
 	}
-	kept := make([]record, 0, len(d.wal))
+	kept := d.wal[:0] // in its place: of what is ahead no record is overwritten
 	var last hard
 	synced := 0
 	for i, r := range d.wal {
@@ -181,6 +181,7 @@ func (d *Dir) release(newest int, keep uint64) {
 		}
 	}
 	d.base += uint64(len(d.wal) - len(kept))
+	clear(d.wal[len(kept):])
 	d.wal, d.synced, d.bytes = kept, synced, 0
 	for _, r := range kept {
 		d.bytes += r.size()
