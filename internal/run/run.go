@@ -239,10 +239,12 @@ func (r *runner) settle(ctx context.Context) {
 		_ = r.world.Sleep(ctx, quiet)
 		return
 	}
-	since := ringproof.Forever
+	began, since := r.world.Now(), ringproof.Forever
 	converged := false
 	_ = r.wait(ctx, r.patience()+time.Second, func() bool {
-		if o := r.record.observation(); !r.asWanted(o) || agentDown(o) || r.busy() || r.world.Now().Sub(r.lastAction()) < calm {
+		o := r.record.observation()
+		left := hasLeft(o) && r.world.Now().Sub(began) < r.patience()/2
+		if !r.asWanted(o) || agentDown(o) || left || r.busy() || r.world.Now().Sub(r.lastAction()) < calm {
 			since = ringproof.Forever
 			return false
 		}
@@ -273,6 +275,16 @@ func (r *runner) patience() time.Duration {
 // is there: when it comes back it may have work.
 func agentDown(o ringproof.Observation) bool {
 	return slices.ContainsFunc(o.Machines, func(m ringproof.MachineView) bool { return m.Up && !m.Lost && !m.Agent })
+}
+
+// hasLeft tells whether a machine runs the etcd of a member that the ring has
+// removed: who came back from a loss of power to a ring without a quorum hears
+// of it late, and whoever automates the ring has still to stop it.
+func hasLeft(o ringproof.Observation) bool {
+	return slices.ContainsFunc(o.Machines, func(m ringproof.MachineView) bool {
+		_, member := o.On(m.Name)
+		return m.Up && m.Etcd && !member
+	})
 }
 
 // lastAction is when the subject last began or ended a change. A founder's disk

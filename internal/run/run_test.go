@@ -450,6 +450,26 @@ func TestBusyIsNotConverged(t *testing.T) {
 	assert.GreaterOrEqual(t, only(t, h, ringproof.EventConverged, "").At.Sub(over), calm)
 }
 
+// TestWhoHasLeftIsWaitedFor: the etcd of a removed member still runs when the
+// ring is as it was asked for, and the subject will stop it. One that never does
+// is none of the ring: half of the patience is enough for it.
+func TestWhoHasLeftIsWaitedFor(t *testing.T) {
+	for name, c := range map[string]struct{ until, least, most ringproof.Instant }{
+		"stopped":       {until: ringproof.Instant(15 * time.Second), least: ringproof.Instant(16 * time.Second), most: ringproof.Instant(17 * time.Second)},
+		"never stopped": {until: ringproof.Forever, least: ringproof.Instant(convergeWithin / 2), most: ringproof.Instant(convergeWithin/2 + 10*time.Second)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &toy{idle: true}
+			w.looking = func(o *ringproof.Observation) {
+				o.Machines = append(o.Machines, ringproof.MachineView{Name: "m9", Up: true, Agent: true, Etcd: o.At < c.until})
+			}
+			converged := only(t, play(t, w, ring(scale("same", 3))), ringproof.EventConverged, "").At
+			assert.GreaterOrEqual(t, converged, c.least)
+			assert.LessOrEqual(t, converged, c.most)
+		})
+	}
+}
+
 func TestARingThatDoesNotConverge(t *testing.T) {
 	lose := harmful("lose", ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Target: "m2"})
 	for name, c := range map[string]struct {
