@@ -35,7 +35,8 @@ func (s *Server) apply(entries []*raftpb.Entry) {
 			return
 		}
 	}
-	if len(entries) > 0 {
+	if n := len(entries); n > 0 {
+		s.data.made = made{s.state, entries[n-1], s.release}
 		s.reads.applied()
 	}
 }

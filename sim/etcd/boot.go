@@ -133,17 +133,27 @@ func (s *Server) restart(log log) {
 	// What the dying process had written and not synced is read and trusted: so
 	// does etcd, which opens the files as they are.
 	s.data.synced = len(s.data.wal)
-	st := newState()
-	if log.snap != nil {
+	st := s.data.ready(log, s.release)
+	switch {
+	case st != nil:
+	case log.snap != nil:
 		st = log.snap.state.clone()
+	default:
+		st = newState()
 	}
 	s.begin(st)
 	if s.over {
 		return
 	}
 	s.trail = newTrail(log)
+	s.trail.conf = st.conf
+	s.snapshots.disk, s.snapshots.memory = s.trail.before, s.trail.before
 	s.start(nil)
 	s.advance() // applies what is known to be committed; nothing is sent yet
+	if s.over {
+		return
+	}
+	s.snapshots.look()
 	if s.config.CorruptCheck {
 		s.compareHashes()
 		return
@@ -178,6 +188,7 @@ func (s *Server) start(founders []raft.Peer) {
 		ElectionTick:    s.config.electionTicks(),
 		HeartbeatTick:   1,
 		Storage:         s.trail,
+		Applied:         s.state.index,
 		MaxSizePerMsg:   512 * 1024,
 		MaxInflightMsgs: 512,
 		CheckQuorum:     true,

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/coreos/go-semver/semver"
+	"go.etcd.io/etcd/client/pkg/v3/types"
 	"go.etcd.io/raft/v3/raftpb"
 )
 
@@ -25,6 +27,33 @@ type Dir struct {
 	broken bool
 	torn   bool
 	past   []*raftpb.Entry // that no start reads any more
+	made   made
+}
+
+// made is what the last process on the directory had made of its log. The next
+// need not make it again, if it finds the same entry at that place and would
+// have applied it too.
+type made struct {
+	state   *state
+	entry   *raftpb.Entry // the last that is in it
+	release semver.Version
+}
+
+// ready returns what there is of a log already, for a process of a release. A
+// release reads a log of another in its own way, and who finds in it that it was
+// removed leaves at that.
+func (d *Dir) ready(log log, release semver.Version) *state {
+	m := d.made
+	d.made = made{}
+	if m.state == nil || m.release != release || m.entry.GetIndex() != m.state.index || m.state.index > log.hard.commit ||
+		len(log.entries) == 0 || m.state.book.removed[types.ID(log.owner.member)] {
+		return nil
+	}
+	at := m.state.index - log.entries[0].GetIndex()
+	if at >= uint64(len(log.entries)) || log.entries[at] != m.entry {
+		return nil
+	}
+	return m.state.clone()
 }
 
 // record is one of the log's; exactly one field is set.

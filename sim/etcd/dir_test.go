@@ -92,3 +92,41 @@ func TestRepairsATornTail(t *testing.T) {
 	w.machines[l].start("existing", three...)
 	leader(t, w, three...)
 }
+
+// TestAStartGoesOn: what a start finds made is what it would have made of the
+// log, and nothing else that happens can tell the two apart.
+func TestAStartGoesOn(t *testing.T) {
+	life := func(forget bool) (*world, *etcd.Dir) {
+		w := newWorld(t, 31, three...)
+		ring(t, w)
+		w.run(6 * time.Second)
+		victim := others(three, leader(t, w, three...))[0]
+		for i := range 30 {
+			require.NoError(t, put(t, w, victim, fmt.Sprint("k", i%7), fmt.Sprint(i)))
+		}
+		m := w.machines[victim]
+		m.kill()
+		assert.True(t, m.data.GoesOn("3.6.16"))
+		assert.False(t, m.data.GoesOn("3.7.3"), "another release reads the log for itself")
+		if forget {
+			m.data.Forget()
+			assert.False(t, m.data.GoesOn("3.6.16"))
+		}
+		m.start("existing", victim)
+		w.run(2 * time.Second)
+		require.NoError(t, put(t, w, victim, "k", "v"))
+		assert.Equal(t, hash(t, w, others(three, victim)[0]), hash(t, w, victim))
+		return w, m.data
+	}
+	w, data := life(false)
+	again, _ := life(true)
+	assert.Equal(t, w.describe(), again.describe())
+	assert.Equal(t, w.trace, again.trace)
+
+	for _, name := range three {
+		w.machines[name].kill()
+	}
+	require.True(t, data.GoesOn("3.6.16"))
+	data.PowerLoss(0, false)
+	assert.False(t, data.GoesOn("3.6.16"), "who lost the word that entries are committed waits to hear it again")
+}

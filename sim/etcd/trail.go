@@ -13,6 +13,7 @@ import (
 // computed by reflection at every read.
 type trail struct {
 	hard    *raftpb.HardState
+	conf    *raftpb.ConfState // as of what is applied when raft starts
 	snap    *raftpb.SnapshotMetadata
 	before  uint64 // index and term of what precedes the entries
 	term    uint64
@@ -22,7 +23,8 @@ type trail struct {
 var _ raft.Storage = (*trail)(nil)
 
 func newTrail(log log) *trail {
-	t := &trail{hard: log.hard.state(), snap: &raftpb.SnapshotMetadata{ConfState: &raftpb.ConfState{}}}
+	none := &raftpb.ConfState{}
+	t := &trail{hard: log.hard.state(), conf: none, snap: &raftpb.SnapshotMetadata{ConfState: none}}
 	if log.snap != nil {
 		t.restore(metadata(log.snap.state))
 	}
@@ -36,7 +38,7 @@ func metadata(s *state) *raftpb.SnapshotMetadata {
 
 // InitialState is what a restart begins with.
 func (t *trail) InitialState() (*raftpb.HardState, *raftpb.ConfState, error) {
-	return t.hard, t.snap.GetConfState(), nil
+	return t.hard, t.conf, nil
 }
 
 // Entries returns those from lo up to, and not including, hi: at least one, and
