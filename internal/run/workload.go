@@ -7,8 +7,8 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"hash/fnv"
+	"strconv"
 	"time"
 
 	"github.com/ringproof/ringproof"
@@ -82,8 +82,8 @@ func (r *runner) seat(ctx context.Context, seat int) ringproof.Client {
 func (r *runner) request(id, n int, known map[string]int64) ringproof.Request {
 	w := r.plan.Workload
 	seed := r.plan.Seed
-	key := fmt.Sprintf("%sk%d", Prefix, draw(seed, "key", id, n)%uint64(w.Keys))
-	value := fmt.Sprintf("c%d-%d", id, n)
+	key := Prefix + "k" + strconv.FormatUint(draw(seed, "key", id, n)%uint64(w.Keys), 10)
+	value := "c" + strconv.Itoa(id) + "-" + strconv.Itoa(n)
 	kind := draw(seed, "kind", id, n) % 100
 	if w.Profile == "kv" && kind >= 45 {
 		kind = 45 + kind%25

@@ -66,6 +66,7 @@ func (s *Server) propose(r *pb.InternalRaftRequest, done func(response any, err 
 		done(nil, rpctypes.ErrGRPCRequestTooLarge)
 		return
 	}
+	s.host.Requests().keep(data, r)
 	w := &wait{id: r.Header.ID, begin: s.now(), of: s.request, data: data, done: done}
 	s.proposals.waits[w.id] = w
 	s.proposals.order = append(s.proposals.order, w)

@@ -9,24 +9,33 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Requests reads what the log's entries ask for, once for all members that
-// share it: each of them applies the same bytes. The zero value is ready.
-type Requests struct{ recent [4096]request }
-
-// request is one that was read. Its bytes are still held here, so that no others
-// can come to lie where they are.
-type request struct {
-	bytes []byte
-	*pb.InternalRaftRequest
+// Requests is what the log's entries ask for, read at most once for all members
+// that share it: each of them applies the same bytes, and who proposed them knows
+// what they say. The zero value is ready.
+type Requests struct {
+	// read is by where the bytes are: while they are a key here, no others can
+	// come to lie there.
+	read map[*byte]*pb.InternalRaftRequest
 }
+
+// most is how many requests are kept: more than are ever under way.
+const most = 4096
 
 // of returns the request in an entry. Nobody may change it.
 func (q *Requests) of(e *raftpb.Entry) *pb.InternalRaftRequest {
-	at := &q.recent[e.GetIndex()%uint64(len(q.recent))]
-	if len(at.bytes) != len(e.Data) || &at.bytes[0] != &e.Data[0] {
-		r := &pb.InternalRaftRequest{}
+	r := q.read[&e.Data[0]]
+	if r == nil {
+		r = &pb.InternalRaftRequest{}
 		must(proto.Unmarshal(e.Data, r))
-		*at = request{e.Data, r}
+		q.keep(e.Data, r)
 	}
-	return at.InternalRaftRequest
+	return r
+}
+
+// keep remembers what some bytes say.
+func (q *Requests) keep(data []byte, r *pb.InternalRaftRequest) {
+	if q.read == nil || len(q.read) == most {
+		q.read = make(map[*byte]*pb.InternalRaftRequest, most)
+	}
+	q.read[&data[0]] = r
 }
