@@ -8,7 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
-	"net"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -86,16 +86,12 @@ func (s *server) stop() {
 	}
 }
 
+// newServer has an address of its own, of which loopback has 16 million: a port
+// that is free now may be another's by the time etcd wants it.
 func newServer(t *testing.T, name string) *server {
 	t.Helper()
-	var urls []string
-	for range 2 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		defer l.Close()
-		urls = append(urls, "http://"+l.Addr().String())
-	}
-	return &server{name: name, dir: filepath.Join(t.TempDir(), name), peer: urls[0], url: urls[1]}
+	host := fmt.Sprintf("http://127.%d.%d.%d", 64+rand.IntN(128), rand.IntN(256), 1+rand.IntN(254))
+	return &server{name: name, dir: filepath.Join(t.TempDir(), name), peer: host + ":2380", url: host + ":2379"}
 }
 
 func put(t *testing.T, s *server, key, value string) {
