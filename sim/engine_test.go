@@ -96,6 +96,51 @@ func TestTimeouts(t *testing.T) {
 	})
 }
 
+// TestATimeoutIsAContext: whoever asks, whenever, and through whatever was made
+// of it, hears of the same end.
+func TestATimeoutIsAContext(t *testing.T) {
+	type key struct{}
+	simulate(t, 1, func(e *engine) {
+		ends := map[string]struct {
+			end  func(outer, stop context.CancelFunc)
+			want error
+		}{
+			"it is stopped":      {func(_, stop context.CancelFunc) { stop() }, context.Canceled},
+			"its parent ends":    {func(outer, _ context.CancelFunc) { outer() }, context.Canceled},
+			"its time is over":   {func(context.CancelFunc, context.CancelFunc) { _ = e.sleep(context.Background(), time.Minute) }, context.DeadlineExceeded},
+			"the first end says": {func(outer, stop context.CancelFunc) { _ = e.sleep(context.Background(), time.Minute); outer(); stop() }, context.DeadlineExceeded},
+		}
+		for name, c := range ends {
+			for _, asked := range []string{"before", "after"} {
+				parent, outer := context.WithCancel(context.WithValue(context.Background(), key{}, "v"))
+				ctx, stop := e.timeout(parent, time.Second)
+				var child context.Context
+				if asked == "before" {
+					child = context.WithValue(ctx, asked, asked)
+					assert.NotNil(t, ctx.Done())
+				}
+				require.NoError(t, ctx.Err())
+				c.end(outer, stop)
+				if asked == "after" {
+					child = context.WithValue(ctx, asked, asked)
+				}
+				for _, x := range []context.Context{ctx, child} {
+					assert.ErrorIs(t, x.Err(), c.want, "%s, asked %s", name, asked)
+					assert.ErrorIs(t, context.Cause(x), c.want, "%s, asked %s", name, asked)
+					assert.Equal(t, "v", x.Value(key{}))
+					select {
+					case <-x.Done():
+					default:
+						t.Errorf("%s, asked %s: its channel is open", name, asked)
+					}
+				}
+				outer()
+				stop()
+			}
+		}
+	})
+}
+
 // TestACancelWakes: whoever waits under a context is woken at the instant when
 // another task ends it.
 func TestACancelWakes(t *testing.T) {

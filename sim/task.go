@@ -242,11 +242,13 @@ func (l *limited) Value(key any) any {
 
 // standard is the same as one of the library's contexts.
 func (l *limited) standard() context.Context {
-	if l.inner == nil {
+	switch {
+	case l.inner != nil:
+	case l.err == nil:
 		l.inner, l.cancel = context.WithCancelCause(l.parent)
-		if l.err != nil {
-			l.cancel(l.err)
-		}
+	default: // the parent may have ended since, and the first end counts
+		l.inner, l.cancel = context.WithCancelCause(context.WithoutCancel(l.parent))
+		l.cancel(l.err)
 	}
 	return l.inner
 }

@@ -64,7 +64,7 @@ func main() {
 		os.Exit(subject.Main(os.Args[2:]))
 	}
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400) // a simulated second makes much garbage, and little that stays
+		debug.SetGCPercent(400) // a simulated second makes 600 kB of garbage, and little that stays
 	}
 	os.Exit(run(os.Args[1:]))
 }

@@ -58,7 +58,7 @@ type server struct {
 
 func start(t *testing.T, flags ...string) server {
 	t.Helper()
-	path, host := etcd(t), host()
+	path, host := etcd(t), loopback()
 	url, peer := host+":2379", host+":2380"
 	dir := t.TempDir()
 	cmd := exec.Command(path, append([]string{
@@ -79,9 +79,9 @@ func start(t *testing.T, flags ...string) server {
 	return server{url, cmd.Process}
 }
 
-// host is a URL of an address that nobody else has: of a port that is free now,
+// loopback is a URL of an address that nobody else has: of a port that is free now,
 // nobody knows whose it is by the time etcd wants it.
-func host() string {
+func loopback() string {
 	return fmt.Sprintf("http://127.%d.%d.%d", 64+rand.IntN(128), rand.IntN(256), 1+rand.IntN(254))
 }
 
@@ -233,7 +233,7 @@ func TestAFullStore(t *testing.T) {
 }
 
 func TestNobodyListens(t *testing.T) {
-	c := open(t, host()+":2379")
+	c := open(t, loopback()+":2379")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	_, err := c.Do(ctx, ringproof.Request{Kind: ringproof.RequestPut, Key: "k", Value: "v"})
@@ -430,7 +430,7 @@ func TestBookmarksOnDemand(t *testing.T) {
 }
 
 func TestAWatchOfNobody(t *testing.T) {
-	c := open(t, host()+":2379")
+	c := open(t, loopback()+":2379")
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	err := c.Watch(ctx, "", 1, func(ringproof.WatchEvent) { t.Error("an event of nobody") })

@@ -4,7 +4,6 @@
 package run
 
 import (
-	"iter"
 	"slices"
 	"sync"
 
@@ -41,18 +40,6 @@ func (p *pile[T]) add(x T) {
 		last++
 	}
 	p.pieces[last] = append(p.pieces[last], x)
-}
-
-func (p *pile[T]) all() iter.Seq[*T] {
-	return func(yield func(*T) bool) {
-		for _, some := range p.pieces {
-			for i := range some {
-				if !yield(&some[i]) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // Record stamps and keeps an event.
@@ -111,9 +98,11 @@ func (r *record) acked() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := 0
-	for o := range r.operations.all() {
-		if o.Acked() {
-			n++
+	for _, some := range r.operations.pieces {
+		for i := range some {
+			if some[i].Acked() {
+				n++
+			}
 		}
 	}
 	return n

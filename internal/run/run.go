@@ -337,7 +337,7 @@ func (r *runner) drain(ctx context.Context) error {
 	id := r.plan.Workload.Clients + watchers
 	for n := 0; n < 10 && last == 0 && ctx.Err() == nil; n++ {
 		if c := r.seat(ctx, n); c != nil {
-			q := ringproof.Request{Kind: ringproof.RequestPut, Key: Prefix + "end", Value: fmt.Sprintf("c%d-%d", id, n)}
+			q := ringproof.Request{Kind: ringproof.RequestPut, Key: Prefix + "end", Value: valueOf(id, n)}
 			known := map[string]int64{}
 			r.attempt(ctx, c, id, q, known)
 			last = known[q.Key]

@@ -83,7 +83,7 @@ func (r *runner) request(id, n int, known map[string]int64) ringproof.Request {
 	w := r.plan.Workload
 	seed := r.plan.Seed
 	key := Prefix + "k" + strconv.FormatUint(draw(seed, "key", id, n)%uint64(w.Keys), 10)
-	value := "c" + strconv.Itoa(id) + "-" + strconv.Itoa(n)
+	value := valueOf(id, n)
 	kind := draw(seed, "kind", id, n) % 100
 	if w.Profile == "kv" && kind >= 45 {
 		kind = 45 + kind%25
@@ -103,6 +103,9 @@ func (r *runner) request(id, n int, known map[string]int64) ringproof.Request {
 		return ringproof.Request{Kind: ringproof.RequestTxn, Key: key, Value: value, Compare: known[key]}
 	}
 }
+
+// valueOf is the nth value of a client, which nobody else writes.
+func valueOf(id, n int) string { return "c" + strconv.Itoa(id) + "-" + strconv.Itoa(n) }
 
 // attempt makes one request and records it. It tells whether the endpoint
 // answered.

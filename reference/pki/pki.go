@@ -159,6 +159,7 @@ func (a Authority) template(now time.Time, s Subject, lifetime time.Duration) (*
 		Subject: pkix.Name{CommonName: s.CommonName},
 		// Not by the clock that issues it, which may be ahead and be set back: nobody
 		// would believe a new machine until the time comes from which it was to count.
+		// kubeadm dates its certificates from their authority too.
 		NotBefore:             a.cert.NotBefore,
 		NotAfter:              earliest(now.Add(cmp.Or(lifetime, LeafLifetime)), a.cert.NotAfter),
 		KeyUsage:              x509.KeyUsageDigitalSignature,

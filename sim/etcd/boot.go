@@ -145,8 +145,8 @@ func (s *Server) restart(log log) {
 	if s.over {
 		return
 	}
-	s.trail = newTrail(log)
-	s.trail.conf = st.conf
+	s.trail = newTrail(log, st.conf)
+	// A state that goes on is further than the last snapshot.
 	s.snapshots.disk, s.snapshots.memory = s.trail.before, s.trail.before
 	s.start(nil)
 	s.advance() // applies what is known to be committed; nothing is sent yet
@@ -331,7 +331,7 @@ func (s *Server) create(ring *membership.RaftCluster, id, cluster types.ID, remo
 		s.data.markSynced(mark, s.config.CatchUp)
 		ring.SetID(id, cluster)
 		s.beginNew(remotes)
-		s.trail = newTrail(log{})
+		s.trail = newTrail(log{}, s.state.conf)
 		s.start(founders)
 		s.serveUnlessOver()
 	})

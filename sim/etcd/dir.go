@@ -44,7 +44,6 @@ type made struct {
 // removed leaves at that.
 func (d *Dir) ready(log log, release semver.Version) *state {
 	m := d.made
-	d.made = made{}
 	if m.state == nil || m.release != release || m.entry.GetIndex() != m.state.index || m.state.index > log.hard.commit ||
 		len(log.entries) == 0 || m.state.book.removed[types.ID(log.owner.member)] {
 		return nil

@@ -10,6 +10,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/ringproof/ringproof/sim/etcd"
 )
@@ -129,4 +132,29 @@ func TestAStartGoesOn(t *testing.T) {
 	require.True(t, data.GoesOn("3.6.16"))
 	data.PowerLoss(0, false)
 	assert.False(t, data.GoesOn("3.6.16"), "who lost the word that entries are committed waits to hear it again")
+}
+
+// TestRequestsSayWhatTheirBytesDo: who proposed a request vouches for it to all
+// members. One that it changed afterwards would be applied by those who run,
+// and not by who reads the log.
+func TestRequestsSayWhatTheirBytesDo(t *testing.T) {
+	w := newWorld(t, 32, three...)
+	ring(t, w)
+	for _, name := range three {
+		require.NoError(t, put(t, w, name, "k", name))
+		must[*pb.DeleteRangeResponse](t, w, name, &pb.DeleteRangeRequest{Key: []byte("k")})
+		must[*pb.LeaseGrantResponse](t, w, name, &pb.LeaseGrantRequest{TTL: 60})
+		must[*pb.TxnResponse](t, w, name, &pb.TxnRequest{Success: []*pb.RequestOp{{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: []byte("t")}}}}})
+	}
+	seen := 0
+	for _, e := range w.machines["m1"].data.Entries() {
+		if e.GetType() != raftpb.EntryNormal || len(e.Data) == 0 {
+			continue
+		}
+		var read pb.InternalRaftRequest
+		require.NoError(t, proto.Unmarshal(e.Data, &read))
+		assert.True(t, proto.Equal(&read, w.requests.Of(e)), "index %d: %v is taken for %v", e.GetIndex(), &read, w.requests.Of(e))
+		seen++
+	}
+	assert.GreaterOrEqual(t, seen, 4*len(three))
 }

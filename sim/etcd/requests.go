@@ -18,8 +18,8 @@ type Requests struct {
 	read map[*byte]*pb.InternalRaftRequest
 }
 
-// most is how many requests are kept: more than are ever under way.
-const most = 4096
+// requestsKept is how many are remembered: more than are ever under way.
+const requestsKept = 4096
 
 // of returns the request in an entry. Nobody may change it.
 func (q *Requests) of(e *raftpb.Entry) *pb.InternalRaftRequest {
@@ -34,8 +34,8 @@ func (q *Requests) of(e *raftpb.Entry) *pb.InternalRaftRequest {
 
 // keep remembers what some bytes say.
 func (q *Requests) keep(data []byte, r *pb.InternalRaftRequest) {
-	if q.read == nil || len(q.read) == most {
-		q.read = make(map[*byte]*pb.InternalRaftRequest, most)
+	if q.read == nil || len(q.read) == requestsKept {
+		q.read = make(map[*byte]*pb.InternalRaftRequest, requestsKept)
 	}
 	q.read[&data[0]] = r
 }

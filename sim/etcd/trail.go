@@ -22,9 +22,8 @@ type trail struct {
 
 var _ raft.Storage = (*trail)(nil)
 
-func newTrail(log log) *trail {
-	none := &raftpb.ConfState{}
-	t := &trail{hard: log.hard.state(), conf: none, snap: &raftpb.SnapshotMetadata{ConfState: none}}
+func newTrail(log log, conf *raftpb.ConfState) *trail {
+	t := &trail{hard: log.hard.state(), conf: conf, snap: &raftpb.SnapshotMetadata{ConfState: &raftpb.ConfState{}}}
 	if log.snap != nil {
 		t.restore(metadata(log.snap.state))
 	}

@@ -143,7 +143,7 @@ func (s *stage) promote(ctx context.Context, c call) string {
 // one entry is more than the tenth that may be missing.
 func (s *stage) promoteInSync(ctx context.Context, c call) string {
 	var said string
-	s.await(ctx, patience, func(ctx context.Context) bool {
+	s.await(ctx, c.within(patience), func(ctx context.Context) bool {
 		said = s.promote(ctx, c)
 		return said != failed(rpctypes.ErrMemberLearnerNotReady)
 	})
