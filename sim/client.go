@@ -23,6 +23,7 @@ type connection struct {
 	world    *World
 	from     *Machine // nil: the harness
 	endpoint string
+	to       *place // nil: not known yet
 	who      *identity
 }
 

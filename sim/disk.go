@@ -34,6 +34,7 @@ const block = 4096
 type disk struct {
 	capacity int64             // bytes; 0: no end
 	files    map[string][]byte // written and synced
+	filed    int64             // bytes that they take: each sync asks for room
 	folders  map[string]bool   // made by hand, with nothing in them
 	data     map[string]*etcd.Dir
 	full     map[string]bool // by the steps that filled it up
@@ -64,15 +65,30 @@ func (m *Machine) renumber() {
 
 // used is how many bytes are taken.
 func (d *disk) used() int64 {
-	n := int64(0)
-	for _, content := range d.files { // order: a sum
-		n += (int64(len(content)) + block - 1) / block * block
-	}
+	n := d.filed
 	for _, data := range d.data { // order: a sum
 		n += data.Size()
 	}
 	return n
 }
+
+// put writes a file whole.
+func (d *disk) put(name string, content []byte) {
+	d.filed += blocks(content) - blocks(d.files[name])
+	d.files[name] = content
+}
+
+// remove takes the files away whose names are such.
+func (d *disk) remove(such func(string) bool) {
+	maps.DeleteFunc(d.files, func(name string, content []byte) bool {
+		if such(name) {
+			d.filed -= blocks(content)
+		}
+		return such(name)
+	})
+}
+
+func blocks(content []byte) int64 { return (int64(len(content)) + block - 1) / block * block }
 
 // room returns the error of a write of n more bytes.
 func (d *disk) room(op, name string, n int64) error {
@@ -139,7 +155,7 @@ func (m mount) Write(name string, content []byte) error {
 	if err := d.room("write", m.Path(name), max(0, int64(len(content)-len(d.files[name])))); err != nil {
 		return err
 	}
-	d.files[name] = slices.Clone(content)
+	d.put(name, slices.Clone(content))
 	m.touch(quickSync/2, slowSync/2)
 	return nil
 }
@@ -160,7 +176,7 @@ func (m mount) Remove(name string) error {
 		}
 	}
 	inside := func(other string) bool { return other == name || strings.HasPrefix(other, name+"/") }
-	maps.DeleteFunc(d.files, func(other string, _ []byte) bool { return inside(other) })
+	d.remove(inside)
 	maps.DeleteFunc(d.folders, func(other string, _ bool) bool { return inside(other) })
 	return nil
 }

@@ -78,8 +78,11 @@ func (e *engine) schedule(t *timer, d time.Duration) {
 
 // step carries out the next event; false when there is none.
 func (e *engine) step() bool {
-	for e.queue.len() > 0 {
-		next := e.queue.pop()
+	for {
+		next, ok := e.queue.pop()
+		if !ok {
+			return false
+		}
 		t := next.timer
 		if t.dead || t.owner != nil && t.owner.ended {
 			continue
@@ -98,7 +101,6 @@ func (e *engine) step() bool {
 		}
 		return true
 	}
-	return false
 }
 
 // drive steps until done says so. An end of ctx, a real one, is an interrupt. A
@@ -183,34 +185,76 @@ func (e *engine) panicked(name string, what any) {
 }
 
 // queue is the events to come. Packets arrive in less than a millisecond, and
-// timeouts wait for seconds, most of them in vain: what is near has a heap of its
-// own, in which there is little to compare with.
+// timeouts wait for seconds, most of them in vain. So only what is near is kept in
+// order: what comes later lies in a wheel, unsorted, until its tick has come, and
+// what is beyond the wheel's last tick in a heap of its own.
 type queue struct {
-	near, far heap
-	edge      ringproof.Instant // what comes before is near
+	near    heap
+	next    uint64 // the tick after those of near: the wheel's first
+	wheel   [ticks][]slot
+	wheeled int // how many lie in it
+	far     heap
 }
 
-// reach is how far ahead of the first event is near.
-const reach = 4 * time.Millisecond
+// A tick is long enough for a few events, and a turn of the wheel longer than
+// most timeouts.
+const (
+	tick  = 4 * time.Millisecond
+	ticks = 1024
+)
 
-func (q *queue) len() int { return len(q.near) + len(q.far) }
+func tickOf(at ringproof.Instant) uint64 { return uint64(at) / uint64(tick) }
 
 func (q *queue) push(s slot) {
-	if s.at < q.edge {
+	switch t := tickOf(s.at); {
+	case t < q.next:
 		q.near.push(s)
-	} else {
+	case t < q.next+ticks:
+		q.hang(t, s)
+	default:
 		q.far.push(s)
 	}
 }
 
-func (q *queue) pop() slot {
-	if len(q.near) == 0 {
-		q.edge = q.far[0].at.Add(reach)
-		for len(q.far) > 0 && q.far[0].at < q.edge {
-			q.near.push(q.far.pop())
+func (q *queue) hang(t uint64, s slot) {
+	q.wheel[t%ticks] = append(q.wheel[t%ticks], s)
+	q.wheeled++
+}
+
+// pop returns the first; ok is false when there is none.
+func (q *queue) pop() (first slot, ok bool) {
+	for len(q.near) == 0 {
+		if q.wheeled+len(q.far) == 0 {
+			return slot{}, false
+		}
+		q.turn()
+	}
+	return q.near.pop(), true
+}
+
+// turn brings the next tick near that there is something in, but for what was
+// stopped meanwhile.
+func (q *queue) turn() {
+	if q.wheeled == 0 {
+		q.next = tickOf(q.far[0].at)
+	}
+	for len(q.far) > 0 && tickOf(q.far[0].at) < q.next+ticks {
+		s := q.far.pop()
+		q.hang(tickOf(s.at), s)
+	}
+	for len(q.wheel[q.next%ticks]) == 0 {
+		q.next++
+	}
+	here := &q.wheel[q.next%ticks]
+	q.next++
+	for _, s := range *here {
+		if !s.timer.dead {
+			q.near.push(s)
 		}
 	}
-	return q.near.pop()
+	q.wheeled -= len(*here)
+	clear(*here)
+	*here = (*here)[:0]
 }
 
 // heap has four children a node: it is shallower than with two, and the events

@@ -31,7 +31,8 @@ func simulate(t require.TestingT, seed uint64, f func(*engine)) Trace {
 
 // TestEventsInOrder: by time, then priority, then as they were made, also those
 // that are made on the way. A heap that forgot the last would still pass most
-// runs; two heaps must be one at their edge.
+// runs; what is near, in the wheel and beyond must be one at the edges. Of those
+// that are stopped none comes.
 func TestEventsInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := newEngine(1)
@@ -41,7 +42,8 @@ func TestEventsInOrder(t *testing.T) {
 			n    int
 			born int // how many events had been by then
 		}
-		times := rapid.SampledFrom([]time.Duration{0, 1, 2, 3, reach - 1, reach, reach + 1, 2 * reach, 3*reach + 1})
+		times := rapid.SampledFrom([]time.Duration{0, 1, 2, 3, tick - 1, tick, tick + 1, 2 * tick, 3*tick + 1,
+			(ticks-1)*tick - 1, (ticks - 1) * tick, ticks*tick - 1, ticks * tick, ticks*tick + 1, 2*ticks*tick + 1})
 		var got []mark
 		made := 0
 		var add func(more int)
@@ -49,12 +51,15 @@ func TestEventsInOrder(t *testing.T) {
 			d := times.Draw(t, "after")
 			m := mark{time.Duration(e.now) + d, uint8(rapid.IntRange(0, 2).Draw(t, "priority")), made, len(got)}
 			made++
-			e.after(d, m.prio, kindTimer, nil, func() {
+			event := e.after(d, m.prio, kindTimer, nil, func() {
 				got = append(got, m)
 				for range more {
 					add(0)
 				}
 			})
+			if event.dead = rapid.IntRange(0, 9).Draw(t, "stopped") == 0; event.dead {
+				made--
+			}
 		}
 		for range rapid.IntRange(1, 100).Draw(t, "events") {
 			add(rapid.IntRange(0, 2).Draw(t, "made on the way"))
@@ -69,6 +74,19 @@ func TestEventsInOrder(t *testing.T) {
 			require.True(t, ordered || late, "%v before %v", a, b)
 		}
 	})
+}
+
+// TestFarAndNearMeet: what lay beyond the wheel comes before what was hung up
+// later for the same instant.
+func TestFarAndNearMeet(t *testing.T) {
+	e := newEngine(1)
+	var got []string
+	tell := func(what string) func() { return func() { got = append(got, what) } }
+	e.after(ticks*tick, prioTimer, kindTimer, nil, tell("far"))
+	e.after(0, prioTimer, kindTimer, nil, func() { e.after(ticks*tick, prioTimer, kindTimer, nil, tell("hung up")) })
+	for e.step() { // until nothing is left
+	}
+	require.Equal(t, []string{"far", "hung up"}, got)
 }
 
 func TestSleepTakesNoTime(t *testing.T) {

@@ -63,7 +63,10 @@ func (m *Machine) Binaries() map[string]string {
 func binaryPath(version string) string { return "/opt/etcd/" + version + "/etcd" }
 
 // Now is the machine's clock.
-func (m *Machine) Now() time.Time { return Epoch.Add(time.Duration(m.world.engine.now) + m.skew) }
+func (m *Machine) Now() time.Time { return Epoch.Add(m.clock()) }
+
+// clock is what it shows, since the Epoch.
+func (m *Machine) clock() time.Duration { return time.Duration(m.world.engine.now) + m.skew }
 
 // Sleep waits in virtual time; it returns early with ctx's error.
 func (m *Machine) Sleep(ctx context.Context, d time.Duration) error {

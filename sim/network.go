@@ -126,6 +126,7 @@ type place struct {
 	secure  bool     // by its scheme
 	host    string   // and port
 	name    string   // of the host alone
+	met     []*handshake
 }
 
 // at returns the place of a URL.
@@ -185,7 +186,7 @@ func (s *server) reach(address string, f func(*server), failed func(error)) {
 			back(fmt.Errorf("dial tcp %s: connect: %w", at.host, errRefused))
 		default:
 			to.hear(func() {
-				if err := trusted(s.peer, to.peer, at, m.Now()); err != nil {
+				if err := trusted(s.peer, to.peer, at, m.clock()); err != nil {
 					back(err)
 					return
 				}
@@ -236,7 +237,7 @@ type parcel struct {
 
 // Send delivers a packet to a peer.
 func (s *server) Send(address string, p etcd.Packet, failed func(error)) {
-	to, err := s.machine.world.network.at(address)
+	to, err := s.route(address)
 	if err != nil {
 		s.engine.after(0, prioArrival, kindPacket, s.process, func() { failed(err) })
 		return
@@ -246,6 +247,26 @@ func (s *server) Send(address string, p etcd.Packet, failed func(error)) {
 	x.from, x.to, x.packet, x.failed = s, to, p, failed
 	x.prio, x.kind, x.on, x.who = prioArrival, kindPacket, x, s.number
 	s.engine.schedule(&x.timer, n.inOrder(s.machine, to.machine))
+}
+
+// route is where a peer's URL leads, looked up once: the process sends to the same
+// few all its life.
+func (s *server) route(address string) (*place, error) {
+	for _, r := range s.routes {
+		if r.address == address {
+			return r.to, nil
+		}
+	}
+	to, err := s.machine.world.network.at(address)
+	if err == nil {
+		s.routes = append(s.routes, route{address, to})
+	}
+	return to, err
+}
+
+type route struct {
+	address string
+	to      *place
 }
 
 // parcel returns an empty one. Half of all events are parcels: they are used
@@ -299,7 +320,7 @@ func (s *server) unheard(failed func(error)) {
 
 // receive takes a parcel in.
 func (s *server) receive(x *parcel) {
-	err := trusted(x.from.peer, s.peer, x.to, s.Now())
+	err := trusted(x.from.peer, s.peer, x.to, s.machine.clock())
 	if err == nil {
 		s.engine.actor = s.process
 		err = s.etcd.Receive(x.packet)
@@ -399,7 +420,7 @@ func (x *connection) ask(ctx context.Context, request any) (any, error) {
 	c := &call{from: x, request: request}
 	e.wait(ctx, &c.wait)
 	var err error
-	if c.to, err = w.network.at(x.endpoint); err != nil {
+	if c.to, err = x.place(); err != nil {
 		c.over, c.err = true, undialled(err)
 		c.wait.wake()
 	} else {
@@ -412,6 +433,18 @@ func (x *connection) ask(ctx context.Context, request any) (any, error) {
 		return nil, status.FromContextError(err).Err()
 	}
 	return c.reply, c.err
+}
+
+// place is where the endpoint is, once there is such a machine.
+func (x *connection) place() (*place, error) {
+	if x.to != nil {
+		return x.to, nil
+	}
+	to, err := x.world.network.at(x.endpoint)
+	if err == nil {
+		x.to = to
+	}
+	return to, err
 }
 
 // cease ends a call that its caller doesn't wait for any more. gRPC tells the
@@ -464,7 +497,7 @@ func (x *connection) arrive(c *call) {
 func (s *server) serve(c *call) {
 	n := s.machine.world.network
 	s.engine.trace.aside(func() string { return fmt.Sprintf("%s is asked %T", s.name, c.request) })
-	if err := trusted(c.from.who, s.client, c.to, s.Now()); err != nil {
+	if err := trusted(c.from.who, s.client, c.to, s.machine.clock()); err != nil {
 		n.answer(c, s.machine, nil, undialled(err))
 		return
 	}

@@ -30,6 +30,7 @@ type server struct {
 	calls   []*call
 	streams []*channel
 	draws   map[string]*stream
+	routes  []route
 	flush   flush
 }
 

@@ -23,13 +23,14 @@ type identity struct {
 	leaf  *x509.Certificate // nil: it shows none
 	roots *x509.CertPool
 	auth  bool // a listener that demands a certificate
-	known map[meeting]error
 }
 
-// meeting is a handshake whose signatures have been looked at.
-type meeting struct {
-	dialer *identity
-	at     *place
+// handshake is one whose signatures have been looked at, and from when to when,
+// since the Epoch, its certificates hold.
+type handshake struct {
+	dialer, listener *identity
+	err              error // of signatures, names and purposes
+	begin, end       time.Duration
 }
 
 // identities reads what etcd was told to show to clients and to peers.
@@ -61,7 +62,7 @@ func (s *server) identity(f etcd.TLSFiles) (*identity, error) {
 func (d *disk) at(file string) []byte { return d.files[strings.TrimPrefix(path.Clean(file), root+"/")] }
 
 func newIdentity(f etcd.TLSFiles, d *disk) (*identity, error) {
-	x := &identity{auth: f.ClientAuth, roots: x509.NewCertPool(), known: map[meeting]error{}}
+	x := &identity{auth: f.ClientAuth, roots: x509.NewCertPool()}
 	if _, err := tls.X509KeyPair(d.at(f.Cert), d.at(f.Key)); err != nil {
 		return nil, fmt.Errorf("open %s: %w", f.Cert, err)
 	}
@@ -91,8 +92,8 @@ func dialer(c *tls.Config) (*identity, error) {
 }
 
 // trusted does the handshake of a dialer that goes to a place with the listener
-// there.
-func trusted(dialer, listener *identity, at *place, now time.Time) error {
+// there, whose clock shows so much since the Epoch.
+func trusted(dialer, listener *identity, at *place, now time.Duration) error {
 	switch secure := at.secure; {
 	case !secure && listener == nil:
 		return nil
@@ -103,16 +104,28 @@ func trusted(dialer, listener *identity, at *place, now time.Time) error {
 	case dialer == nil:
 		return errors.New("tls: no certificate authority is known to the dialer")
 	}
-	key := meeting{dialer, at}
-	err, met := listener.known[key]
-	if !met {
-		err = signed(dialer, listener, at.name)
-		listener.known[key] = err
+	h := at.handshake(dialer, listener)
+	if h.err == nil && (now < h.begin || now > h.end) {
+		return fmt.Errorf("authentication handshake failed: tls: certificate has expired or is not yet valid: the clock shows %s", Epoch.Add(now).Format(time.RFC3339))
 	}
-	if err != nil {
-		return err
+	return h.err
+}
+
+// handshake is the one of the two at the place: every packet asks for it, and
+// few ever meet there.
+func (p *place) handshake(dialer, listener *identity) *handshake {
+	for _, h := range p.met {
+		if h.dialer == dialer && h.listener == listener {
+			return h
+		}
 	}
-	return inTime(now, listener.leaf, dialer.leaf)
+	h := &handshake{dialer: dialer, listener: listener, err: signed(dialer, listener, p.name)}
+	h.begin, h.end = listener.leaf.NotBefore.Sub(Epoch), listener.leaf.NotAfter.Sub(Epoch)
+	if c := dialer.leaf; c != nil {
+		h.begin, h.end = max(h.begin, c.NotBefore.Sub(Epoch)), min(h.end, c.NotAfter.Sub(Epoch))
+	}
+	p.met = append(p.met, h)
+	return h
 }
 
 // signed looks at the signatures, names and purposes; the hour is looked at
@@ -131,15 +144,6 @@ func signed(dialer, listener *identity, name string) error {
 	options := x509.VerifyOptions{Roots: listener.roots, CurrentTime: dialer.leaf.NotBefore.Add(time.Second), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	if _, err := dialer.leaf.Verify(options); err != nil {
 		return errors.New("authentication handshake failed: remote error: tls: bad certificate")
-	}
-	return nil
-}
-
-func inTime(now time.Time, certificates ...*x509.Certificate) error {
-	for _, c := range certificates {
-		if c != nil && (now.Before(c.NotBefore) || now.After(c.NotAfter)) {
-			return fmt.Errorf("authentication handshake failed: tls: certificate has expired or is not yet valid: the clock shows %s", now.UTC().Format(time.RFC3339))
-		}
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func (x *security) write(m *Machine) error {
 		return err
 	}
 	for name, content := range map[string][]byte{"tls.crt": pair.CertPEM, "tls.key": pair.KeyPEM, "ca.crt": by.CertPEM()} {
-		m.disk.files[name] = content
+		m.disk.put(name, content)
 	}
 	return nil
 }
@@ -149,8 +149,9 @@ func TestHandshakes(t *testing.T) {
 	} {
 		u, err := url.Parse(c.url)
 		require.NoError(t, err)
+		at := placeOf(u)
 		for range 2 { // the second time the signatures are known
-			err := trusted(c.dialer, c.listener, placeOf(u), Epoch.Add(c.at))
+			err := trusted(c.dialer, c.listener, at, c.at)
 			if c.want == "" {
 				assert.NoError(t, err, name)
 			} else {
@@ -166,9 +167,9 @@ func TestTheFirstHourIsNotForEver(t *testing.T) {
 	x := newSecurity(t)
 	id, err := dialer(x.client())
 	require.NoError(t, err)
-	listener, u := x.listener(t, true), &url.URL{Scheme: "https", Host: "10.0.0.1:2379"}
-	require.Error(t, trusted(id, listener, placeOf(u), Epoch.Add(400*24*time.Hour)))
-	require.NoError(t, trusted(id, listener, placeOf(u), Epoch))
+	listener, at := x.listener(t, true), placeOf(&url.URL{Scheme: "https", Host: "10.0.0.1:2379"})
+	require.Error(t, trusted(id, listener, at, 400*24*time.Hour))
+	require.NoError(t, trusted(id, listener, at, 0))
 }
 
 // TestTheHourIsLookedAtEachTime: a listener that remembered how a handshake

@@ -48,7 +48,7 @@ func (s *streams) start(r *pb.WatchCreateRequest, leaderless bool) (*channel, er
 	x := s.connection
 	x.world.engine.alive()
 	c := &channel{owner: s, leaderless: leaderless}
-	at, err := x.world.network.at(x.endpoint)
+	at, err := x.place()
 	if err != nil {
 		return nil, undialled(err)
 	}
@@ -62,7 +62,7 @@ func (s *streams) start(r *pb.WatchCreateRequest, leaderless bool) (*channel, er
 			c.end(m, undialled(fmt.Errorf("dial tcp %s: connect: %w", at.host, errRefused)))
 		default:
 			to.hear(func() {
-				if err := trusted(x.who, to.client, at, m.Now()); err != nil {
+				if err := trusted(x.who, to.client, at, m.clock()); err != nil {
 					c.end(m, undialled(err))
 					return
 				}

@@ -204,11 +204,11 @@ func (s *Server) applyChange(e *raftpb.Entry) {
 	if err := s.ring.ValidateConfigurationChange(&c, membership.ApplyBoth); err != nil {
 		none := proto.Clone(&c).(*raftpb.ConfChange)
 		none.NodeId = new(raft.None)
-		s.node.ApplyConfChange(none)
+		s.raft().ApplyConfChange(none)
 		s.proposals.finish(c.GetId(), nil, changeError(err))
 		return
 	}
-	s.state.conf = s.node.ApplyConfChange(&c)
+	s.state.conf = s.raft().ApplyConfChange(&c)
 	s.view.stale = true
 	switch c.GetType() {
 	case raftpb.ConfChangeRemoveNode:

@@ -196,7 +196,7 @@ func (s *Server) start(founders []raft.Peer) {
 		Logger:          newQuiet(),
 	})
 	must(err)
-	s.node = node
+	s.node, s.stirred = node, true
 	if len(founders) > 0 {
 		must(node.Bootstrap(founders))
 	}
@@ -432,5 +432,5 @@ func (s *Server) crash() {
 // step gives raft a message, with what raft thinks of it.
 func (s *Server) step(m *raftpb.Message) error {
 	defer s.crash()
-	return s.node.Step(m)
+	return s.raft().Step(m)
 }

@@ -109,7 +109,7 @@ func (p *proposals) flush() {
 
 func (p *proposals) give(w *wait) error {
 	defer p.server.crash()
-	switch node := p.server.node; {
+	switch node := p.server.raft(); {
 	case w.forwarded != nil:
 		return node.Step(w.forwarded)
 	case w.change != nil:

@@ -47,7 +47,7 @@ func (r *reads) ask() {
 	id := s.ids.next()
 	r.asked = append(r.asked, id)
 	r.retry = s.now() + readRetry
-	s.node.ReadIndex(binary.BigEndian.AppendUint64(nil, id))
+	s.raft().ReadIndex(binary.BigEndian.AppendUint64(nil, id))
 	s.advance()
 }
 

@@ -13,9 +13,9 @@ import (
 // that share it: each of them applies the same bytes, and who proposed them knows
 // what they say. The zero value is ready.
 type Requests struct {
-	// read is by where the bytes are: while they are a key here, no others can
-	// come to lie there.
-	read map[*byte]*pb.InternalRaftRequest
+	// read is by the bytes, not by where they are: raft copies an entry that is
+	// proposed to it.
+	read map[string]*pb.InternalRaftRequest
 }
 
 // requestsKept is how many are remembered: more than are ever under way.
@@ -23,7 +23,7 @@ const requestsKept = 4096
 
 // of returns the request in an entry. Nobody may change it.
 func (q *Requests) of(e *raftpb.Entry) *pb.InternalRaftRequest {
-	r := q.read[&e.Data[0]]
+	r := q.read[string(e.Data)]
 	if r == nil {
 		r = &pb.InternalRaftRequest{}
 		must(proto.Unmarshal(e.Data, r))
@@ -35,7 +35,7 @@ func (q *Requests) of(e *raftpb.Entry) *pb.InternalRaftRequest {
 // keep remembers what some bytes say.
 func (q *Requests) keep(data []byte, r *pb.InternalRaftRequest) {
 	if q.read == nil || len(q.read) == requestsKept {
-		q.read = make(map[*byte]*pb.InternalRaftRequest, requestsKept)
+		q.read = make(map[string]*pb.InternalRaftRequest, requestsKept)
 	}
-	q.read[&data[0]] = r
+	q.read[string(data)] = r
 }

@@ -34,6 +34,7 @@ type Server struct {
 	leads     bool
 	elected   time.Duration // when this member last came to lead
 	committed uint64
+	stirred   bool // raft may have something ready
 	advancing bool // in the loop over what raft has ready
 	syncing   bool // until the disk has it, raft gets no further
 	work      work
@@ -173,7 +174,7 @@ func (s *Server) tick() {
 
 func (s *Server) tickRaft() {
 	defer s.crash()
-	s.node.Tick()
+	s.raft().Tick()
 }
 
 // advance handles all that raft has ready, until it waits for the disk. A
@@ -185,11 +186,21 @@ func (s *Server) advance() {
 	}
 	defer s.crash()
 	s.advancing = true
-	for !s.over && !s.syncing && s.node.HasReady() {
-		s.work = work{Ready: s.node.Ready()}
-		s.take(&s.work)
+	for !s.over && !s.syncing && s.stirred {
+		if s.stirred = s.node.HasReady(); s.stirred {
+			s.work = work{Ready: s.node.Ready()}
+			s.stirred = false
+			s.take(&s.work)
+		}
 	}
 	s.advancing = false
+}
+
+// raft is the node, for who moves it: it need not be asked what it has ready when
+// nobody did.
+func (s *Server) raft() *raft.RawNode {
+	s.stirred = true
+	return s.node
 }
 
 // work is what raft has ready, from when it is taken until the disk has it.
@@ -197,6 +208,13 @@ type work struct {
 	raft.Ready
 	leads bool   // when it was taken
 	end   uint64 // of what is to be synced
+}
+
+// settles tells whether raft, which knows a leader, goes on when it hears that this
+// is done: what was nothing but messages and answers settles nothing. A member
+// that asks for votes may give itself the last one.
+func (w *work) settles() bool {
+	return len(w.Entries)+len(w.CommittedEntries) > 0 || !raft.IsEmptyHardState(w.HardState) || !raft.IsEmptySnap(w.Snapshot)
 }
 
 // take follows the order of etcd's raft loop: a leader's messages leave while
@@ -274,6 +292,7 @@ func (s *Server) persisted(rd *work) {
 		s.send(rd.Messages)
 	}
 	s.node.Advance(rd.Ready)
+	s.stirred = s.stirred || s.lead == raft.None || rd.settles()
 	s.snapshots.look()
 }
 
@@ -362,7 +381,7 @@ func (s *Server) heir() (uint64, bool) {
 // transfer asks raft to hand over and looks at every heartbeat whether it did.
 func (s *Server) transfer(to uint64, patience time.Duration, done func(bool)) {
 	end := s.now() + patience
-	s.node.TransferLeader(to)
+	s.raft().TransferLeader(to)
 	s.advance()
 	var look func()
 	look = func() {

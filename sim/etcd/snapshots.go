@@ -105,13 +105,13 @@ func (n *snapshots) send(m *raftpb.Message) {
 		if err != nil {
 			n.inflight--
 			p.lose(url, err)
-			s.node.ReportSnapshot(to, raft.SnapshotFailure)
+			s.raft().ReportSnapshot(to, raft.SnapshotFailure)
 			s.advance()
 			return
 		}
 		p.activate()
 		s.host.After(releaseInflight, func() { n.inflight-- })
-		s.node.ReportSnapshot(to, raft.SnapshotFinish)
+		s.raft().ReportSnapshot(to, raft.SnapshotFinish)
 		s.advance()
 	})
 }

@@ -215,7 +215,7 @@ func (p *peer) lose(url string, err error) {
 	if p.urls[p.picked] == url {
 		p.picked = (p.picked + 1) % len(p.urls)
 	}
-	s.node.ReportUnreachable(p.id)
+	s.raft().ReportUnreachable(p.id)
 	s.advance()
 }
 
