@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/ringproof/ringproof"
@@ -23,10 +24,12 @@ type engine struct {
 	seed    uint64
 	trace   Trace
 	streams map[string]*stream
-	tasks   []*task // those that wait for something a context can end
-	own     []*task // the harness's
-	naps    []*nap  // that are over
-	run     *task   // nil between tasks
+	tasks   []*task   // those that aren't over, in the order they were made in
+	own     []*task   // the harness's
+	origins []*origin // that tasks wait under
+	cut     bool      // a context of the world's own has ended
+	naps    []*nap    // that are over
+	run     *task     // nil between tasks
 	actor   *process
 	budget  int // events; 0: none
 	broken  error
@@ -49,7 +52,10 @@ type timer struct {
 	who   uint64
 	owner *process
 	do    func()
-	on    happening // instead of do
+	on    happening         // instead of do
+	at    ringproof.Instant // while it hangs in the wheel, and so the next two
+	order uint64
+	next  *timer // in the same tick
 }
 
 // happening is what an event that is made often is: one object for its timer
@@ -132,6 +138,7 @@ func (e *engine) drive(ctx context.Context, done func() bool) (err error) {
 // spawn makes a task of f, which begins at once but after whoever made it.
 func (e *engine) spawn(p *process, name string, f func()) *task {
 	t := newTask(e, p, name, f)
+	e.tasks = append(e.tasks, t)
 	if p != nil {
 		p.tasks = append(p.tasks, t)
 	} else {
@@ -154,27 +161,45 @@ func (e *engine) resume(t *task) {
 	e.run = before
 	if !waits {
 		t.over = true
+		t.leave()
 	}
 	e.sweep()
 }
 
-// sweep wakes the tasks whose context has ended.
+// origin is a context that the world doesn't know the end of beforehand, and that
+// tasks wait under, or under deadlines made of it.
+type origin struct {
+	done  <-chan struct{}
+	tasks int
+	over  bool
+}
+
+// sweep wakes the tasks whose context has ended. It comes after each turn of a
+// task, and there are few origins.
 func (e *engine) sweep() {
-	kept := e.tasks[:0]
-	for _, t := range e.tasks {
-		w := t.wait
-		switch {
-		case t.over || w == nil || w.woken || w.ctx == nil:
-			t.listed = false
-		case w.ctx.Err() != nil:
-			t.listed = false
-			w.wake()
+	for _, o := range e.origins {
+		if o.over {
+			continue
+		}
+		select {
+		case <-o.done:
+			o.over, e.cut = true, true
 		default:
-			kept = append(kept, t)
 		}
 	}
-	clear(e.tasks[len(kept):])
-	e.tasks = kept
+	if e.cut {
+		e.cut = false
+		e.wakeEnded()
+	}
+}
+
+func (e *engine) wakeEnded() {
+	e.tasks = slices.DeleteFunc(e.tasks, func(t *task) bool { return t.over })
+	for _, t := range e.tasks {
+		if w := t.wait; w != nil && !w.woken && w.ctx != nil && w.ctx.Err() != nil {
+			w.wake()
+		}
+	}
 }
 
 // panicked keeps the first panic of harness code, with its stack: a bug of ours.
@@ -186,13 +211,13 @@ func (e *engine) panicked(name string, what any) {
 
 // queue is the events to come. Packets arrive in less than a millisecond, and
 // timeouts wait for seconds, most of them in vain. So only what is near is kept in
-// order: what comes later lies in a wheel, unsorted, until its tick has come, and
-// what is beyond the wheel's last tick in a heap of its own.
+// order: what comes later hangs in a wheel, unsorted, until its tick has come, and
+// what is beyond the wheel's last tick waits in a heap of its own.
 type queue struct {
 	near    heap
 	next    uint64 // the tick after those of near: the wheel's first
-	wheel   [ticks][]slot
-	wheeled int // how many lie in it
+	wheel   [ticks]*timer
+	wheeled int // how many hang in it
 	far     heap
 }
 
@@ -217,7 +242,8 @@ func (q *queue) push(s slot) {
 }
 
 func (q *queue) hang(t uint64, s slot) {
-	q.wheel[t%ticks] = append(q.wheel[t%ticks], s)
+	s.timer.at, s.timer.order, s.timer.next = s.at, s.order, q.wheel[t%ticks]
+	q.wheel[t%ticks] = s.timer
 	q.wheeled++
 }
 
@@ -242,19 +268,19 @@ func (q *queue) turn() {
 		s := q.far.pop()
 		q.hang(tickOf(s.at), s)
 	}
-	for len(q.wheel[q.next%ticks]) == 0 {
+	for q.wheel[q.next%ticks] == nil {
 		q.next++
 	}
-	here := &q.wheel[q.next%ticks]
+	t := q.wheel[q.next%ticks]
+	q.wheel[q.next%ticks] = nil
 	q.next++
-	for _, s := range *here {
-		if !s.timer.dead {
-			q.near.push(s)
+	for t != nil {
+		if !t.dead {
+			q.near.push(slot{t.at, t.order, t})
 		}
+		q.wheeled--
+		t, t.next = t.next, nil
 	}
-	q.wheeled -= len(*here)
-	clear(*here)
-	*here = (*here)[:0]
 }
 
 // heap has four children a node: it is shallower than with two, and the events

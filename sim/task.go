@@ -26,7 +26,7 @@ type task struct {
 	stop    func()
 	yield   func(struct{}) bool
 	wait    *waiter
-	listed  bool
+	origin  *origin // of the context it waited under last
 	over    bool
 	dead    bool
 }
@@ -93,12 +93,45 @@ func (e *engine) wait(ctx context.Context, w *waiter) {
 	w.task = t
 	if ctx != nil && ends(ctx) {
 		w.ctx = ctx
-		if !t.listed {
-			t.listed = true
-			e.tasks = append(e.tasks, t)
-		}
+		t.take(ctx)
 	}
 	t.wait = w
+}
+
+// take makes the context's origin the task's: most wait under the same all their
+// life.
+func (t *task) take(ctx context.Context) {
+	for l, own := ctx.(*limited); own; l, own = ctx.(*limited) {
+		ctx = l.parent
+	}
+	done := ctx.Done()
+	if t.origin != nil && t.origin.done == done {
+		return
+	}
+	t.leave()
+	if done == nil {
+		return
+	}
+	all := &t.engine.origins
+	i := slices.IndexFunc(*all, func(r *origin) bool { return r.done == done })
+	if i < 0 {
+		i = len(*all)
+		*all = append(*all, &origin{done: done})
+	}
+	t.origin = (*all)[i]
+	t.origin.tasks++
+}
+
+// leave forgets an origin that no task is under any more.
+func (t *task) leave() {
+	r := t.origin
+	if r == nil {
+		return
+	}
+	t.origin = nil
+	if r.tasks--; r.tasks == 0 {
+		t.engine.origins = slices.DeleteFunc(t.engine.origins, func(o *origin) bool { return o == r })
+	}
 }
 
 // alive returns the running task. A killed one goes no further: not even what
@@ -213,6 +246,7 @@ func (l *limited) stop() {
 func (l *limited) end(err error) {
 	if l.Err() == nil {
 		l.err = err
+		l.engine.cut = true
 	}
 	if l.inner != nil {
 		l.cancel(err)
@@ -270,6 +304,7 @@ func (t *task) kill() {
 	t.stop()
 	t.engine.run = before
 	t.over = true
+	t.leave()
 }
 
 // process is a set of tasks and timers that die together.
