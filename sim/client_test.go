@@ -74,7 +74,7 @@ func TestABackup(t *testing.T) {
 func say[R any](s *server, request any) (said R, err error) {
 	err = errDown
 	s.hear(func() {
-		s.etcd.Call(request, func(reply any, failed error) {
+		s.etcd.Call(nil, request, func(reply any, failed error) {
 			if err = failed; err == nil {
 				said = reply.(R)
 			}

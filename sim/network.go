@@ -372,7 +372,7 @@ type call struct {
 	to      *place
 	request any
 	server  *server       // that has the request; nil before
-	asked   *etcd.Request // of it
+	asked   etcd.Request // of it
 	back    bool          // the reply is on its way
 	wait    waiter
 	reply   any
@@ -507,7 +507,8 @@ func (s *server) serve(c *call) {
 		reply(s.backup())
 		return
 	}
-	c.server, c.asked = s, s.etcd.Call(c.request, reply)
+	c.server = s
+	s.etcd.Call(&c.asked, c.request, reply)
 }
 
 // backup is a snapshot as one reply: how its parts arrive tells nobody anything.

@@ -117,7 +117,7 @@ func (w *World) readFresh(ctx context.Context, within time.Duration, present []*
 // fresh asks the server for a list read with a quorum; nil: it has none.
 func (s *server) fresh(answer func(*clientv3.MemberListResponse)) {
 	s.hear(func() {
-		s.etcd.Call(&pb.MemberListRequest{Linearizable: true}, func(reply any, err error) {
+		s.etcd.Call(nil, &pb.MemberListRequest{Linearizable: true}, func(reply any, err error) {
 			if err != nil {
 				answer(nil)
 				return

@@ -35,7 +35,22 @@ type channel struct {
 	arrived    []*pb.WatchResponse
 	err        error
 	closed     bool
-	wait       *waiter
+	waits      bool
+	wait       waiter
+}
+
+// delivery is a response on its way.
+type delivery struct {
+	timer
+	to       *channel
+	response *pb.WatchResponse
+}
+
+func (d *delivery) happen() {
+	if c := d.to; !c.closed {
+		c.arrived = append(c.arrived, d.response)
+		c.notify()
+	}
 }
 
 // Open asks for a watch. Whether the endpoint takes it, the first Next tells.
@@ -87,13 +102,9 @@ func (c *channel) send(r *pb.WatchResponse) {
 	if c.closed || !x.world.network.passes(c.server.machine, x.from) {
 		return
 	}
-	x.world.engine.after(x.world.network.inOrder(c.server.machine, x.from), prioArrival, kindReply, nil, func() {
-		if c.closed {
-			return
-		}
-		c.arrived = append(c.arrived, r)
-		c.notify()
-	})
+	d := &delivery{to: c, response: r}
+	d.prio, d.kind, d.on = prioArrival, kindReply, d
+	x.world.engine.schedule(&d.timer, x.world.network.inOrder(c.server.machine, x.from))
 }
 
 // end is the end of the stream on its way to the client.
@@ -113,7 +124,7 @@ func (c *channel) end(at *Machine, err error) {
 func (c *channel) broke(err error) { c.end(c.server.machine, err) }
 
 func (c *channel) notify() {
-	if c.wait != nil {
+	if c.waits {
 		c.wait.wake()
 	}
 }
@@ -129,7 +140,7 @@ func (c *channel) next(ctx context.Context, created bool) (clientv3.WatchRespons
 	for {
 		for len(c.arrived) > 0 {
 			r := c.arrived[0]
-			c.arrived = c.arrived[1:]
+			c.arrived = slices.Delete(c.arrived, 0, 1) // in its place: there is seldom a second
 			if response, err := c.response(r); err != nil || created || response.Canceled || !response.Created {
 				return response, err
 			}
@@ -137,9 +148,10 @@ func (c *channel) next(ctx context.Context, created bool) (clientv3.WatchRespons
 		if c.err != nil {
 			return clientv3.WatchResponse{}, rpctypes.Error(c.err)
 		}
-		c.wait = e.begin(ctx)
-		err := e.pause(c.wait)
-		c.wait = nil
+		c.wait, c.waits = waiter{}, true
+		e.wait(ctx, &c.wait)
+		err := e.pause(&c.wait)
+		c.waits = false
 		if err != nil {
 			return clientv3.WatchResponse{}, err
 		}

@@ -22,13 +22,14 @@ import (
 // Call carries out one unary request of a client, such as *etcdserverpb.PutRequest;
 // a LeaseKeepAliveRequest counts as one. The answer is what comes over gRPC. A
 // change of the membership has no deadline but the caller's, as in etcd: who
-// doesn't wait any more says so to the Request.
-func (s *Server) Call(request any, reply func(response any, err error)) *Request {
-	r := &Request{server: s}
-	s.request = r
+// doesn't wait any more says so to the Request, which is new, or nil.
+func (s *Server) Call(r *Request, request any, reply func(response any, err error)) {
+	if r == nil {
+		r = &Request{}
+	}
+	r.server, s.request = s, r
 	s.call(request, reply)
 	s.request = nil
-	return r
 }
 
 // Look is what a client hears that asks the member for its status and, without a
@@ -38,7 +39,10 @@ func (s *Server) Look() (*pb.StatusResponse, *pb.MemberListResponse, error) {
 	if s.learns() {
 		return s.status(), nil, s.notForLearners()
 	}
-	return s.status(), &pb.MemberListResponse{Header: s.ringHeader(), Members: s.members().listed}, nil
+	list, header := mvcc.Headed[pb.MemberListResponse]()
+	s.sign(header)
+	list.Header, list.Members = header, s.members().listed
+	return s.status(), list, nil
 }
 
 func (s *Server) call(request any, reply func(any, error)) {
@@ -130,7 +134,9 @@ func forLearners(request any) bool {
 }
 
 func (s *Server) header() *pb.ResponseHeader {
-	return &pb.ResponseHeader{ClusterId: s.cluster, MemberId: s.id, Revision: s.state.kv.Revision(), RaftTerm: s.state.term}
+	h := &pb.ResponseHeader{}
+	s.fill(h)
+	return h
 }
 
 // fill completes the header that the keyspace began.
@@ -138,10 +144,15 @@ func (s *Server) fill(h *pb.ResponseHeader) {
 	if h == nil {
 		return
 	}
-	h.ClusterId, h.MemberId, h.RaftTerm = s.cluster, s.id, s.state.term
+	s.sign(h)
 	if h.Revision == 0 {
 		h.Revision = s.state.kv.Revision()
 	}
+}
+
+// sign says who answers. An answer about the membership has no revision.
+func (s *Server) sign(h *pb.ResponseHeader) {
+	h.ClusterId, h.MemberId, h.RaftTerm = s.cluster, s.id, s.state.term
 }
 
 type headed interface{ GetHeader() *pb.ResponseHeader }
@@ -297,17 +308,11 @@ func (s *Server) renewLease(r *pb.LeaseKeepAliveRequest, reply func(any, error))
 
 func (s *Server) status() *pb.StatusResponse {
 	kv := s.state.kv
-	r := &pb.StatusResponse{
-		Header:           s.header(),
-		Version:          s.version,
-		Leader:           s.lead,
-		RaftIndex:        s.committed,
-		RaftAppliedIndex: s.state.index,
-		RaftTerm:         s.state.term,
-		DbSize:           kv.Size(),
-		DbSizeInUse:      kv.SizeInUse(),
-		IsLearner:        s.learns(),
-	}
+	r, header := mvcc.Headed[pb.StatusResponse]()
+	s.fill(header)
+	r.Header, r.Version, r.Leader, r.IsLearner = header, s.version, s.lead, s.learns()
+	r.RaftIndex, r.RaftAppliedIndex, r.RaftTerm = s.committed, s.state.index, s.state.term
+	r.DbSize, r.DbSizeInUse = kv.Size(), kv.SizeInUse()
 	if s.since3(6) {
 		r.DbSizeQuota = s.quota()
 		r.DowngradeInfo = &pb.DowngradeInfo{}

@@ -25,7 +25,9 @@ func TestAClientGivesUp(t *testing.T) {
 	w.partition(alone)
 	w.until(t, 10*time.Second, func() bool { return status(t, w, alone).Leader == 0 })
 	ask := func(request any) *etcd.Request {
-		return w.machines[alone].server.Call(request, func(any, error) {})
+		r := &etcd.Request{}
+		w.machines[alone].server.Call(r, request, func(any, error) {})
+		return r
 	}
 	write := func(key string) any { return &pb.PutRequest{Key: []byte(key), Value: []byte("v")} }
 	remove := &pb.MemberRemoveRequest{ID: status(t, w, alone).Header.MemberId}
@@ -47,7 +49,9 @@ func TestNobodyGivesUpWhatTheLogHas(t *testing.T) {
 	w := newWorld(t, 32, three...)
 	ring(t, w)
 	l := leader(t, w, three...)
-	w.machines[l].server.Call(&pb.PutRequest{Key: []byte("a"), Value: []byte("v")}, func(any, error) {}).GiveUp()
+	var r etcd.Request
+	w.machines[l].server.Call(&r, &pb.PutRequest{Key: []byte("a"), Value: []byte("v")}, func(any, error) {})
+	r.GiveUp()
 	w.until(t, time.Second, func() bool { return get(t, w, l, "a") == "v" })
 }
 

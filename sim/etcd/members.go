@@ -272,5 +272,7 @@ func toProto(members []*membership.Member) []*pb.Member {
 
 // ringHeader is of answers about the membership: they have no revision.
 func (s *Server) ringHeader() *pb.ResponseHeader {
-	return &pb.ResponseHeader{ClusterId: s.cluster, MemberId: s.id, RaftTerm: s.state.term}
+	h := &pb.ResponseHeader{}
+	s.sign(h)
+	return h
 }

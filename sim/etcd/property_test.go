@@ -37,7 +37,7 @@ func (p *writer) write() {
 		}
 		p.count++
 		key, over := fmt.Sprintf("%s/%d", p.key, p.count), false
-		m.server.Call(&pb.PutRequest{Key: []byte(key), Value: []byte("v")}, func(_ any, err error) {
+		m.server.Call(nil, &pb.PutRequest{Key: []byte(key), Value: []byte("v")}, func(_ any, err error) {
 			if over {
 				return
 			}
@@ -71,7 +71,7 @@ func (p *writer) check(rt *rapid.T) {
 			return
 		}
 		acked := len(p.acked)
-		m.server.Call(&pb.RangeRequest{Key: []byte(p.key + "/"), RangeEnd: []byte(p.key + "0"), CountOnly: true}, func(r any, err error) {
+		m.server.Call(nil, &pb.RangeRequest{Key: []byte(p.key + "/"), RangeEnd: []byte(p.key + "0"), CountOnly: true}, func(r any, err error) {
 			if err == nil && int(r.(*pb.RangeResponse).Count) < acked {
 				rt.Fatalf("%s read %d keys of %s, and %d were acknowledged before", m.name, r.(*pb.RangeResponse).Count, p.key, acked)
 			}
@@ -211,7 +211,7 @@ func BenchmarkRing(b *testing.B) {
 				var next func()
 				next = func() {
 					n++
-					w.machines["m1"].server.Call(&pb.PutRequest{Key: fmt.Appendf(nil, "k%d", n%100), Value: []byte("value")}, func(any, error) {})
+					w.machines["m1"].server.Call(nil, &pb.PutRequest{Key: fmt.Appendf(nil, "k%d", n%100), Value: []byte("value")}, func(any, error) {})
 					w.after(time.Second/time.Duration(load), next)
 				}
 				next()
@@ -234,7 +234,7 @@ func churn(rt *rapid.T, w *world) {
 		return
 	}
 	var members []*pb.Member
-	m.server.Call(&pb.MemberListRequest{}, func(r any, err error) {
+	m.server.Call(nil, &pb.MemberListRequest{}, func(r any, err error) {
 		if err == nil {
 			members = r.(*pb.MemberListResponse).Members
 		}
@@ -242,7 +242,7 @@ func churn(rt *rapid.T, w *world) {
 	if len(members) == 0 {
 		return
 	}
-	ask := func(request any) { m.server.Call(request, func(any, error) {}) }
+	ask := func(request any) { m.server.Call(nil, request, func(any, error) {}) }
 	about := rapid.SampledFrom(members).Draw(rt, "about")
 	switch rapid.SampledFrom([]string{"add", "join", "promote", "promote", "remove", "move"}).Draw(rt, "change") {
 	case "add":

@@ -50,7 +50,7 @@ func call[T any](t testing.TB, w *world, name string, request any) (T, error) {
 	if s == nil {
 		return zero, rpctypes.ErrGRPCStopped
 	}
-	s.Call(request, func(r any, e error) { done, response, err = true, r, e })
+	s.Call(nil, request, func(r any, e error) { done, response, err = true, r, e })
 	for end := w.now + 15*time.Second; !done && w.now < end; {
 		w.run(time.Millisecond)
 	}

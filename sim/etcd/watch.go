@@ -163,7 +163,10 @@ func (w *WatchStream) pump(one *watch, revisions int) {
 		}
 		if len(events) > 0 {
 			one.remind = false
-			w.send(&pb.WatchResponse{Header: w.header(), WatchId: one.id, Events: events})
+			r, header := mvcc.Headed[pb.WatchResponse]()
+			w.server.fill(header)
+			r.Header, r.WatchId, r.Events = header, one.id, events
+			w.send(r)
 		}
 		if upTo >= w.server.state.kv.Revision() {
 			return

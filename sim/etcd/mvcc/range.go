@@ -28,7 +28,8 @@ func (s *Store) Range(req *pb.RangeRequest) (*pb.RangeResponse, error) {
 	if revision < s.compactRev {
 		return nil, rpctypes.ErrGRPCCompacted
 	}
-	resp := &pb.RangeResponse{Header: &pb.ResponseHeader{Revision: s.current()}}
+	resp, header := Headed[pb.RangeResponse]()
+	resp.Header, header.Revision = header, s.current()
 	if req.CountOnly {
 		s.each(req.Key, req.RangeEnd, revision, func(*change) { resp.Count++ })
 		return resp, nil

@@ -13,6 +13,7 @@ package mvcc
 import (
 	"bytes"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"k8s.io/utils/third_party/forked/golang/btree"
 )
@@ -73,6 +74,16 @@ type change struct {
 	sub     int32           // its place in its revision
 	size    int32           // bytes in the file
 	deleted bool
+}
+
+// Headed returns an empty response and the header for it, in one piece of memory:
+// they live as long as each other.
+func Headed[R any]() (*R, *pb.ResponseHeader) {
+	both := &struct {
+		response R
+		header   pb.ResponseHeader
+	}{}
+	return &both.response, &both.header
 }
 
 func (c *change) main() int64 { return c.kv.ModRevision }

@@ -40,7 +40,8 @@ func (s *Store) replaces(req *pb.PutRequest) error {
 }
 
 func (s *Store) putOf(req *pb.PutRequest) (*pb.PutResponse, error) {
-	resp := &pb.PutResponse{Header: &pb.ResponseHeader{Revision: s.revision + 1}}
+	resp, header := Headed[pb.PutResponse]()
+	resp.Header, header.Revision = header, s.revision+1
 	value, held := req.Value, req.Lease
 	if req.IgnoreValue || req.IgnoreLease || req.PrevKv {
 		old := s.get(req.Key, s.current())
@@ -72,7 +73,7 @@ func (s *Store) DeleteRange(req *pb.DeleteRangeRequest) *pb.DeleteRangeResponse 
 }
 
 func (s *Store) deleteOf(req *pb.DeleteRangeRequest) *pb.DeleteRangeResponse {
-	resp := &pb.DeleteRangeResponse{}
+	resp, header := Headed[pb.DeleteRangeResponse]()
 	var doomed []*change
 	s.each(req.Key, req.RangeEnd, s.current(), func(c *change) { doomed = append(doomed, c) })
 	for _, c := range doomed {
@@ -82,7 +83,7 @@ func (s *Store) deleteOf(req *pb.DeleteRangeRequest) *pb.DeleteRangeResponse {
 		}
 	}
 	resp.Deleted = int64(len(doomed))
-	resp.Header = &pb.ResponseHeader{Revision: s.current()}
+	resp.Header, header.Revision = header, s.current()
 	return resp
 }
 
@@ -239,7 +240,8 @@ func (s *Store) checkRangeOp(op *pb.RequestOp) error {
 
 func (s *Store) txnOf(req *pb.TxnRequest, decided *branches) *pb.TxnResponse {
 	succeeded, ops := decided.take(req)
-	resp := &pb.TxnResponse{Header: &pb.ResponseHeader{}, Succeeded: succeeded, Responses: make([]*pb.ResponseOp, len(ops))}
+	resp, header := Headed[pb.TxnResponse]()
+	resp.Header, resp.Succeeded, resp.Responses = header, succeeded, make([]*pb.ResponseOp, len(ops))
 	for i, op := range ops {
 		resp.Responses[i] = s.do(op, decided)
 	}
