@@ -371,9 +371,9 @@ type call struct {
 	from    *connection
 	to      *place
 	request any
-	server  *server       // that has the request; nil before
+	server  *server      // that has the request; nil before
 	asked   etcd.Request // of it
-	back    bool          // the reply is on its way
+	back    bool         // the reply is on its way
 	wait    waiter
 	reply   any
 	err     error

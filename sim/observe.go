@@ -33,7 +33,7 @@ func (w *World) Observe(ctx context.Context) (ringproof.Observation, error) {
 // answers need no network.
 func (w *World) observe(ctx context.Context, within time.Duration) (ringproof.Observation, error) {
 	w.engine.alive()
-	o := ringproof.Observation{At: w.Now()}
+	o := ringproof.Observation{At: w.Now(), Machines: make([]ringproof.MachineView, 0, len(w.machines))}
 	for _, m := range w.machines {
 		o.Machines = append(o.Machines, m.view())
 	}

@@ -170,7 +170,7 @@ func must(err error) {
 // begin takes on a state and makes what works on it.
 func (s *Server) begin(st *state) {
 	s.ids = newIDs(s.id, s.host.Now())
-	s.peers = transport{server: s, peers: map[uint64]*peer{}, remotes: map[uint64]*peer{}}
+	s.peers = transport{server: s}
 	s.proposals = proposals{server: s, waits: map[uint64]*wait{}}
 	s.reads = reads{server: s}
 	s.leases = newLeases(s)

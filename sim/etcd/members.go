@@ -165,7 +165,7 @@ func (s *Server) mayRemove(id uint64) error {
 	if !s.ring.IsReadyToRemoveVotingMember(id) {
 		return errNotStarted
 	}
-	if p := s.peers.peers[id]; id != s.id && (p == nil || !p.active) {
+	if p := s.peers.peers.of(id); id != s.id && (p == nil || !p.active) {
 		return nil // it is not part of the quorum that there is
 	}
 	voters := s.members().voters

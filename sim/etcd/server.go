@@ -249,6 +249,7 @@ func (s *Server) take(rd *work) {
 // saved is the end of the fsync. What is answered on the way finds the disk
 // still at work: raft takes no more until it has been told of this.
 func (s *Server) saved(err error) {
+	defer s.crash()
 	if err != nil {
 		s.exit(1, "failed to save Raft hard state and entries: "+err.Error())
 		return
@@ -280,7 +281,6 @@ func (s *Server) write(rd *work) {
 }
 
 func (s *Server) persisted(rd *work) {
-	defer s.crash()
 	if s.over {
 		return
 	}

@@ -87,7 +87,7 @@ func (n *snapshots) ask(m *raftpb.Message) {
 func (n *snapshots) send(m *raftpb.Message) {
 	s := n.server
 	to := m.GetTo()
-	p := s.peers.peers[to]
+	p := s.peers.peers.of(to)
 	if p == nil {
 		return
 	}

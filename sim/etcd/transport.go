@@ -4,8 +4,8 @@
 package etcd
 
 import (
+	"cmp"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -29,8 +29,21 @@ var (
 // after all it knows.
 type transport struct {
 	server  *Server
-	peers   map[uint64]*peer
-	remotes map[uint64]*peer
+	peers   peers
+	remotes peers
+}
+
+// peers are a few: to look for one takes less than a map would.
+type peers []*peer
+
+// of returns the peer of that ID, or nil.
+func (all peers) of(id uint64) *peer {
+	for _, p := range all {
+		if p.id == id {
+			return p
+		}
+	}
+	return nil
 }
 
 // peer is one other member. etcd keeps a connection to it at all times and
@@ -80,54 +93,56 @@ func (p *peer) setURLs(urls []string) {
 
 // replace makes the peers those of the ring, when a snapshot replaced all.
 func (t *transport) replace() {
-	for _, p := range t.peers { // order: only marks them
+	for _, p := range t.peers {
 		p.gone = true
 	}
-	clear(t.peers)
+	t.peers = nil
 	for _, m := range t.server.members().all {
 		t.add(uint64(m.ID), m.PeerURLs)
 	}
 }
 
 func (t *transport) add(id uint64, urls []string) {
-	if id == t.server.id || t.peers[id] != nil || len(urls) == 0 {
+	if id == t.server.id || t.peers.of(id) != nil || len(urls) == 0 {
 		return
 	}
-	t.peers[id] = t.newPeer(id, urls)
+	p := t.newPeer(id, urls)
+	t.peers = append(t.peers, p)
 	if t.server.open {
-		t.peers[id].dial()
+		p.dial()
 	}
 }
 
 func (t *transport) remove(id uint64) {
-	if p := t.peers[id]; p != nil {
-		p.gone = true
-		delete(t.peers, id)
-	}
+	t.peers = slices.DeleteFunc(t.peers, func(p *peer) bool {
+		p.gone = p.gone || p.id == id
+		return p.gone
+	})
 }
 
 func (t *transport) update(id uint64, urls []string) {
-	if p := t.peers[id]; p != nil {
+	if p := t.peers.of(id); p != nil {
 		p.setURLs(urls)
 	}
 }
 
 func (t *transport) addRemote(id uint64, urls []string) {
-	if id == t.server.id || t.peers[id] != nil || t.remotes[id] != nil || len(urls) == 0 {
+	if id == t.server.id || t.peers.of(id) != nil || t.remotes.of(id) != nil || len(urls) == 0 {
 		return
 	}
-	t.remotes[id] = t.newPeer(id, urls)
+	t.remotes = append(t.remotes, t.newPeer(id, urls))
 }
 
 func (t *transport) dialAll() {
-	for _, id := range slices.Sorted(maps.Keys(t.peers)) {
-		t.peers[id].dial()
+	all := slices.SortedFunc(slices.Values(t.peers), func(a, b *peer) int { return cmp.Compare(a.id, b.id) })
+	for _, p := range all {
+		p.dial()
 	}
 }
 
 func (t *transport) activeCount() int {
 	n := 0
-	for _, p := range t.peers { // order: counted
+	for _, p := range t.peers {
 		if p.active {
 			n++
 		}
@@ -137,7 +152,7 @@ func (t *transport) activeCount() int {
 
 // connected tells whether a member has been active since before a time.
 func (t *transport) connected(id uint64, since time.Duration) bool {
-	p := t.peers[id]
+	p := t.peers.of(id)
 	return id == t.server.id || p != nil && p.active && p.since < since
 }
 
@@ -155,7 +170,7 @@ func (t *transport) countConnected(members []uint64, since time.Duration) int {
 func (t *transport) longest(among []uint64) (uint64, bool) {
 	var best *peer
 	for _, id := range among {
-		if p := t.peers[id]; p != nil && p.active && (best == nil || p.since < best.since) {
+		if p := t.peers.of(id); p != nil && p.active && (best == nil || p.since < best.since) {
 			best = p
 		}
 	}
@@ -226,17 +241,15 @@ func (s *Server) send(ms []*raftpb.Message) {
 	if !s.open {
 		return
 	}
-	acked := false
-	skip := make([]bool, 0, 16)
-	for i := len(ms) - 1; i >= 0; i-- {
-		m := ms[i]
-		ack := m.GetType() == raftpb.MsgAppResp
-		skip = append(skip, ack && acked || s.state.book.removed[types.ID(m.GetTo())])
-		acked = acked || ack
+	last := 0 // the last acknowledgement
+	for i, m := range ms {
+		if m.GetType() == raftpb.MsgAppResp {
+			last = i
+		}
 	}
 	for i, m := range ms {
 		switch {
-		case skip[len(ms)-1-i] || m.GetTo() == raft.None:
+		case i < last && m.GetType() == raftpb.MsgAppResp, m.GetTo() == raft.None, s.state.book.removed[types.ID(m.GetTo())]:
 		case m.GetType() == raftpb.MsgSnap:
 			s.snapshots.ask(m)
 		default:
@@ -246,9 +259,9 @@ func (s *Server) send(ms []*raftpb.Message) {
 }
 
 func (t *transport) send(m *raftpb.Message) {
-	p := t.peers[m.GetTo()]
+	p := t.peers.of(m.GetTo())
 	if p == nil {
-		p = t.remotes[m.GetTo()]
+		p = t.remotes.of(m.GetTo())
 	}
 	if p != nil {
 		t.server.host.Send(p.urls[p.picked], t.packet(m), p.missed[p.picked])
@@ -276,7 +289,7 @@ func (s *Server) Receive(p Packet) error {
 		// and the sender, though a member, takes it as its own removal.
 		return errRemoved
 	}
-	if from := s.peers.peers[p.From]; from != nil {
+	if from := s.peers.peers.of(p.From); from != nil {
 		from.activate()
 	} else {
 		s.peers.addRemote(p.From, p.URLs)
@@ -299,7 +312,7 @@ func (s *Server) greet(h hello) error {
 		return errOtherCluster
 	case s.state.book.removed[types.ID(h.from)]:
 		return errRemoved
-	case s.peers.peers[h.from] == nil:
+	case s.peers.peers.of(h.from) == nil:
 		s.peers.addRemote(h.from, h.urls)
 		return errUnknown
 	case h.to != s.id:
