@@ -23,6 +23,31 @@ type identity struct {
 	leaf  *x509.Certificate // nil: it shows none
 	roots *x509.CertPool
 	auth  bool // a listener that demands a certificate
+
+	proofs []proof // of the leaf
+}
+
+// proof is what came of looking whether roots vouch for a leaf. All members of a
+// ring have the same roots, read from files of their own.
+type proof struct {
+	roots *x509.CertPool
+	usage x509.ExtKeyUsage
+	name  string
+	err   error
+}
+
+// proven tells whether the roots vouch for the leaf, as a name's if one is given.
+// The hour is looked at each time.
+func (x *identity) proven(roots *x509.CertPool, usage x509.ExtKeyUsage, name string) error {
+	for _, p := range x.proofs {
+		if p.usage == usage && p.name == name && p.roots.Equal(roots) {
+			return p.err
+		}
+	}
+	_, err := x.leaf.Verify(x509.VerifyOptions{DNSName: name, Roots: roots, CurrentTime: x.leaf.NotBefore.Add(time.Second),
+		KeyUsages: []x509.ExtKeyUsage{usage}})
+	x.proofs = append(x.proofs, proof{roots, usage, name, err})
+	return err
 }
 
 // handshake is one whose signatures have been looked at, and from when to when,
@@ -128,11 +153,9 @@ func (p *place) handshake(dialer, listener *identity) *handshake {
 	return h
 }
 
-// signed looks at the signatures, names and purposes; the hour is looked at
-// each time.
+// signed looks at the signatures, names and purposes.
 func signed(dialer, listener *identity, name string) error {
-	leaf := listener.leaf
-	if _, err := leaf.Verify(x509.VerifyOptions{DNSName: name, Roots: dialer.roots, CurrentTime: leaf.NotBefore.Add(time.Second)}); err != nil {
+	if err := listener.proven(dialer.roots, x509.ExtKeyUsageServerAuth, name); err != nil {
 		return fmt.Errorf("authentication handshake failed: tls: failed to verify certificate: %w", err)
 	}
 	if !listener.auth {
@@ -141,8 +164,7 @@ func signed(dialer, listener *identity, name string) error {
 	if dialer.leaf == nil {
 		return errors.New("authentication handshake failed: remote error: tls: certificate required")
 	}
-	options := x509.VerifyOptions{Roots: listener.roots, CurrentTime: dialer.leaf.NotBefore.Add(time.Second), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
-	if _, err := dialer.leaf.Verify(options); err != nil {
+	if err := dialer.proven(listener.roots, x509.ExtKeyUsageClientAuth, ""); err != nil {
 		return errors.New("authentication handshake failed: remote error: tls: bad certificate")
 	}
 	return nil

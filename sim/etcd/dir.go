@@ -107,7 +107,7 @@ func (d *Dir) Whose() (member, cluster, last uint64, found bool, err error) {
 // Entries returns the entries that the log still holds, in order, without those
 // that a later one replaced.
 func (d *Dir) Entries() []*raftpb.Entry {
-	all := slices.Clone(d.past)
+	all := append(make([]*raftpb.Entry, 0, len(d.past)+len(d.wal)), d.past...)
 	for _, r := range d.wal {
 		switch {
 		case r.snap != nil && r.snap.received:
@@ -268,10 +268,11 @@ func (d *Dir) head() (l log) {
 
 func (d *Dir) read() log {
 	l := d.head()
+	l.entries = make([]*raftpb.Entry, 0, len(d.wal))
 	for _, r := range d.wal {
 		switch {
 		case r.snap != nil && r.snap == l.snap && r.snap.received:
-			l.entries = nil
+			l.entries = l.entries[:0]
 		case r.entry != nil && (l.snap == nil || r.entry.GetIndex() > l.snap.index()):
 			l.entries = appendEntry(l.entries, r.entry)
 		}
