@@ -432,5 +432,9 @@ func (s *Server) crash() {
 // step gives raft a message, with what raft thinks of it.
 func (s *Server) step(m *raftpb.Message) error {
 	defer s.crash()
+	switch m.GetType() {
+	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgReadIndex:
+		s.answers = true
+	}
 	return s.raft().Step(m)
 }

@@ -109,6 +109,7 @@ func (p *proposals) flush() {
 
 func (p *proposals) give(w *wait) error {
 	defer p.server.crash()
+	p.server.answers = true // with the entry, or by handing it on
 	switch node := p.server.raft(); {
 	case w.forwarded != nil:
 		return node.Step(w.forwarded)

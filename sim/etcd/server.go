@@ -35,6 +35,7 @@ type Server struct {
 	elected   time.Duration // when this member last came to lead
 	committed uint64
 	stirred   bool // raft may have something ready
+	answers   bool // it has: a message that it answers, or nothing, which is taken as well
 	advancing bool // in the loop over what raft has ready
 	syncing   bool // until the disk has it, raft gets no further
 	work      work
@@ -181,15 +182,15 @@ func (s *Server) tickRaft() {
 // callback into here from a reply finds the loop running, and leaves it to it.
 func (s *Server) advance() {
 	s.request = nil // what is proposed from here on, the member proposes itself
-	if s.advancing || s.syncing || s.node == nil {
+	if s.advancing || s.syncing || !s.stirred {
 		return
 	}
 	defer s.crash()
 	s.advancing = true
 	for !s.over && !s.syncing && s.stirred {
-		if s.stirred = s.node.HasReady(); s.stirred {
+		if s.stirred = s.answers || s.node.HasReady(); s.stirred {
 			s.work = work{Ready: s.node.Ready()}
-			s.stirred = false
+			s.stirred, s.answers = false, false
 			s.take(&s.work)
 		}
 	}
