@@ -159,21 +159,56 @@ func TestATimeoutIsAContext(t *testing.T) {
 	})
 }
 
-// TestACancelWakes: whoever waits under a context is woken at the instant when
-// another task ends it.
+// TestACancelWakes: whoever waits under a context, or under one made of it in any
+// way, is woken at the instant when another task ends it, and nobody else is.
 func TestACancelWakes(t *testing.T) {
-	simulate(t, 1, func(e *engine) {
-		ctx, cancel := context.WithCancel(context.Background())
-		var woken ringproof.Instant
-		e.spawn(nil, "sleeper", func() {
-			assert.ErrorIs(t, e.sleep(ctx, time.Hour), context.Canceled)
-			woken = e.now
-		})
-		require.NoError(t, e.sleep(context.Background(), 3*time.Second))
-		cancel()
-		require.NoError(t, e.sleep(context.Background(), time.Nanosecond))
-		assert.Equal(t, ringproof.Instant(3*time.Second), woken)
-	})
+	child := func(c context.Context) context.Context {
+		c, stop := context.WithCancel(c)
+		t.Cleanup(stop)
+		return c
+	}
+	type key struct{}
+	made := map[string]func(*engine, context.Context) context.Context{
+		"itself":                     func(_ *engine, c context.Context) context.Context { return c },
+		"a child":                    func(_ *engine, c context.Context) context.Context { return child(c) },
+		"a deadline":                 func(e *engine, c context.Context) context.Context { return limit(e, c) },
+		"a deadline's child":         func(e *engine, c context.Context) context.Context { return child(limit(e, c)) },
+		"a deadline of its deadline": func(e *engine, c context.Context) context.Context { return limit(e, limit(e, c)) },
+		"a value":                    func(e *engine, c context.Context) context.Context { return context.WithValue(limit(e, c), key{}, "v") },
+	}
+	for name, make := range made {
+		for _, stopped := range []bool{false, true} {
+			simulate(t, 1, func(e *engine) {
+				root, end := context.WithCancel(context.Background())
+				if stopped {
+					root, end = e.timeout(context.Background(), time.Hour)
+				}
+				before, other := child(context.Background()), child(context.Background())
+				woken := map[string]ringproof.Instant{}
+				sleep := func(name string, ctx context.Context) {
+					e.spawn(nil, name, func() {
+						assert.NoError(t, e.sleep(before, time.Second), "it waits under another first")
+						if e.sleep(ctx, time.Minute) != nil {
+							woken[name] = e.now
+						}
+					})
+				}
+				under := make(e, root)
+				sleep("sleeper", under)
+				sleep("bystander", make(e, other))
+				e.spawn(nil, "guest", func() { assert.NoError(t, e.sleep(under, 2*time.Second), "it leaves before the end") })
+				require.NoError(t, e.sleep(context.Background(), 3*time.Second))
+				end()
+				require.NoError(t, e.sleep(context.Background(), time.Nanosecond))
+				assert.Equal(t, map[string]ringproof.Instant{"sleeper": ringproof.Instant(3 * time.Second)}, woken, "under %s, a deadline is stopped: %v", name, stopped)
+			})
+		}
+	}
+}
+
+func limit(e *engine, c context.Context) context.Context {
+	c, _ = e.timeout(c, time.Hour)
+	return c
 }
 
 // TestKilledAtAnyYield: a killed process goes no further, and what it deferred
