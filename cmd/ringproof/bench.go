@@ -75,55 +75,59 @@ const (
 	apart   = 10 * time.Second
 )
 
+// rounds is how often each is measured; the fastest counts: a machine that does
+// something else meanwhile only ever makes it slower. All are measured in turn, so
+// that a slow while hits none of them alone.
+const rounds = 20
+
 func benchSim(c *cobra.Command, asJSON bool) error {
 	lifecycle, err := benchPlan("lifecycle")
 	if err != nil {
 		return err
 	}
 	var s speeds
-	for _, m := range []struct {
-		plan ringproof.Plan
-		keep func(simulated, wall float64)
-	}{
-		{calm(lifecycle), func(simulated, wall float64) { s.SimulatedPerWall = simulated / wall }},
-		{battered(lifecycle), func(simulated, wall float64) { s.SimulatedPerWallFaulty = simulated / wall }},
-		{lifecycle, func(_, wall float64) { s.PlanSeconds = wall }},
-	} {
-		simulated, wall, err := timed(c.Context(), m.plan)
-		if err != nil {
-			return err
-		}
-		m.keep(simulated, wall)
-	}
-	for range rounds {
-		wall, err := raftAlone(calmFor)
-		if err != nil {
+	line := newLiveLine(c.ErrOrStderr())
+	defer line.end()
+	for n := range rounds {
+		line.tell("round %d of %d", n+1, rounds)
+		if err := s.measure(c.Context(), lifecycle); err != nil {
 			return environment(err)
 		}
-		s.RaftAlonePerWall = max(s.RaftAlonePerWall, calmFor.Seconds()/wall.Seconds())
 	}
+	line.end()
 	s.PeakMB = peakMB()
 	return s.print(c.OutOrStdout(), asJSON)
 }
 
-// rounds is how often each is measured; the fastest counts: a machine that does
-// something else meanwhile only ever makes it slower.
-const rounds = 15
-
-// timed runs the plan and returns the fastest round.
-func timed(ctx context.Context, plan ringproof.Plan) (simulated, wall float64, err error) {
-	for range rounds {
-		began := time.Now()
-		h, _, err := inSim(ctx, plan, sim.Options{})
+// measure is one round of everything.
+func (s *speeds) measure(ctx context.Context, lifecycle ringproof.Plan) error {
+	for _, m := range []struct {
+		plan ringproof.Plan
+		best *float64
+	}{{calm(lifecycle), &s.SimulatedPerWall}, {battered(lifecycle), &s.SimulatedPerWallFaulty}} {
+		simulated, wall, err := timed(ctx, m.plan)
 		if err != nil {
-			return 0, 0, environment(err)
+			return err
 		}
-		took := time.Since(began).Seconds()
-		if wall == 0 || took < wall {
-			simulated, wall = h.Measures["simulatedSeconds"], took
-		}
+		*m.best = max(*m.best, simulated/wall)
 	}
-	return simulated, wall, nil
+	_, wall, err := timed(ctx, lifecycle)
+	if err != nil {
+		return err
+	}
+	if s.PlanSeconds == 0 || wall < s.PlanSeconds {
+		s.PlanSeconds = wall
+	}
+	alone, err := raftAlone(calmFor)
+	s.RaftAlonePerWall = max(s.RaftAlonePerWall, calmFor.Seconds()/alone.Seconds())
+	return err
+}
+
+// timed runs the plan once.
+func timed(ctx context.Context, plan ringproof.Plan) (simulated, wall float64, err error) {
+	began := time.Now()
+	h, _, err := inSim(ctx, plan, sim.Options{})
+	return h.Measures["simulatedSeconds"], time.Since(began).Seconds(), err
 }
 
 func benchPlan(name string) (ringproof.Plan, error) {

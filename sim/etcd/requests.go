@@ -18,8 +18,9 @@ type Requests struct {
 	read map[string]*pb.InternalRaftRequest
 }
 
-// requestsKept is how many are remembered: more than are ever under way.
-const requestsKept = 4096
+// requestsKept is how many are remembered: about as many as are under way at a time.
+// Who lags behind reads for itself. More would not stay in the processor's cache.
+const requestsKept = 256
 
 // of returns the request in an entry. Nobody may change it.
 func (q *Requests) of(e *raftpb.Entry) *pb.InternalRaftRequest {
@@ -34,8 +35,11 @@ func (q *Requests) of(e *raftpb.Entry) *pb.InternalRaftRequest {
 
 // keep remembers what some bytes say.
 func (q *Requests) keep(data []byte, r *pb.InternalRaftRequest) {
-	if q.read == nil || len(q.read) == requestsKept {
+	if q.read == nil {
 		q.read = make(map[string]*pb.InternalRaftRequest, requestsKept)
+	}
+	if len(q.read) == requestsKept {
+		clear(q.read)
 	}
 	q.read[string(data)] = r
 }
