@@ -85,6 +85,9 @@ func benchSim(c *cobra.Command, asJSON bool) error {
 	if err != nil {
 		return err
 	}
+	if err := oneCore(); err != nil {
+		fmt.Fprintln(c.ErrOrStderr(), "measuring on more than one core:", err)
+	}
 	var s speeds
 	line := newLiveLine(c.ErrOrStderr())
 	defer line.end()
