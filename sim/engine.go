@@ -169,7 +169,8 @@ func (e *engine) resume(t *task) {
 // origin is a context that the world doesn't know the end of beforehand, and that
 // tasks wait under, or under deadlines made of it.
 type origin struct {
-	done  <-chan struct{}
+	ctx   context.Context
+	done  <-chan struct{} // its own: contexts of one channel have one end
 	tasks int
 	over  bool
 }
@@ -178,13 +179,8 @@ type origin struct {
 // task, and there are few origins.
 func (e *engine) sweep() {
 	for _, o := range e.origins {
-		if o.over {
-			continue
-		}
-		select {
-		case <-o.done:
+		if !o.over && o.ctx.Err() != nil {
 			o.over, e.cut = true, true
-		default:
 		}
 	}
 	if e.cut {

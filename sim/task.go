@@ -116,7 +116,7 @@ func (t *task) take(ctx context.Context) {
 	i := slices.IndexFunc(*all, func(r *origin) bool { return r.done == done })
 	if i < 0 {
 		i = len(*all)
-		*all = append(*all, &origin{done: done})
+		*all = append(*all, &origin{ctx: ctx, done: done})
 	}
 	t.origin = (*all)[i]
 	t.origin.tasks++

@@ -226,7 +226,7 @@ func (c Compacted) Error() string {
 func event(e *clientv3.Event) ringproof.WatchEvent {
 	seen := ringproof.WatchEvent{Revision: e.Kv.ModRevision, Delete: e.Type == mvccpb.Event_DELETE, Create: e.IsCreate(), KV: kv(e.Kv)}
 	if e.PrevKv != nil {
-		prev := kv(e.PrevKv)
+		prev := keyed(seen.KV.Key, e.PrevKv)
 		seen.Prev = &prev
 	}
 	return seen
@@ -237,14 +237,19 @@ func header(h *etcdserverpb.ResponseHeader) ringproof.Response {
 }
 
 func kvs(from []*mvccpb.KeyValue) []ringproof.KV {
-	var all []ringproof.KV
-	for _, each := range from {
-		all = append(all, kv(each))
+	if len(from) == 0 {
+		return nil
+	}
+	all := make([]ringproof.KV, len(from))
+	for i, each := range from {
+		all[i] = kv(each)
 	}
 	return all
 }
 
-func kv(from *mvccpb.KeyValue) ringproof.KV {
-	return ringproof.KV{Key: string(from.Key), Value: string(from.Value), CreateRevision: from.CreateRevision,
+func kv(from *mvccpb.KeyValue) ringproof.KV { return keyed(string(from.Key), from) }
+
+func keyed(key string, from *mvccpb.KeyValue) ringproof.KV {
+	return ringproof.KV{Key: key, Value: string(from.Value), CreateRevision: from.CreateRevision,
 		ModRevision: from.ModRevision, Version: from.Version}
 }
