@@ -158,3 +158,16 @@ func TestRequestsSayWhatTheirBytesDo(t *testing.T) {
 	}
 	assert.GreaterOrEqual(t, seen, 4*len(three))
 }
+
+// TestWhoProposedVouches: raft copies an entry that is proposed to it, so that
+// whoever looks for the request by where its bytes lie decodes each again.
+func TestWhoProposedVouches(t *testing.T) {
+	w := newWorld(t, 33, three...)
+	ring(t, w)
+	for _, name := range three {
+		request := &pb.PutRequest{Key: []byte("k"), Value: []byte(name)}
+		must[*pb.PutResponse](t, w, name, request)
+		entries := w.machines[name].data.Entries()
+		assert.Same(t, request, w.requests.Of(entries[len(entries)-1]).GetPut(), "proposed by %s", name)
+	}
+}
