@@ -37,7 +37,6 @@ type disk struct {
 	filed    int64             // bytes that they take: each sync asks for room
 	folders  map[string]bool   // made by hand, with nothing in them
 	data     map[string]*etcd.Dir
-	logs     []*etcd.Dir     // the same, to be counted
 	full     map[string]bool // by the steps that filled it up
 	home     *Machine        // where it belongs
 	numbers  map[*Machine]int
@@ -67,7 +66,7 @@ func (m *Machine) renumber() {
 // used is how many bytes are taken.
 func (d *disk) used() int64 {
 	n := d.filed
-	for _, data := range d.logs {
+	for _, data := range d.data { // order: a sum
 		n += data.Size()
 	}
 	return n
@@ -116,7 +115,6 @@ func (d *disk) open(name string) (*etcd.Dir, error) {
 	}
 	if d.data[name] == nil {
 		d.data[name] = etcd.NewDir()
-		d.logs = append(d.logs, d.data[name])
 	}
 	return d.data[name], nil
 }
@@ -171,7 +169,6 @@ func (m mount) Remove(name string) error {
 		_, log, found := m.machine.readLog()
 		data.Damage()
 		d = m.touch(quickSync/2, quickSync)
-		d.logs = slices.DeleteFunc(d.logs, func(other *etcd.Dir) bool { return other == d.data[name] })
 		delete(d.data, name)
 		if found {
 			m.machine.world.cleared = append(m.machine.world.cleared, log)

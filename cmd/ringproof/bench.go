@@ -90,14 +90,14 @@ func benchSim(c *cobra.Command, asJSON bool) error {
 	}
 	var s speeds
 	line := newLiveLine(c.ErrOrStderr())
-	defer line.end()
-	for n := range rounds {
+	for n := 0; n < rounds && err == nil; n++ {
 		line.tell("round %d of %d", n+1, rounds)
-		if err := s.measure(c.Context(), lifecycle); err != nil {
-			return environment(err)
-		}
+		err = s.measure(c.Context(), lifecycle)
 	}
 	line.end()
+	if err != nil {
+		return environment(err)
+	}
 	s.PeakMB = peakMB()
 	return s.print(c.OutOrStdout(), asJSON)
 }

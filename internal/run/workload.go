@@ -5,7 +5,9 @@ package run
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"hash/fnv"
 	"strconv"
 	"time"
 
@@ -24,20 +26,16 @@ const (
 
 // draw is keyed randomness: the same for the same seed, stream, actor and
 // ordinal, whatever else happened. Taking one fault out of a plan leaves every
-// other draw as it was. It is FNV-1a of the words and the name, in line, as each
-// request draws four times.
+// other draw as it was.
 func draw(seed uint64, stream string, actor, n int) uint64 {
-	const offset, prime = 14695981039346656037, 1099511628211
-	x := uint64(offset)
-	for _, word := range [...]uint64{seed, uint64(actor), uint64(n)} {
-		for range 8 {
-			x = (x ^ word&0xff) * prime
-			word >>= 8
-		}
-	}
-	for i := range len(stream) {
-		x = (x ^ uint64(stream[i])) * prime
-	}
+	h := fnv.New64a()
+	var b [24]byte
+	binary.LittleEndian.PutUint64(b[0:], seed)
+	binary.LittleEndian.PutUint64(b[8:], uint64(actor))
+	binary.LittleEndian.PutUint64(b[16:], uint64(n))
+	h.Write(b[:])
+	h.Write([]byte(stream))
+	x := h.Sum64()
 	// FNV leaves the low bits of similar inputs similar: stir (splitmix64).
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb

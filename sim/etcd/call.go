@@ -22,7 +22,7 @@ import (
 // Call carries out one unary request of a client, such as *etcdserverpb.PutRequest;
 // a LeaseKeepAliveRequest counts as one. The answer is what comes over gRPC. A
 // change of the membership has no deadline but the caller's, as in etcd: who
-// doesn't wait any more says so to the Request, which is new, or nil.
+// doesn't wait any more says so to r, a new one; nil is for who waits for ever.
 func (s *Server) Call(r *Request, request any, reply func(response any, err error)) {
 	if r == nil {
 		r = &Request{}
