@@ -5,6 +5,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -46,11 +47,41 @@ func (w *World) Observe(ctx context.Context) (ringproof.Observation, error) {
 
 func (w *World) observe(ctx context.Context, within time.Duration) (ringproof.Observation, error) {
 	o := ringproof.Observation{At: w.Now()}
+	before := w.disks()
 	o.Machines = w.machineViews()
 	answers := w.ask(ctx, within)
+	settled(answers, before, w.disks())
 	o.Until = w.Now()
 	look.Ring(&o, answers)
 	return o, ctx.Err()
+}
+
+var errUnsettled = errors.New("its disk was being changed while it was asked")
+
+// settled withdraws what a machine said whose disk was not one and the same the
+// whole time. m2's volume is taken: until its etcd is dead it serves member a on
+// disk 1 when disk 2 is counted already, and a would have lived on both.
+func settled(answers []look.Answer, before, after map[string]int) {
+	for i, a := range answers {
+		if disk, known := before[a.Machine]; !known || disk != after[a.Machine] {
+			answers[i] = look.Answer{Machine: a.Machine, Err: errUnsettled}
+		}
+	}
+}
+
+// disks counts the disks that each machine has had. One whose disk is being
+// changed is not in it.
+func (w *World) disks() map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	disks := map[string]int{}
+	for _, n := range w.nodes {
+		noticeWipe(n)
+		if !n.swap {
+			disks[n.name] = n.disk
+		}
+	}
+	return disks
 }
 
 // machineViews looks at the machines, and tells of the etcd processes that
@@ -61,7 +92,6 @@ func (w *World) machineViews() []ringproof.MachineView {
 	nodes := slices.Clone(w.nodes)
 	w.mu.Unlock()
 	for _, n := range nodes {
-		w.noticeWipe(n)
 		v := ringproof.MachineView{Name: n.name, Address: n.machine.Addr().String(), Lost: n.lost, Disk: n.disk}
 		v.Up = !n.lost && n.machine.On() && !n.paused
 		etcd := 0
@@ -77,9 +107,7 @@ func (w *World) machineViews() []ringproof.MachineView {
 
 // noticeWipe counts a disk as a new one when the log on it is gone or another:
 // whoever clears a member's data has taken its disk as surely as a fault.
-func (w *World) noticeWipe(n *node) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func noticeWipe(n *node) {
 	if n.lost || n.swap { // a swap is the fault's doing
 		return
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/internal/etcdbin"
 	"github.com/ringproof/ringproof/internal/local/machines"
+	"github.com/ringproof/ringproof/internal/look"
 )
 
 const version = "v3.6.16"
@@ -372,6 +373,7 @@ func (w trial) fullDisk() {
 func (w trial) volume() {
 	old := w.until("before the loss", serving(3))
 	lost, _ := old.On("m2")
+	w.halfway(lost.ID)
 	w.do(ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Leave: "directories"}, "loss of the volume", "m2")
 	w.until("m2's disk is another", func(o ringproof.Observation) bool {
 		machine, _ := o.Machine("m2")
@@ -414,6 +416,27 @@ func (w trial) volume() {
 	}
 	w.until("the other two lead", func(o ringproof.Observation) bool { _, led := o.Leader(); return led && o.Fresh })
 	w.put(0, "k0", "late")
+}
+
+// halfway looks while m2's disk is being changed: its etcd goes on for a moment,
+// or is started once more, on a disk that is counted as gone.
+func (w trial) halfway(member ringproof.MemberID) {
+	n := w.node("m2")
+	w.mark(n, func() { n.disk, n.swap = 2, true })
+	o, err := w.Observe(w.Context())
+	w.mark(n, func() { n.disk, n.swap = 1, false })
+	require.NoError(w, err)
+	seen, listed := o.On("m2")
+	require.True(w, listed)
+	assert.Equal(w, member, seen.ID)
+	assert.False(w, seen.Serving, "it serves, but nobody knows on which disk")
+	assert.Equal(w, []string{"m2: " + errUnsettled.Error()}, o.Unknown)
+
+	asked := []look.Answer{{Machine: "m1"}, {Machine: "m2"}, {Machine: "m3"}}
+	settled(asked, map[string]int{"m1": 1, "m2": 1, "m3": 2}, map[string]int{"m1": 1, "m2": 2, "m3": 2})
+	require.NoError(w, asked[0].Err)
+	require.ErrorIs(w, asked[1].Err, errUnsettled, "its disk was cleared while it was asked")
+	require.NoError(w, asked[2].Err)
 }
 
 func (w trial) evidence() {
