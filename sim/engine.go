@@ -138,6 +138,9 @@ func (e *engine) drive(ctx context.Context, done func() bool) (err error) {
 // spawn makes a task of f, which begins at once but after whoever made it.
 func (e *engine) spawn(p *process, name string, f func()) *task {
 	t := newTask(e, p, name, f)
+	if len(e.tasks) == cap(e.tasks) {
+		e.tasks = slices.DeleteFunc(e.tasks, func(t *task) bool { return t.over })
+	}
 	e.tasks = append(e.tasks, t)
 	if p != nil {
 		p.tasks = append(p.tasks, t)
@@ -156,7 +159,7 @@ func (e *engine) resume(t *task) {
 	}
 	before := e.run
 	e.run = t
-	t.wait = nil
+	t.waited()
 	_, waits := t.next()
 	e.run = before
 	if !waits {
@@ -190,9 +193,8 @@ func (e *engine) sweep() {
 }
 
 func (e *engine) wakeEnded() {
-	e.tasks = slices.DeleteFunc(e.tasks, func(t *task) bool { return t.over })
 	for _, t := range e.tasks {
-		if w := t.wait; w != nil && !w.woken && w.ctx != nil && w.ctx.Err() != nil {
+		if w := t.wait; w != nil && !t.over && !w.woken && w.ctx != nil && w.ctx.Err() != nil {
 			w.wake()
 		}
 	}

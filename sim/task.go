@@ -93,17 +93,31 @@ func (e *engine) wait(ctx context.Context, w *waiter) {
 	w.task = t
 	if ctx != nil && ends(ctx) {
 		w.ctx = ctx
-		t.take(ctx)
+		t.take(under(ctx, 1))
 	}
 	t.wait = w
 }
 
-// take makes the context's origin the task's: most wait under the same all their
-// life.
-func (t *task) take(ctx context.Context) {
+// waited ends the task's wait.
+func (t *task) waited() {
+	if w := t.wait; w != nil && w.ctx != nil {
+		under(w.ctx, -1)
+	}
+	t.wait = nil
+}
+
+// under counts a wait under each deadline that the context is made of, and
+// returns what the first of them was made of.
+func under(ctx context.Context, wait int) context.Context {
 	for l, own := ctx.(*limited); own; l, own = ctx.(*limited) {
+		l.waits += wait
 		ctx = l.parent
 	}
+	return ctx
+}
+
+// take makes the origin the task's: most wait under the same all their life.
+func (t *task) take(ctx context.Context) {
 	done := ctx.Done()
 	if t.origin != nil && t.origin.done == done {
 		return
@@ -228,6 +242,7 @@ type limited struct {
 	parent   context.Context
 	engine   *engine
 	deadline ringproof.Instant
+	waits    int   // under it, of tasks
 	err      error // how it ended, unless its parent did
 	inner    context.Context
 	cancel   context.CancelCauseFunc
@@ -246,7 +261,7 @@ func (l *limited) stop() {
 func (l *limited) end(err error) {
 	if l.Err() == nil {
 		l.err = err
-		l.engine.cut = true
+		l.engine.cut = l.engine.cut || l.waits > 0 // most are stopped by who waited under them alone
 	}
 	if l.inner != nil {
 		l.cancel(err)
