@@ -55,8 +55,8 @@ type Lead struct {
 	Nonce  string `json:"nonce"`
 }
 
-// View is the membership and the automation's records, each read with a
-// quorum: the list first, so that a record is never older than its member.
+// View is the membership, read with a quorum, and the automation's records, of
+// that time or later: a record is never older than its member.
 type View struct {
 	ClusterID    uint64
 	Members      []*etcdserverpb.Member
@@ -68,21 +68,33 @@ type View struct {
 }
 
 // View reads the ring.
-func (r *Ring) View(ctx context.Context) (View, error) {
-	list, err := r.List(ctx)
+func (r *Ring) View(ctx context.Context) (v View, err error) {
+	err = r.read(ctx, func(ctx context.Context, c host.Etcd) (err error) {
+		v, err = r.viewOf(ctx, c)
+		return err
+	})
+	return v, err
+}
+
+// viewOf asks one member. The records need no quorum of their own: whoever has
+// given a list with one has applied all that was committed before, and one that
+// starts again in between serves nobody until it has applied its own
+// publication, which is later still. Only of another member, as behind an
+// address that several share, nothing is known.
+func (r *Ring) viewOf(ctx context.Context, c host.Etcd) (View, error) {
+	list, err := c.MemberList(ctx)
 	if err != nil {
 		return View{}, err
+	}
+	records, err := c.Get(ctx, Prefix, clientv3.WithPrefix(), clientv3.WithSerializable())
+	if err != nil {
+		return View{}, err
+	}
+	if is := records.Header.MemberId; is != list.Header.MemberId {
+		return View{}, fmt.Errorf("member %x gave the list and %x the records: give each member's own address", list.Header.MemberId, is)
 	}
 	v := View{ClusterID: list.Header.ClusterId, Members: list.Members,
 		Bindings: map[ring.ID]Binding{}, Presences: map[string]Presence{}, Leases: map[string]int64{}}
-	var records *clientv3.GetResponse
-	err = r.read(ctx, func(ctx context.Context, c host.Etcd) (err error) {
-		records, err = c.Get(ctx, Prefix, clientv3.WithPrefix())
-		return err
-	})
-	if err != nil {
-		return View{}, err
-	}
 	for _, kv := range records.Kvs {
 		if err := r.parsed.into(&v, string(kv.Key), kv.Value, kv.CreateRevision, kv.Lease); err != nil {
 			return View{}, err

@@ -4,9 +4,63 @@
 package admin
 
 import (
+	"context"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/ringproof/ringproof/reference/host"
 )
+
+// shared is an address behind which the members of one ring take turns.
+type shared struct {
+	host.Etcd
+	members []uint64 // who answers, one call after another
+	linear  []bool   // which of the calls asked for a quorum
+}
+
+func (s *shared) header() *etcdserverpb.ResponseHeader {
+	header := &etcdserverpb.ResponseHeader{ClusterId: 1, MemberId: s.members[0]}
+	s.members = s.members[1:]
+	return header
+}
+
+func (s *shared) MemberList(_ context.Context, opts ...clientv3.OpOption) (*clientv3.MemberListResponse, error) {
+	s.linear = append(s.linear, len(opts) == 0)
+	return &clientv3.MemberListResponse{Header: s.header(), Members: []*etcdserverpb.Member{{ID: 7}}}, nil
+}
+
+func (s *shared) Get(_ context.Context, _ string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	s.linear = append(s.linear, !clientv3.OpGet("", opts...).IsSerializable())
+	record := &mvccpb.KeyValue{Key: []byte(memberKey(7)), Value: []byte(`{"machine":"m1","disk":"d1"}`)}
+	return &clientv3.GetResponse{Header: s.header(), Kvs: []*mvccpb.KeyValue{record}}, nil
+}
+
+// TestViewIsOfOneMember: the list is read with a quorum, and the records of the
+// one that gave it. m1 gives the list with a member that was bound just now, and
+// m2, which lags, the records without the binding: the member would be bound to
+// another disk.
+func TestViewIsOfOneMember(t *testing.T) {
+	ring := func(members ...uint64) (*Ring, *shared) {
+		etcd := &shared{members: members}
+		r := &Ring{Host: host.NewReal("", t.TempDir(), t.TempDir(), nil), clients: map[string]host.Etcd{"http://m": etcd}}
+		r.Use("http://m")
+		return r, etcd
+	}
+	r, etcd := ring(1, 1)
+	view, err := r.View(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []bool{true, false}, etcd.linear)
+	require.Equal(t, Binding{Machine: "m1", Disk: "d1"}, view.Bindings[7])
+
+	r, _ = ring(1, 2)
+	_, err = r.View(t.Context())
+	require.ErrorContains(t, err, "member 1 gave the list and 2 the records")
+}
 
 // TestSilenceIsWhatWasLookedFor: neither a clock that jumps nor an hour in which
 // the lead stood still makes a voter silent for longer than somebody looked.
