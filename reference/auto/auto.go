@@ -214,8 +214,8 @@ func (a *Agent) endpoints() []string {
 			all = append(all, f.ClientURL)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(a.known.machines)) {
-		all = append(all, a.url(a.known.machines[name].Address, 2379))
+	for _, name := range slices.Sorted(maps.Keys(a.known.roster.machines)) {
+		all = append(all, a.url(a.known.roster.machines[name].Address, 2379))
 	}
 	return all
 }

@@ -26,9 +26,9 @@ type knowledge struct {
 	formed        bool
 	formedKnown   bool
 	authority     *pki.Authority
-	machines      map[string]store.Machine // by name
-	registered    store.Machine            // what this machine wrote of itself last
-	members       []string                 // client URLs of the members last listed
+	roster        roster
+	registered    store.Machine // what this machine wrote of itself last
+	members       []string      // client URLs of the members last listed
 
 	trouble string // why the store was not understood, last
 	asked   time.Time
@@ -156,14 +156,10 @@ func (a *Agent) readMachines(ctx context.Context) error {
 	if err := a.register(ctx); err != nil {
 		return err
 	}
-	if a.known.formed && len(a.known.machines) > 0 {
+	if a.known.formed && len(a.known.roster.machines) > 0 {
 		return nil
 	}
-	machines, err := Machines(ctx, a.store)
-	if err == nil {
-		a.known.machines = machines
-	}
-	return err
+	return a.known.roster.read(ctx, a.store)
 }
 
 func (a *Agent) register(ctx context.Context) error {

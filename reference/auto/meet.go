@@ -26,26 +26,54 @@ func URL(scheme, address string, port int) string {
 
 // Machines reads the latest record of every machine in the store.
 func Machines(ctx context.Context, s store.Store) (map[string]store.Machine, error) {
+	var r roster
+	err := r.read(ctx, s)
+	return r.machines, err
+}
+
+// roster is what the machines last said of themselves, by name, and in which of
+// their records: one that was read never changes.
+type roster struct {
+	machines map[string]store.Machine
+	numbers  map[string]int
+}
+
+func (r *roster) read(ctx context.Context, s store.Store) error {
 	keys, err := s.List(ctx, MachinesPrefix+"/")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	names := map[string]bool{}
 	for _, key := range keys {
 		name, _, _ := strings.Cut(strings.TrimPrefix(key, MachinesPrefix+"/"), "/")
 		names[name] = true
 	}
-	machines := map[string]store.Machine{}
+	next := roster{map[string]store.Machine{}, map[string]int{}}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		n, m, err := store.Log[store.Machine]{Store: s, Prefix: MachinesPrefix + "/" + name}.Latest(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if n > 0 {
-			machines[name] = m
+		if err := next.add(ctx, s, name, r); err != nil {
+			return err
 		}
 	}
-	return machines, nil
+	*r = next
+	return nil
+}
+
+// add reads one machine's record, unless it was read before.
+func (r *roster) add(ctx context.Context, s store.Store, name string, before *roster) error {
+	known := before.numbers[name]
+	n, m, err := store.Log[store.Machine]{Store: s, Prefix: MachinesPrefix + "/" + name}.Since(ctx, known)
+	switch {
+	case err != nil:
+		return err
+	case n < known:
+		return fmt.Errorf("the store answers from the past: record %d of machine %s, and %d was seen", n, name, known)
+	case n == 0:
+		return nil
+	case n == known:
+		m = before.machines[name]
+	}
+	r.machines[name], r.numbers[name] = m, n
+	return nil
 }
 
 // meet founds the ring, if this machine's turn it is. The founding record is
@@ -78,11 +106,11 @@ func (a *Agent) meet(ctx context.Context) error {
 // founders picks the first machines, by name, that can run what is asked for.
 func (a *Agent) founders() []store.Founder {
 	var all []store.Founder
-	names := slices.SortedFunc(maps.Keys(a.known.machines), func(x, y string) int {
+	names := slices.SortedFunc(maps.Keys(a.known.roster.machines), func(x, y string) int {
 		return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y))
 	})
 	for _, name := range names {
-		m := a.known.machines[name]
+		m := a.known.roster.machines[name]
 		if !slices.Contains(m.Versions, a.known.spec.Version) || slices.Contains(a.known.spec.Retire, name) || len(all) == a.known.spec.Nodes {
 			continue
 		}
