@@ -80,8 +80,6 @@ func (w *World) undisturbed() bool {
 func (w *World) readFresh(ctx context.Context, within time.Duration, present []*Machine, answers []look.Answer) {
 	var wait *waiter
 	waiting, over := 0, false
-	asking, cancel := w.engine.timeout(ctx, within)
-	defer cancel()
 	for i, m := range present {
 		a := &answers[i]
 		if a.Err != nil || a.Status.Leader != a.Status.Header.MemberId || outdone(a, answers) {
@@ -92,6 +90,8 @@ func (w *World) readFresh(ctx context.Context, within time.Duration, present []*
 			continue
 		}
 		if waiting++; wait == nil {
+			asking, cancel := w.engine.timeout(ctx, within)
+			defer cancel()
 			wait = w.engine.begin(asking)
 		}
 		asked, term := w.engine.now, a.Status.RaftTerm
