@@ -447,6 +447,15 @@ func TestTheMarginsGrace(t *testing.T) {
 		event(h, ringproof.Event{At: sec(20), Kind: ringproof.EventFaultLanded, Fault: ringproof.FaultMachineLoss, Machine: "m3"})
 		insert(h, 3, append(grow(5, 6), entry("remove", 6, 22))...)
 	}
+	// The removal of 6 is seen at 22 s, and two are lost at 20 s: whether before or
+	// after it, only a list read with a quorum could have told.
+	listedLast := func(moment float64) func(h *ringproof.History) {
+		return func(h *ringproof.History) {
+			h.Observations[1].Fresh = false // at 21 s
+			look(h, seen(moment, 1, 1, 2, 3, 5, 6))
+			twoLost(h)
+		}
+	}
 	for name, test := range map[string]struct {
 		plant  func(h *ringproof.History)
 		params map[string]string
@@ -460,6 +469,8 @@ func TestTheMarginsGrace(t *testing.T) {
 		"a disk back before a shorter grace":    {plant: awayAt(12), params: map[string]string{"grace": "500ms"}, says: "remove of 3"},
 		"no grace below the floor":              {plant: twoLost, says: "4 voters, 2 intact, quorum 3"},
 		"a lower floor":                         {plant: twoLost, params: map[string]string{"min": "-1"}},
+		"a loss that may have come after":       {plant: listedLast(19.9)},
+		"a loss that came before":               {plant: listedLast(20.1), says: "4 voters, 2 intact, quorum 3"},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			h := healthy()

@@ -5,6 +5,7 @@ package checks
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ringproof/ringproof"
@@ -73,14 +74,15 @@ func (w *marginWalk) marginAt(at ringproof.Instant) int {
 }
 
 // step applies one change and judges it. When exactly it was committed isn't
-// known, only that it was between two observations; and of a loss that is
-// younger than the grace, or a disk that came back since, no subject can know.
-// So each of these moments gets its say, and only what is wrong at all of them
-// is charged. Nothing excuses
+// known, only between which looks; and of a loss that is younger than the grace,
+// or a disk that came back since, no subject can know. So each of these moments
+// gets its say, and only what is wrong at all of them is charged. Nothing excuses
 // an end below the floor at each moment of the commit itself.
 func (w *marginWalk) step(c ringproof.ConfChange) (ringproof.Finding, bool) {
 	at := w.ledger.seen(c)
-	moments := append([]ringproof.Instant{at, w.before(at), max(at.Add(-w.grace), 0)}, w.lately(at, w.grace)...)
+	commit := w.committed(c, at)
+	moments := append(slices.Clip(commit), max(at.Add(-w.grace), 0))
+	moments = append(moments, w.lately(at, w.grace)...)
 	var earlier []int
 	for _, m := range moments {
 		earlier = append(earlier, w.marginAt(m))
@@ -95,7 +97,7 @@ func (w *marginWalk) step(c ringproof.ConfChange) (ringproof.Finding, bool) {
 	for i, m := range moments {
 		after := w.config.margin(func(id ringproof.MemberID) bool { return started(id, m) })
 		lowered = lowered && after < min(earlier[i], margin(w.target))
-		if i < 2 {
+		if i < len(commit) {
 			floor = floor && after < earlier[i] && after < w.least
 		}
 	}
@@ -106,6 +108,34 @@ func (w *marginWalk) step(c ringproof.ConfChange) (ringproof.Finding, bool) {
 	}
 	return with(fail(at, "expected %s of %s to leave a margin of at least %d, saw %d: %s",
 		c.Kind, c.Member, max(w.least, min(earlier[0], margin(w.target))), after, w.roll(at)), changeText(c)), true
+}
+
+// committed lists the moments at which the change may have been committed: when
+// it was seen, and the looks before that, back to the last list read with a quorum
+// that is without it. m5 leaves a ring of five, and just then m1 and m2 fall
+// silent. The look that shows it comes when they are gone, and so does the look
+// before, which finds nobody with a quorum; five were there when m5 left.
+func (w *marginWalk) committed(c ringproof.ConfChange, at ringproof.Instant) []ringproof.Instant {
+	since := w.before(at)
+	for _, o := range slices.Backward(w.h.Observations[:w.observed(at)]) {
+		if o.Fresh && without(&o, c) {
+			since = min(since, o.At)
+			break
+		}
+	}
+	return append([]ringproof.Instant{at, since}, w.lately(at, at.Sub(since))...)
+}
+
+// without tells whether the list shows the member as it was before the change.
+func without(o *ringproof.Observation, c ringproof.ConfChange) bool {
+	m, listed := o.Member(c.Member)
+	switch c.Kind {
+	case "remove":
+		return listed
+	case "promote":
+		return listed && m.Learner
+	}
+	return !listed
 }
 
 // landing is how long after an observation began a fault may land that it has
