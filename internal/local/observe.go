@@ -106,7 +106,8 @@ func (w *World) machineViews() []ringproof.MachineView {
 }
 
 // noticeWipe counts a disk as a new one when the log on it is gone or another:
-// whoever clears a member's data has taken its disk as surely as a fault.
+// whoever clears a member's data has taken its disk as surely as a fault. Its
+// world is locked.
 func noticeWipe(n *node) {
 	if n.lost || n.swap { // a swap is the fault's doing
 		return

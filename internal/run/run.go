@@ -36,17 +36,18 @@ type runner struct {
 	record *record
 	ledger *ledger
 
-	mu      sync.Mutex
-	ops     int                      // operations so far
-	seen    map[int]int64            // watcher → the latest revision it saw
-	begun   map[string]bool          // steps
-	asked   map[string]bool          // steps whose request was made
-	done    map[string]bool          // steps, failed ones too
-	harmed  []harm                   // what is to be healed
-	healing int                      // harms that are being healed in the background
-	clients int                      // tasks that record what clients see
-	target  int                      // voters last asked for
-	sheets  [][]ringproof.WatchEvent // that no stream writes on
+	mu       sync.Mutex
+	ops      int                      // operations so far
+	seen     map[int]int64            // watcher → the latest revision it saw
+	begun    map[string]bool          // steps
+	asked    map[string]bool          // steps whose request was made
+	done     map[string]bool          // steps, failed ones too
+	harmed   []harm                   // what is to be healed
+	healing  int                      // harms that are being healed in the background
+	clients  int                      // tasks that record what clients see
+	target   int                      // voters last asked for
+	replaced string                   // machine whose member was last asked to be replaced
+	sheets   [][]ringproof.WatchEvent // that no stream writes on
 }
 
 // harm is a fault in force.
@@ -243,8 +244,8 @@ func (r *runner) settle(ctx context.Context) {
 	converged := false
 	_ = r.wait(ctx, r.patience()+time.Second, func() bool {
 		o := r.record.observation()
-		left := hasLeft(o) && r.world.Now().Sub(began) < r.patience()/2
-		if !r.asWanted(o) || agentDown(o) || left || r.busy() || r.world.Now().Sub(r.lastAction()) < calm {
+		due := (hasLeft(o) || r.owes(o)) && r.world.Now().Sub(began) < r.patience()/2
+		if !r.asWanted(o) || agentDown(o) || due || r.busy() || r.world.Now().Sub(r.lastAction()) < calm {
 			since = ringproof.Forever
 			return false
 		}
@@ -285,6 +286,24 @@ func hasLeft(o ringproof.Observation) bool {
 		_, member := o.On(m.Name)
 		return m.Up && m.Etcd && !member
 	})
+}
+
+// owes tells whether the member on the machine that was to be replaced last is
+// still there, and there are machines enough for the others. A replacement that
+// took too long for its step goes on: five voters are as many as were asked for
+// while the lead of the automation is dead, and the next one finds m3 still there.
+func (r *runner) owes(o ringproof.Observation) bool {
+	r.mu.Lock()
+	from := r.replaced
+	r.mu.Unlock()
+	others := 0
+	for _, m := range o.Machines {
+		if !m.Lost && m.Name != from {
+			others++
+		}
+	}
+	_, still := o.On(from)
+	return from != "" && still && others >= r.wanted()
 }
 
 // lastAction is when the subject last began or ended a change. A founder's disk

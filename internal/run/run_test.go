@@ -470,6 +470,41 @@ func TestWhoHasLeftIsWaitedFor(t *testing.T) {
 	}
 }
 
+// TestWhoIsToBeReplacedIsWaitedFor: the replacement took too long for its step,
+// and the ring has as many voters as were asked for all the time. One that can't
+// be, as no machine is left for another member, is not waited for.
+func TestWhoIsToBeReplacedIsWaitedFor(t *testing.T) {
+	replaced := ringproof.Instant(20 * time.Second)
+	for name, c := range map[string]struct {
+		at, least, most ringproof.Instant
+		lost            bool
+	}{
+		"replaced":             {at: replaced, least: replaced.Add(calm), most: replaced.Add(2 * time.Second)},
+		"never replaced":       {at: ringproof.Forever, least: ringproof.Instant(convergeWithin / 2), most: ringproof.Instant(convergeWithin/2 + 15*time.Second)},
+		"nowhere to put it to": {at: ringproof.Forever, lost: true, least: 0, most: ringproof.Instant(15 * time.Second)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &toy{idle: true}
+			w.looking = func(o *ringproof.Observation) {
+				for i, m := range o.Members {
+					if m.Machine == "m2" && o.At >= c.at {
+						o.Members[i].Machine = "m4"
+					}
+				}
+				for i := range o.Machines[3:] {
+					o.Machines[3+i].Lost = c.lost
+				}
+			}
+			step := ringproof.Step{Name: "replace", Timeout: seconds(2), Op: &ringproof.Op{Kind: ringproof.OpReplace, Target: "m2"}}
+			h := play(t, w, ring(step))
+			only(t, h, ringproof.EventStepFailed, "replace")
+			converged := only(t, h, ringproof.EventConverged, "").At
+			assert.GreaterOrEqual(t, converged, c.least)
+			assert.LessOrEqual(t, converged, c.most)
+		})
+	}
+}
+
 func TestARingThatDoesNotConverge(t *testing.T) {
 	lose := harmful("lose", ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Target: "m2"})
 	for name, c := range map[string]struct {

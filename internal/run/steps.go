@@ -253,6 +253,11 @@ func (r *runner) op(ctx context.Context, s ringproof.Step, within time.Duration)
 		}
 		return err
 	}
+	if s.Op.Kind == ringproof.OpReplace {
+		r.mu.Lock()
+		r.replaced = targets[0]
+		r.mu.Unlock()
+	}
 	return r.reached(ctx, s, within, targets)
 }
 
