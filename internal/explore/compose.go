@@ -22,6 +22,11 @@ const (
 	mostFaults = 8
 	mostVoters = 5
 	second     = ringproof.Duration(time.Second)
+
+	// restart is how long a ring without a voter to spare may miss the one that is
+	// restarted: its agent asks each member first, and etcd those that are lost, five
+	// seconds each, whether their data are the same.
+	restart = 20 * second
 )
 
 // Plan composes the genome's plan. Its noise is that of the seed.
@@ -167,6 +172,9 @@ func (c *composer) operation(n int) []ringproof.Trigger {
 		fallthrough
 	case ringproof.OpRestart, ringproof.OpMoveLeader:
 		op.Target = one(c.draw, label("target"), c.present("leader", "follower", "voter")...)
+	}
+	if op.Kind == ringproof.OpRoll || op.Kind == ringproof.OpRestart {
+		c.harm += restart
 	}
 	c.add(step)
 	return milestones(*op, more)
