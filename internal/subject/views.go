@@ -6,7 +6,6 @@ package subject
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/faults"
@@ -27,7 +26,7 @@ const (
 type views struct {
 	ring    []ring.Observed
 	start   []launcher.Evidence // since the last start
-	decided []ring.ID           // the members that the action that comes now was decided on; nil: as the agent says
+	decided []ring.Role         // the members that the action that comes now was decided on; nil: as the agent says
 }
 
 // remember adds the present view, the latest last.
@@ -70,22 +69,13 @@ func (x *harm) decideNext(inner next, spec ring.Spec, o ring.Observed) ring.Deci
 	old, back := ago(x.views.ring, s.Fault.Back)
 	d := inner(spec, old)
 	if d.Action != nil {
-		x.views.decided = members(old)
+		x.views.decided = ring.Roles(old.Members)
 	}
 	x.stale(s, back, d)
 	return d
 }
 
 // members are those that a decision on the view is about.
-func members(o ring.Observed) []ring.ID {
-	ids := []ring.ID{}
-	for _, m := range o.Members {
-		ids = append(ids, m.ID)
-	}
-	slices.Sort(ids)
-	return ids
-}
-
 // do passes on with an action which members it was decided on: an agent whose
 // view is old believes that it still is as in that view, and says so to whoever
 // carries the action out.

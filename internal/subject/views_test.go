@@ -98,7 +98,7 @@ func staleRemoval(t *testing.T, do func(context.Context, *admin.Ring, ring.Actio
 	for _, m := range now.Members {
 		h.etcd.members = append(h.etcd.members, &etcdserverpb.Member{ID: uint64(m.ID), Name: m.Name})
 	}
-	r := &admin.Ring{Host: h, Fence: []clientv3.Cmp{}, Decided: members(now)} // the agent says what it believes to have decided on
+	r := &admin.Ring{Host: h, Fence: []clientv3.Cmp{}, Decided: ring.Roles(now.Members)} // the agent says what it believes to have decided on
 	r.Use("https://m1")
 	err = b.Do(t.Context(), r, *d.Action)
 	return len(h.etcd.members), err
@@ -118,7 +118,7 @@ func TestTheReferenceSurvivesAStaleViewAndOneThatDoesNotLookAgainDoesNot(t *test
 }
 
 func TestTheNextDecisionIsNotTakenForTheStaleOne(t *testing.T) {
-	var told []ring.ID
+	var told []ring.Role
 	b, _ := seeing(auto.Brain{Next: ring.Next, Do: func(_ context.Context, r *admin.Ring, _ ring.Action) error {
 		told = r.Decided
 		return nil
@@ -127,7 +127,7 @@ func TestTheNextDecisionIsNotTakenForTheStaleOne(t *testing.T) {
 	for i, o := range []ring.Observed{voting(5, 5), voting(4, 5), voting(4, 5)} {
 		d := b.Next(spec, o)
 		require.NotNil(t, d.Action)
-		require.NoError(t, b.Do(t.Context(), &admin.Ring{Decided: members(o)}, *d.Action))
+		require.NoError(t, b.Do(t.Context(), &admin.Ring{Decided: ring.Roles(o.Members)}, *d.Action))
 		assert.Len(t, told, []int{5, 5, 4}[i])
 	}
 	require.NoError(t, b.Do(t.Context(), &admin.Ring{}, ring.Action{}))

@@ -38,9 +38,9 @@ type Ring struct {
 	// Fence, when set, must hold for a record to be written: the one who leads
 	// passes the comparison that it still does.
 	Fence []clientv3.Cmp
-	// Decided, when set, are the members that an action was decided on: it is
-	// not carried out on others.
-	Decided []ring.ID
+	// Decided, when set, are the members that an action was decided on, and what
+	// they were: it is not carried out on others.
+	Decided []ring.Role
 
 	endpoints []string
 	clients   map[string]host.Etcd
@@ -154,17 +154,16 @@ func (r *Ring) Do(ctx context.Context, a ring.Action) error {
 // stillHolds looks, just before a change, that what it was decided on still
 // is. etcd takes no condition with a member change: lead A decides to remove
 // m4 of four and is paused; B leads and removes m1; A goes on, and of four two
-// are left.
+// are left. Nor is a learner the same that was promoted since.
 func (r *Ring) stillHolds(ctx context.Context, members []*etcdserverpb.Member) error {
 	if r.Decided == nil {
 		return nil
 	}
-	var now []ring.ID
+	var now []ring.Member
 	for _, m := range members {
-		now = append(now, ring.ID(m.ID))
+		now = append(now, ring.Member{ID: ring.ID(m.ID), Learner: m.IsLearner})
 	}
-	slices.Sort(now)
-	if !slices.Equal(now, r.Decided) {
+	if !slices.Equal(ring.Roles(now), r.Decided) {
 		return errors.New("the membership is not the one that this was decided on")
 	}
 	leads := false

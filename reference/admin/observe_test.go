@@ -14,6 +14,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/ring"
 )
 
 // shared is an address behind which the members of one ring take turns.
@@ -45,19 +46,19 @@ func (s *shared) Get(_ context.Context, _ string, opts ...clientv3.OpOption) (*c
 // m2, which lags, the records without the binding: the member would be bound to
 // another disk.
 func TestViewIsOfOneMember(t *testing.T) {
-	ring := func(members ...uint64) (*Ring, *shared) {
+	asking := func(members ...uint64) (*Ring, *shared) {
 		etcd := &shared{members: members}
 		r := &Ring{Host: host.NewReal("", t.TempDir(), t.TempDir(), nil), clients: map[string]host.Etcd{"http://m": etcd}}
 		r.Use("http://m")
 		return r, etcd
 	}
-	r, etcd := ring(1, 1)
+	r, etcd := asking(1, 1)
 	view, err := r.View(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []bool{true, false}, etcd.linear)
 	require.Equal(t, Binding{Machine: "m1", Disk: "d1"}, view.Bindings[7])
 
-	r, _ = ring(1, 2)
+	r, _ = asking(1, 2)
 	_, err = r.View(t.Context())
 	require.ErrorContains(t, err, "member 1 gave the list and 2 the records")
 }
@@ -86,4 +87,15 @@ func TestSilenceIsWhatWasLookedFor(t *testing.T) {
 			t.Errorf("look %d: silent for %v, want %v", i+1, got, look.want)
 		}
 	}
+}
+
+// TestADecisionIsOfRoles: a learner was to be removed, which is safe, and it has
+// been promoted since.
+func TestADecisionIsOfRoles(t *testing.T) {
+	etcd := &shared{members: []uint64{1}}
+	r := &Ring{Host: host.NewReal("", t.TempDir(), t.TempDir(), nil), clients: map[string]host.Etcd{"http://m": etcd},
+		Decided: ring.Roles([]ring.Member{{ID: 7, Learner: true}})}
+	r.Use("http://m")
+	err := r.Do(t.Context(), ring.Action{Kind: ring.Remove, Member: 7})
+	require.ErrorContains(t, err, "the membership is not the one that this was decided on")
 }

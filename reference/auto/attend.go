@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -139,7 +138,7 @@ func (a *Agent) carryOut(ctx context.Context, action ring.Action, decided []ring
 	if action.Member != 0 {
 		line.Member = action.Member.String()
 	}
-	a.ring.Decided = memberIDs(decided)
+	a.ring.Decided = ring.Roles(decided)
 	err := a.logged(line, func() error { return a.Brain.Do(ctx, a.ring, action) })
 	a.ring.Decided = nil
 	if err != nil {
@@ -160,15 +159,6 @@ func addsWhileSilent(version string) bool {
 	since := map[int64]int64{5: 31, 6: 12} // minor of 3 → patch
 	patch, bounded := since[v.Minor]
 	return v.Major > 3 || v.Minor > 6 || bounded && v.Patch >= patch
-}
-
-func memberIDs(members []ring.Member) []ring.ID {
-	ids := []ring.ID{}
-	for _, m := range members {
-		ids = append(ids, m.ID)
-	}
-	slices.Sort(ids)
-	return ids
 }
 
 // form binds the founders to their disks, and tells the store that the ring

@@ -8,6 +8,7 @@
 package ring
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -136,4 +137,21 @@ func where(members []Member, keep func(Member) bool) []Member {
 		}
 	}
 	return kept
+}
+
+// Role is a member and whether it votes.
+type Role struct {
+	ID      ID
+	Learner bool
+}
+
+// Roles lists the members' roles by ID. A removal that was decided on for a
+// learner is another's when it votes.
+func Roles(members []Member) []Role {
+	roles := []Role{}
+	for _, m := range members {
+		roles = append(roles, Role{m.ID, m.Learner})
+	}
+	slices.SortFunc(roles, func(a, b Role) int { return cmp.Compare(a.ID, b.ID) })
+	return roles
 }
