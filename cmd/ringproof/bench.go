@@ -78,7 +78,7 @@ const (
 // rounds is how often each is measured; the fastest counts: a machine that does
 // something else meanwhile only ever makes it slower. All are measured in turn, so
 // that a slow while hits none of them alone.
-const rounds = 20
+const rounds = 40
 
 func benchSim(c *cobra.Command, asJSON bool) error {
 	lifecycle, err := benchPlan("lifecycle")
