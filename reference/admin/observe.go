@@ -68,30 +68,15 @@ type View struct {
 }
 
 // View reads the ring.
-func (r *Ring) View(ctx context.Context) (v View, err error) {
-	err = r.read(ctx, func(ctx context.Context, c host.Etcd) (err error) {
-		v, err = r.viewOf(ctx, c)
+func (r *Ring) View(ctx context.Context) (View, error) {
+	var list *clientv3.MemberListResponse
+	var records *clientv3.GetResponse
+	err := r.read(ctx, func(ctx context.Context, c host.Etcd) (err error) {
+		list, records, err = listAndRecords(ctx, c)
 		return err
 	})
-	return v, err
-}
-
-// viewOf asks one member. The records need no quorum of their own: whoever has
-// given a list with one has applied all that was committed before, and one that
-// starts again in between serves nobody until it has applied its own
-// publication, which is later still. Only of another member, as behind an
-// address that several share, nothing is known.
-func (r *Ring) viewOf(ctx context.Context, c host.Etcd) (View, error) {
-	list, err := c.MemberList(ctx)
 	if err != nil {
 		return View{}, err
-	}
-	records, err := c.Get(ctx, Prefix, clientv3.WithPrefix(), clientv3.WithSerializable())
-	if err != nil {
-		return View{}, err
-	}
-	if is := records.Header.MemberId; is != list.Header.MemberId {
-		return View{}, fmt.Errorf("member %x gave the list and %x the records: give each member's own address", list.Header.MemberId, is)
 	}
 	v := View{ClusterID: list.Header.ClusterId, Members: list.Members,
 		Bindings: map[ring.ID]Binding{}, Presences: map[string]Presence{}, Leases: map[string]int64{}}
@@ -101,6 +86,23 @@ func (r *Ring) viewOf(ctx context.Context, c host.Etcd) (View, error) {
 		}
 	}
 	return v, nil
+}
+
+// listAndRecords asks one member. The records need no quorum of their own:
+// whoever has given a list with one has applied all that was committed before, and
+// one that starts again in between serves nobody until it has applied its own
+// publication, which is later still (etcd's ReadyNotify). Only of another member,
+// as behind an address that several share, nothing is known.
+func listAndRecords(ctx context.Context, c host.Etcd) (*clientv3.MemberListResponse, *clientv3.GetResponse, error) {
+	list, err := c.MemberList(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	records, err := c.Get(ctx, Prefix, clientv3.WithPrefix(), clientv3.WithSerializable())
+	if err == nil && records.Header.MemberId != list.Header.MemberId {
+		err = fmt.Errorf("member %x gave the list and %x the records: give each member's own address", list.Header.MemberId, records.Header.MemberId)
+	}
+	return list, records, err
 }
 
 // parsed are the records of the last view by their texts: an agent reads the same

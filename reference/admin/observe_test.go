@@ -22,6 +22,7 @@ type shared struct {
 	host.Etcd
 	members []uint64 // who answers, one call after another
 	linear  []bool   // which of the calls asked for a quorum
+	record  string   // what is under the member's key
 }
 
 func (s *shared) header() *etcdserverpb.ResponseHeader {
@@ -37,7 +38,7 @@ func (s *shared) MemberList(_ context.Context, opts ...clientv3.OpOption) (*clie
 
 func (s *shared) Get(_ context.Context, _ string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 	s.linear = append(s.linear, !clientv3.OpGet("", opts...).IsSerializable())
-	record := &mvccpb.KeyValue{Key: []byte(memberKey(7)), Value: []byte(`{"machine":"m1","disk":"d1"}`)}
+	record := &mvccpb.KeyValue{Key: []byte(memberKey(7)), Value: []byte(s.record)}
 	return &clientv3.GetResponse{Header: s.header(), Kvs: []*mvccpb.KeyValue{record}}, nil
 }
 
@@ -47,7 +48,7 @@ func (s *shared) Get(_ context.Context, _ string, opts ...clientv3.OpOption) (*c
 // another disk.
 func TestViewIsOfOneMember(t *testing.T) {
 	asking := func(members ...uint64) (*Ring, *shared) {
-		etcd := &shared{members: members}
+		etcd := &shared{members: members, record: `{"machine":"m1","disk":"d1"}`}
 		r := &Ring{Host: host.NewReal("", t.TempDir(), t.TempDir(), nil), clients: map[string]host.Etcd{"http://m": etcd}}
 		r.Use("http://m")
 		return r, etcd
@@ -61,6 +62,12 @@ func TestViewIsOfOneMember(t *testing.T) {
 	r, _ = asking(1, 2)
 	_, err = r.View(t.Context())
 	require.ErrorContains(t, err, "member 1 gave the list and 2 the records")
+
+	r, etcd = asking(1, 1)
+	etcd.record = "what nobody wrote"
+	_, err = r.View(t.Context())
+	require.ErrorContains(t, err, "remove it with etcdctl if it is not ringadm's")
+	require.NotContains(t, err.Error(), "no endpoint answered", "one did")
 }
 
 // TestSilenceIsWhatWasLookedFor: neither a clock that jumps nor an hour in which

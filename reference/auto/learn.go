@@ -6,7 +6,6 @@ package auto
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -94,15 +93,11 @@ func (a *Agent) read(ctx context.Context) error {
 	return a.readMachines(ctx)
 }
 
-// readSpec takes the newest spec. A store that answers with an older one than
-// was seen is answering from the past.
+// readSpec takes the newest spec.
 func (a *Agent) readSpec(ctx context.Context) error {
 	n, spec, err := store.Log[store.Spec]{Store: a.store, Prefix: SpecPrefix}.Since(ctx, a.known.specNumber)
 	if err != nil {
 		return err
-	}
-	if n < a.known.specNumber {
-		return fmt.Errorf("the store answers from the past: spec %d, and %d was seen", n, a.known.specNumber)
 	}
 	if n > a.known.specNumber {
 		a.rest = time.Time{}

@@ -72,6 +72,6 @@ func TestRosterReadsARecordOnce(t *testing.T) {
 	require.Equal(t, 3, c.gets)
 
 	c.past = "m2/00000002"
-	require.ErrorContains(t, r.read(t.Context(), c), "record 1 of machine m2, and 2 was seen")
+	require.ErrorContains(t, r.read(t.Context(), c), "machines/m2: the store answers from the past: record 1 is its newest, and 2 was seen")
 	require.Equal(t, map[string]string{"m1": "a", "m2": "c"}, disks(r), "what was known stays")
 }

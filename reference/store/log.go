@@ -34,10 +34,15 @@ func (l Log[T]) Latest(ctx context.Context) (n int, value T, err error) {
 }
 
 // Since returns the newest record and its number if that is greater than known,
-// and else the number alone: the record is the one that was read then.
+// and else the number alone: the record is the one that was read then. It refuses
+// a history that ends before known.
 func (l Log[T]) Since(ctx context.Context, known int) (n int, value T, err error) {
 	n, err = l.length(ctx)
-	if err == nil && n > known {
+	switch {
+	case err != nil:
+	case n < known:
+		err = fmt.Errorf("%s: the store answers from the past: record %d is its newest, and %d was seen; if that stays, restore what was deleted", l.Prefix, n, known)
+	case n > known:
 		value, err = l.read(ctx, n)
 	}
 	if err != nil {
