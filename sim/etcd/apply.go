@@ -72,19 +72,22 @@ func (s *Server) applyNormal(e *raftpb.Entry) {
 		s.exit(2, errJob)
 		return
 	}
-	before := s.state.kv.Revision()
+	kv, id := s.state.kv, r.GetHeader().GetID()
+	before := kv.Revision()
+	kv.Unheard = s.proposals.waits[id] == nil
 	response, err := s.dispatch(r)
+	kv.Unheard = false
 	if s.over {
 		return
 	}
-	if s.state.kv.Revision() != before {
+	if kv.Revision() != before {
 		s.notifyWatches()
 	}
-	if err == rpctypes.ErrGRPCNoSpace && s.proposals.waits[r.GetHeader().GetID()] != nil && !s.state.alarmed(pb.AlarmType_NOSPACE) {
-		s.outOfSpace(func() { s.proposals.finish(r.GetHeader().GetID(), response, err) })
+	if err == rpctypes.ErrGRPCNoSpace && s.proposals.waits[id] != nil && !s.state.alarmed(pb.AlarmType_NOSPACE) {
+		s.outOfSpace(func() { s.proposals.finish(id, response, err) })
 		return
 	}
-	s.proposals.finish(r.GetHeader().GetID(), response, err)
+	s.proposals.finish(id, response, err)
 }
 
 // outOfSpace raises the alarm for all members, and then goes on.

@@ -36,6 +36,9 @@ const degree = 32
 type Store struct {
 	// Release may be set at any time, as a member's binary may be replaced.
 	Release Release
+	// Unheard says that nobody reads what Put, DeleteRange and Txn return: of the
+	// members that apply a request one answers it. Then only their errors count.
+	Unheard bool
 
 	revision   int64
 	compactRev int64
@@ -62,7 +65,16 @@ type Store struct {
 	used   int64 // bytes of the changes that are kept
 	file   int64 // bytes of the file, which only Defragment makes smaller
 
-	probe change // what trees are searched with: a search allocates nothing
+	probe  change // what trees are searched with: a search allocates nothing
+	nobody answers
+}
+
+// answers are what is told to nobody.
+type answers struct {
+	header pb.ResponseHeader
+	put    pb.PutResponse
+	remove pb.DeleteRangeResponse
+	txn    pb.TxnResponse
 }
 
 // change is a put or a deletion of one key. It is never altered once its

@@ -106,6 +106,42 @@ func shape(t require.TestingT, s *mvcc.Store) []string {
 	return seen
 }
 
+// A store whose answers nobody reads becomes what one becomes that is heard, and
+// refuses the same. It catches an effect that only the making of an answer had.
+func TestUnheard(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		heard, unheard := mvcc.New(), mvcc.New()
+		unheard.Unheard = true
+		t.Repeat(map[string]func(*rapid.T){
+			"step": func(t *rapid.T) {
+				do := steps().Draw(t, "step")
+				play(heard, []step{do})
+				play(unheard, []step{do})
+			},
+			"put": func(t *rapid.T) {
+				req := puts().Draw(t, "put")
+				_, want := heard.Put(req)
+				_, got := unheard.Put(req)
+				require.Equal(t, want, got)
+			},
+			"txn": func(t *rapid.T) {
+				req := txns(2).Draw(t, "txn")
+				if mvcc.CheckTxn(req, mvcc.MaxTxnOps) != nil {
+					t.Skip("refused")
+				}
+				_, want := heard.Txn(req)
+				_, got := unheard.Txn(req)
+				require.Equal(t, want, got)
+			},
+			"": func(t *rapid.T) {
+				require.Equal(t, hashOf(t, heard), hashOf(t, unheard))
+			},
+		})
+		unheard.Unheard = false
+		require.Equal(t, shape(t, heard), shape(t, unheard))
+	})
+}
+
 // A store and its clone go on alone. It catches the two writing into what they
 // share: a slice appended to by both, a tree node changed in place.
 func TestClonesAreIndependent(t *testing.T) {

@@ -40,7 +40,7 @@ func (s *Store) replaces(req *pb.PutRequest) error {
 }
 
 func (s *Store) putOf(req *pb.PutRequest) (*pb.PutResponse, error) {
-	resp, header := Headed[pb.PutResponse]()
+	resp, header := headed(s, &s.nobody.put)
 	resp.Header, header.Revision = header, s.revision+1
 	value, held := req.Value, req.Lease
 	if req.IgnoreValue || req.IgnoreLease || req.PrevKv {
@@ -73,12 +73,12 @@ func (s *Store) DeleteRange(req *pb.DeleteRangeRequest) *pb.DeleteRangeResponse 
 }
 
 func (s *Store) deleteOf(req *pb.DeleteRangeRequest) *pb.DeleteRangeResponse {
-	resp, header := Headed[pb.DeleteRangeResponse]()
+	resp, header := headed(s, &s.nobody.remove)
 	var doomed []*change
 	s.each(req.Key, req.RangeEnd, s.current(), func(c *change) { doomed = append(doomed, c) })
 	for _, c := range doomed {
 		s.remove(c)
-		if req.PrevKv {
+		if req.PrevKv && !s.Unheard {
 			resp.PrevKvs = append(resp.PrevKvs, &c.kv)
 		}
 	}
@@ -240,12 +240,27 @@ func (s *Store) checkRangeOp(op *pb.RequestOp) error {
 
 func (s *Store) txnOf(req *pb.TxnRequest, decided *branches) *pb.TxnResponse {
 	succeeded, ops := decided.take(req)
-	resp, header := Headed[pb.TxnResponse]()
-	resp.Header, resp.Succeeded, resp.Responses = header, succeeded, make([]*pb.ResponseOp, len(ops))
+	resp, header := headed(s, &s.nobody.txn)
+	resp.Header, resp.Succeeded = header, succeeded
+	if s.Unheard {
+		for _, op := range ops {
+			s.doUnheard(op, decided)
+		}
+		return resp
+	}
+	resp.Responses = make([]*pb.ResponseOp, len(ops))
 	for i, op := range ops {
 		resp.Responses[i] = s.do(op, decided)
 	}
 	return resp
+}
+
+// headed is an empty response with its header: nobody's, if nobody hears it.
+func headed[R any](s *Store, nobodys *R) (*R, *pb.ResponseHeader) {
+	if s.Unheard {
+		return nobodys, &s.nobody.header
+	}
+	return Headed[R]()
 }
 
 func (s *Store) do(op *pb.RequestOp, decided *branches) *pb.ResponseOp {
@@ -265,8 +280,25 @@ func (s *Store) do(op *pb.RequestOp, decided *branches) *pb.ResponseOp {
 	case *pb.RequestOp_RequestTxn:
 		done.Response = &pb.ResponseOp_ResponseTxn{ResponseTxn: s.txnOf(op.RequestTxn, decided)}
 	}
+	mustDo(op, err)
+	return done
+}
+
+// doUnheard is do without its answer: a read is nothing then.
+func (s *Store) doUnheard(op *pb.RequestOp, decided *branches) {
+	switch op := op.Request.(type) {
+	case *pb.RequestOp_RequestPut:
+		_, err := s.putOf(op.RequestPut)
+		mustDo(op, err)
+	case *pb.RequestOp_RequestDeleteRange:
+		s.deleteOf(op.RequestDeleteRange)
+	case *pb.RequestOp_RequestTxn:
+		s.txnOf(op.RequestTxn, decided)
+	}
+}
+
+func mustDo(op any, err error) {
 	if err != nil {
 		panic(fmt.Sprintf("mvcc: %v failed within a transaction that was checked: %v; etcd's member stops here too", op, err))
 	}
-	return done
 }
