@@ -165,15 +165,16 @@ var fences = []fence{
 	{of: "checks", refuse: []string{"./..."}, allow: []string{"./."}, why: "a check reads a history, wherever it is from"},
 	{of: "reports", refuse: []string{"./..."}, allow: []string{"./."}, why: "a report judges nothing and runs nothing"},
 	{of: "reference", refuse: []string{"./..."}, allow: []string{"./reference/..."}, why: "the reference must stand alone"},
-	{of: "internal/run", refuse: []string{"./..."}, allow: []string{"./.", "./faults", "./internal/client"}, why: "one executor serves every world and subject"},
+	{of: "internal/run", refuse: []string{"./..."}, allow: []string{"./.", "./faults", "./internal/client", "./internal/pile"}, why: "one executor serves every world and subject"},
 	{of: "internal/local", refuse: []string{"./internal/subject", "./internal/suite", "./internal/run", "./reference/...", "./checks", "./reports", "./scenarios"}, why: "a world knows its subject by an interface; cmd wires them"},
 	{of: "internal/local/machines", refuse: []string{"./..."}, why: "machines know nothing of etcd"},
+	{of: "internal/pile", refuse: []string{"./..."}, why: "a list knows nothing of what it holds"},
 	{of: "internal/etcdbin", refuse: []string{"./..."}, why: "it only builds binaries"},
 	{of: "internal/suite", refuse: []string{"./internal/local/...", "./internal/subject", "./reference/..."}, why: "cmd wires subjects to worlds"},
 	{of: "internal/subject", refuse: []string{"./checks", "./reports", "./scenarios", "./internal/run", "./internal/suite"}, why: "a subject doesn't know how it is judged"},
 	{of: "...", except: []string{"cmd"}, refuse: []string{"./cmd/..."}, why: "commands are at the top"},
 	{of: "sim", refuse: []string{"./internal/subject", "./internal/suite", "./internal/local/...", "./checks", "./reports", "./scenarios"}, why: "a world knows its subject by an interface; cmd wires them"},
-	{of: "sim/etcd", refuse: []string{"./..."}, allow: []string{"./sim/etcd/mvcc"}, why: "a simulated etcd knows its host by an interface"},
+	{of: "sim/etcd", refuse: []string{"./..."}, allow: []string{"./sim/etcd/mvcc", "./internal/pile"}, why: "a simulated etcd knows its host by an interface"},
 	{of: "sim", refuse: []string{"os", "net", "os/exec", "os/signal"}, why: "what runs in sim touches no real machine"},
 }
 

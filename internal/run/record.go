@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/internal/pile"
 )
 
 // record collects the history while it happens. No lock is held across a call
@@ -18,29 +19,13 @@ type record struct {
 
 	mu           sync.Mutex
 	events       []ringproof.Event
-	operations   pile[ringproof.Operation]
+	operations   pile.Of[ringproof.Operation]
 	watches      []ringproof.Watch
 	observations []ringproof.Observation
 	last         ringproof.Observation
 }
 
 var _ ringproof.Recorder = (*record)(nil)
-
-// pile is a list that is only ever added to: it grows by pieces, since half of
-// what a slice of hours takes is its copies.
-type pile[T any] struct{ pieces [][]T }
-
-// piece is how many elements have room in one.
-const piece = 512
-
-func (p *pile[T]) add(x T) {
-	last := len(p.pieces) - 1
-	if last < 0 || len(p.pieces[last]) == piece {
-		p.pieces = append(p.pieces, make([]T, 0, piece))
-		last++
-	}
-	p.pieces[last] = append(p.pieces[last], x)
-}
 
 // Record stamps and keeps an event.
 func (r *record) Record(e ringproof.Event) {
@@ -84,7 +69,7 @@ func (r *record) mark() int {
 func (r *record) operation(o ringproof.Operation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.operations.add(o)
+	r.operations.Add(o)
 }
 
 func (r *record) watch(w ringproof.Watch) {
@@ -98,11 +83,9 @@ func (r *record) acked() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := 0
-	for _, some := range r.operations.pieces {
-		for i := range some {
-			if some[i].Acked() {
-				n++
-			}
+	for _, o := range r.operations.All() {
+		if o.Acked() {
+			n++
 		}
 	}
 	return n

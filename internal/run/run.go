@@ -389,7 +389,7 @@ func (r *runner) history(evidence ringproof.Evidence) ringproof.History {
 	defer r.record.mu.Unlock()
 	h := ringproof.History{Plan: r.plan, Tools: r.world.Tools(), Evidence: evidence}
 	h.Events = append(h.Events, r.record.events...)
-	h.Operations = slices.Concat(r.record.operations.pieces...)
+	h.Operations = r.record.operations.Slice()
 	h.Watches = append(h.Watches, r.record.watches...)
 	h.Observations = append(h.Observations, r.record.observations...)
 	byCall(h.Operations)

@@ -132,7 +132,7 @@ func (s *Server) restart(log log) {
 	s.ring.SetID(types.ID(s.id), types.ID(s.cluster))
 	// What the dying process had written and not synced is read and trusted: so
 	// does etcd, which opens the files as they are.
-	s.data.synced = len(s.data.wal)
+	s.data.synced = s.data.wal.Len()
 	st := s.data.ready(log, s.release)
 	switch {
 	case st != nil:

@@ -6,11 +6,12 @@ package etcd
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/coreos/go-semver/semver"
 	"go.etcd.io/etcd/client/pkg/v3/types"
 	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/ringproof/ringproof/internal/pile"
 )
 
 // Dir is what a data directory holds: a write-ahead log with a watermark of
@@ -20,7 +21,7 @@ import (
 // it, so that snapshot and log say all; a keyspace ahead of the log can't be,
 // since etcd applies what a quorum holds.
 type Dir struct {
-	wal    []record
+	wal    pile.Of[record]
 	synced int
 	base   uint64 // what must be added to a place in wal: records that are forgotten keep theirs
 	bytes  int64
@@ -97,18 +98,18 @@ func (d *Dir) Whose() (member, cluster, last uint64, found bool, err error) {
 	if d.broken {
 		return 0, 0, 0, true, errDamaged
 	}
-	log := d.read()
+	log := d.head()
 	if log.owner == nil {
 		return 0, 0, 0, false, nil
 	}
-	return log.owner.member, log.owner.cluster, log.last(), true, nil
+	return log.owner.member, log.owner.cluster, d.last(log.snap), true, nil
 }
 
 // Entries returns the entries that the log still holds, in order, without those
 // that a later one replaced.
 func (d *Dir) Entries() []*raftpb.Entry {
-	all := append(make([]*raftpb.Entry, 0, len(d.past)+len(d.wal)), d.past...)
-	for _, r := range d.wal {
+	all := append(make([]*raftpb.Entry, 0, len(d.past)+d.wal.Len()), d.past...)
+	for _, r := range d.wal.All() {
 		switch {
 		case r.snap != nil && r.snap.received:
 			all = nil
@@ -120,25 +121,27 @@ func (d *Dir) Entries() []*raftpb.Entry {
 }
 
 // Hard returns the last hard state, or nil.
-func (d *Dir) Hard() *raftpb.HardState { return d.head().hard.state() }
+func (d *Dir) Hard() *raftpb.HardState { return d.hard().state() }
 
 // Size returns the directory's size in bytes.
 func (d *Dir) Size() int64 { return d.bytes }
 
 // Unsynced returns how many records a loss of power may lose.
-func (d *Dir) Unsynced() int { return len(d.wal) - d.synced }
+func (d *Dir) Unsynced() int { return d.wal.Len() - d.synced }
 
 // PowerLoss keeps the first of the unsynced records, and loses the rest. If
 // torn, half of the next one reached the disk too: etcd cuts it off.
 func (d *Dir) PowerLoss(keep int, torn bool) {
 	keep = min(max(keep, 0), d.Unsynced())
 	d.torn = torn && keep < d.Unsynced()
-	d.wal = slices.Clone(d.wal[:d.synced+keep])
-	d.synced = len(d.wal)
-	d.bytes = 0
-	for _, r := range d.wal {
-		d.bytes += r.size()
+	all := d.wal
+	d.wal, d.bytes = pile.Of[record]{}, 0
+	for i, r := range all.All() {
+		if i < d.synced+keep {
+			d.add(*r)
+		}
 	}
+	d.synced = d.wal.Len()
 }
 
 // Damage leaves a log that can't be read, as when half of its files are gone.
@@ -146,10 +149,7 @@ func (d *Dir) Damage() { d.broken = true }
 
 func (d *Dir) add(r record) {
 	d.bytes += r.size()
-	if len(d.wal) == cap(d.wal) {
-		d.wal = slices.Grow(d.wal, max(64, len(d.wal))) // by half, as append would, is five times the copies
-	}
-	d.wal = append(d.wal, r)
+	d.wal.Add(r)
 }
 
 func (r record) size() int64 {
@@ -164,7 +164,7 @@ func (r record) size() int64 {
 }
 
 // end is the place after the last record, for markSynced.
-func (d *Dir) end() uint64 { return d.base + uint64(len(d.wal)) }
+func (d *Dir) end() uint64 { return d.base + uint64(d.wal.Len()) }
 
 // markSynced says that all before a place survives from now on, and forgets
 // what the newest snapshot made superfluous, but for the last keep entries.
@@ -174,7 +174,7 @@ func (d *Dir) markSynced(end, keep uint64) {
 	}
 	newest, n := -1, int(end-d.base)
 	for i := d.synced; i < n; i++ {
-		if d.wal[i].snap != nil {
+		if d.wal.At(i).snap != nil {
 			newest = i
 		}
 	}
@@ -185,7 +185,7 @@ func (d *Dir) markSynced(end, keep uint64) {
 }
 
 func (d *Dir) release(newest int, keep uint64) {
-	mark := d.wal[newest].snap
+	mark := d.wal.At(newest).snap
 	if log := d.head(); log.snap != mark {
 		return // it is not committed yet: a start would begin with an older one
 	}
@@ -193,10 +193,9 @@ func (d *Dir) release(newest int, keep uint64) {
 	if mark.index() > keep {
 		cut = mark.index() - keep
 	}
-	kept := d.wal[:0] // in its place: of what is ahead no record is overwritten
-	var last hard
-	synced := 0
-	for i, r := range d.wal {
+	all, last, synced := d.wal, hard{}, 0
+	d.wal, d.bytes = pile.Of[record]{}, 0
+	for i, r := range all.All() {
 		switch {
 		case i < newest && r.hard != (hard{}):
 			last = r.hard
@@ -205,18 +204,14 @@ func (d *Dir) release(newest int, keep uint64) {
 			d.shelve(r.entry)
 			continue
 		case i == newest && last != (hard{}):
-			kept = append(kept, record{hard: last})
+			d.add(record{hard: last})
 		}
-		if kept = append(kept, r); i < d.synced {
-			synced = len(kept)
+		if d.add(*r); i < d.synced {
+			synced = d.wal.Len()
 		}
 	}
-	d.base += uint64(len(d.wal) - len(kept))
-	clear(d.wal[len(kept):])
-	d.wal, d.synced, d.bytes = kept, synced, 0
-	for _, r := range kept {
-		d.bytes += r.size()
-	}
+	d.base += uint64(all.Len() - d.wal.Len())
+	d.synced = synced
 }
 
 // shelve keeps an entry that no start reads any more. etcd leaves the segments
@@ -236,40 +231,56 @@ type log struct {
 	entries []*raftpb.Entry // after the snapshot
 }
 
-func (l log) last() uint64 {
-	if n := len(l.entries); n > 0 {
-		return l.entries[n-1].GetIndex()
-	}
-	if l.snap != nil {
-		return l.snap.index()
-	}
-	return 0
-}
-
 // head is what a start finds before the entries. It begins with the newest snapshot
 // that is known to be committed: one whose mark was written, and its hard state
 // not, is as if it had never come.
 func (d *Dir) head() (l log) {
-	for i := range d.wal {
-		switch r := &d.wal[i]; {
-		case r.owner != nil:
-			l.owner = r.owner
-		case r.hard != (hard{}):
-			l.hard = r.hard
+	for _, r := range d.wal.All() {
+		if r.owner != nil {
+			l.owner = r.owner // there is one
+			break
 		}
 	}
-	for i := range d.wal {
-		if r := &d.wal[i]; r.snap != nil && r.snap.index() <= l.hard.commit {
+	l.hard = d.hard()
+	for _, r := range d.wal.Backward() {
+		if r.snap != nil && r.snap.index() <= l.hard.commit {
 			l.snap = r.snap
+			break
 		}
 	}
 	return l
 }
 
+// hard is the last hard state.
+func (d *Dir) hard() hard {
+	for _, r := range d.wal.Backward() {
+		if r.hard != (hard{}) {
+			return r.hard
+		}
+	}
+	return hard{}
+}
+
+// last is the index of the last entry after a snapshot, or of the snapshot itself.
+func (d *Dir) last(from *snapshot) (index uint64) {
+	if from != nil {
+		index = from.index()
+	}
+	for _, r := range d.wal.Backward() {
+		switch {
+		case r.snap != nil && r.snap == from && from.received:
+			return index
+		case r.entry != nil && r.entry.GetIndex() > index:
+			return r.entry.GetIndex()
+		}
+	}
+	return index
+}
+
 func (d *Dir) read() log {
 	l := d.head()
-	l.entries = make([]*raftpb.Entry, 0, len(d.wal))
-	for _, r := range d.wal {
+	l.entries = make([]*raftpb.Entry, 0, d.wal.Len())
+	for _, r := range d.wal.All() {
 		switch {
 		case r.snap != nil && r.snap == l.snap && r.snap.received:
 			l.entries = l.entries[:0]
@@ -292,6 +303,5 @@ func appendEntry(all []*raftpb.Entry, e *raftpb.Entry) []*raftpb.Entry {
 
 // String is for a person who debugs.
 func (d *Dir) String() string {
-	l := d.read()
-	return fmt.Sprintf("%d records, %d unsynced, last index %d", len(d.wal), d.Unsynced(), l.last())
+	return fmt.Sprintf("%d records, %d unsynced, last index %d", d.wal.Len(), d.Unsynced(), d.last(d.head().snap))
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Records counts what a start reads.
-func (d *Dir) Records() int { return len(d.wal) }
+func (d *Dir) Records() int { return d.wal.Len() }
 
 // Of is what the members of a world take an entry to ask for.
 func (q *Requests) Of(e *raftpb.Entry) *pb.InternalRaftRequest { return q.of(e) }
