@@ -31,7 +31,8 @@ type engine struct {
 	naps    []*nap    // that are over
 	run     *task     // nil between tasks
 	actor   *process
-	budget  int // events; 0: none
+	budget  int    // events; 0: none
+	beat    func() // called after each stretch of events; nil: nobody counts
 	broken  error
 }
 
@@ -109,6 +110,10 @@ func (e *engine) step() bool {
 	}
 }
 
+// stretch is how many events go by between two looks at what is outside, whether
+// the run is interrupted: a quarter of a millisecond's.
+const stretch = 256
+
 // drive steps until done says so. An end of ctx, a real one, is an interrupt. A
 // panic outside of any task is one of the model: an error too, so that who runs
 // many plans in one process can tell which it was.
@@ -119,8 +124,13 @@ func (e *engine) drive(ctx context.Context, done func() bool) (err error) {
 		}
 	}()
 	for n := 1; !done(); n++ {
-		if n%4096 == 0 && ctx.Err() != nil {
-			return ctx.Err()
+		if n%stretch == 0 {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if e.beat != nil {
+				e.beat()
+			}
 		}
 		if e.budget > 0 && e.trace.Events > e.budget {
 			return fmt.Errorf("the run was given up after %d events at %v of its time", e.trace.Events, e.now)

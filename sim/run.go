@@ -16,6 +16,7 @@ type Options struct {
 	Told     func(ringproof.Event) // each event as it happens; nil: nobody is told
 	Trace    func(line string)     // the events of the engine from From up to To, a line each; nil: nobody is told
 	From, To int
+	Beat     func() // called after every 256 events, the same ones in each run of a plan; nil: nobody measures
 }
 
 // Run carries out the plan with the subject in a world of its own. The trace
@@ -26,6 +27,7 @@ func Run(ctx context.Context, plan ringproof.Plan, s Subject, o Options) (h ring
 	w := New(plan.Seed, s)
 	w.Version = o.Version
 	w.Trace.Told, w.Trace.From, w.Trace.To = o.Trace, o.From, o.To
+	w.engine.beat = o.Beat
 	var failed error
 	err = w.Drive(ctx, func(ctx context.Context) { h, failed = run.Run(ctx, plan, w, run.Options{Told: o.Told}) })
 	if err == nil {

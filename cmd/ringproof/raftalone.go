@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -36,18 +37,18 @@ type trio struct {
 }
 
 // raftAlone lets the same raft that the simulated world runs do what the calm
-// ring asks of it, for so long of its time, and returns how long that took. The
-// world can't be faster than this.
-func raftAlone(simulated time.Duration) (wall time.Duration, err error) {
+// ring asks of it, a lap for each second of its time. The world can't be faster
+// than this.
+func raftAlone(_ context.Context, lap func()) (simulated float64, err error) {
 	t, err := newTrio()
-	began := time.Now()
-	for n := 0; n < int(simulated/time.Second) && err == nil; n++ {
+	for n := 0; n < int(calmFor/time.Second) && err == nil; n++ {
 		err = t.second(n)
+		lap()
 	}
 	if err != nil {
 		return 0, fmt.Errorf("raft alone: %w", err)
 	}
-	return time.Since(began), nil
+	return calmFor.Seconds(), nil
 }
 
 func newTrio() (*trio, error) {
