@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"runtime"
 	"runtime/pprof"
@@ -78,14 +79,18 @@ const (
 	apart   = 10 * time.Second
 )
 
-// rounds is how often each is measured, in turn, so that a slow while hits none of
-// them alone.
-const rounds = 40
+// All are measured in turn, so that a slow while hits none of them alone, until so
+// many rounds together have made the sum of all fastest laps less than a hundredth
+// shorter; a machine that never comes to rest is given up.
+const (
+	rounds = 20
+	most   = 240
+)
 
 // course is what is measured: in every round the same work, bit for bit, in the
 // same laps. A machine that does something else meanwhile only ever makes a lap
 // slower, so that of each lap the fastest counts: a shared machine leaves hardly a
-// tenth of a second alone, but every quarter of a millisecond once in forty rounds.
+// tenth of a second alone, but every quarter of a millisecond once in some rounds.
 // The last lap is the collector's, of all that the round left behind: nothing
 // that a run costs is left out.
 type course struct {
@@ -127,13 +132,47 @@ func (c *course) keep(laps []time.Duration) {
 	c.laps = laps
 }
 
-// perWall is seconds of its time a second.
-func (c *course) perWall() float64 {
-	var sum time.Duration
+// perRound is the time of a round in which every lap is as fast as it ever was.
+func (c *course) perRound() (sum time.Duration) {
 	for _, lap := range c.laps {
 		sum += lap
 	}
-	return c.simulated / sum.Seconds()
+	return sum
+}
+
+// perWall is seconds of its time a second.
+func (c *course) perWall() float64 { return c.simulated / c.perRound().Seconds() }
+
+// courses are what bench sim measures.
+type courses struct{ ring, harmed, plan, alone course }
+
+func coursesOf(lifecycle ringproof.Plan) courses {
+	judged := func(ctx context.Context, _ func()) (float64, error) {
+		out, err := simulate(ctx, lifecycle, explore.Options{})
+		return out.SimSeconds, err
+	}
+	return courses{ring: course{run: living(calm(lifecycle))}, harmed: course{run: living(battered(lifecycle))},
+		plan: course{run: judged}, alone: course{run: raftAlone}}
+}
+
+// measure goes round until the figures have settled.
+func (c *courses) measure(ctx context.Context, line *liveLine) error {
+	before := time.Duration(math.MaxInt64)
+	for n := 1; ; n++ {
+		for _, course := range []*course{&c.ring, &c.harmed, &c.plan, &c.alone} {
+			if err := course.measure(ctx); err != nil {
+				return err
+			}
+		}
+		line.tell("round %d, of %d at most: %.0f simulated seconds a second", n, most, c.ring.perWall())
+		if n%rounds == 0 {
+			now := c.ring.perRound() + c.harmed.perRound()
+			if n == most || before-now < before/100 {
+				return nil
+			}
+			before = now
+		}
+	}
 }
 
 func benchSim(c *cobra.Command, asJSON bool) error {
@@ -144,25 +183,20 @@ func benchSim(c *cobra.Command, asJSON bool) error {
 	if err := oneCore(); err != nil {
 		fmt.Fprintln(c.ErrOrStderr(), "measuring on more than one core:", err)
 	}
-	ring, harmed, alone := course{run: living(calm(lifecycle))}, course{run: living(battered(lifecycle))}, course{run: raftAlone}
-	plan := course{run: func(ctx context.Context, _ func()) (float64, error) {
-		out, err := simulate(ctx, lifecycle, explore.Options{})
-		return out.SimSeconds, err
-	}}
-	line := newLiveLine(c.ErrOrStderr())
-	for n := 0; n < rounds; n++ {
-		line.tell("round %d of %d", n+1, rounds)
-		for _, course := range []*course{&ring, &harmed, &plan, &alone} {
-			if err := course.measure(c.Context()); err != nil {
-				return environment(err)
-			}
-		}
-	}
+	measured, line := coursesOf(lifecycle), newLiveLine(c.ErrOrStderr())
+	err = measured.measure(c.Context(), line)
 	line.end()
+	if err != nil {
+		return environment(err)
+	}
+	return measured.speeds().print(c.OutOrStdout(), asJSON)
+}
+
+func (c *courses) speeds() speeds {
 	return speeds{
-		SimulatedPerWall: ring.perWall(), SimulatedPerWallFaulty: harmed.perWall(), RaftAlonePerWall: alone.perWall(),
-		FastestRoundPerWall: ring.simulated / ring.round.Seconds(), PlanSeconds: plan.round.Seconds(), PeakMB: peakMB(),
-	}.print(c.OutOrStdout(), asJSON)
+		SimulatedPerWall: c.ring.perWall(), SimulatedPerWallFaulty: c.harmed.perWall(), RaftAlonePerWall: c.alone.perWall(),
+		FastestRoundPerWall: c.ring.simulated / c.ring.round.Seconds(), PlanSeconds: c.plan.round.Seconds(), PeakMB: peakMB(),
+	}
 }
 
 // living carries out a plan.
