@@ -79,7 +79,7 @@ const (
 	apart   = 10 * time.Second
 )
 
-// All are measured in turn, so that a slow while hits none of them alone, until so
+// Everything is measured in turn, so that a slow while hits none of them alone, until so
 // many rounds together have made the sum of all fastest laps less than a hundredth
 // shorter; a machine that never comes to rest is given up.
 const (
@@ -116,7 +116,7 @@ func (c *course) measure(ctx context.Context) error {
 		return err
 	}
 	if c.laps != nil && (len(laps) != len(c.laps) || simulated != c.simulated) {
-		return fmt.Errorf("a run of %d laps had %d when it was run again: it is not the same work", len(c.laps), len(laps))
+		return fmt.Errorf("a run of %d laps had %d when it was run again: it is not the same work; explore --verify-determinism shows where two runs part", len(c.laps), len(laps))
 	}
 	c.keep(laps)
 	if c.simulated = simulated; c.round == 0 || last.Sub(began) < c.round {
