@@ -49,7 +49,7 @@ func (r *relay) serve() {
 
 func (r *relay) carry(from net.Conn) {
 	defer from.Close()
-	dialer := r.machines.owner(from.RemoteAddr().String())
+	dialer := r.machines.owner(from)
 	if dialer == nil {
 		return // it dials again
 	}
@@ -118,12 +118,12 @@ func (r *relay) sever(from *process) {
 
 func (r *relay) close() { r.listener.Close() }
 
-// owner finds the machine whose process has a local address: /proc/net/tcp
+// owner finds the machine whose process dialed a connection: /proc/net/tcp
 // knows the socket's inode, and /proc/PID/fd who holds it. The kernel may skip
 // a line of the table when others come and go, so it is read again.
-func (m *processes) owner(address string) *process {
+func (m *processes) owner(accepted net.Conn) *process {
 	for range 5 {
-		if inode := socket(address); inode != "" {
+		if inode := socket(accepted.RemoteAddr(), accepted.LocalAddr()); inode != "" {
 			return m.holder(inode)
 		}
 		time.Sleep(5 * time.Millisecond)
@@ -142,27 +142,30 @@ func (m *processes) holder(inode string) *process {
 	return nil
 }
 
-func socket(address string) string {
-	host, port, err := net.SplitHostPort(address)
-	ip := net.ParseIP(host).To4()
-	if err != nil || ip == nil {
-		return ""
-	}
-	var number int
-	if _, err := fmt.Sscan(port, &number); err != nil {
-		return ""
-	}
-	want := fmt.Sprintf("%02X%02X%02X%02X:%04X", ip[3], ip[2], ip[1], ip[0], number)
+// socket is the inode of the socket that goes from one address to another. One end
+// doesn't tell: a port is shared by connections to different places.
+func socket(from, to net.Addr) string {
+	local, remote := inTable(from), inTable(to)
 	table, err := os.ReadFile("/proc/net/tcp")
 	if err != nil {
 		return ""
 	}
 	for line := range strings.Lines(string(table)) {
-		if fields := strings.Fields(line); len(fields) > 9 && fields[1] == want && fields[9] != "0" {
+		if fields := strings.Fields(line); len(fields) > 9 && fields[1] == local && fields[2] == remote && fields[9] != "0" {
 			return fields[9]
 		}
 	}
 	return ""
+}
+
+// inTable is how /proc/net/tcp writes an address.
+func inTable(a net.Addr) string {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok || tcp.IP.To4() == nil {
+		return ""
+	}
+	ip := tcp.IP.To4()
+	return fmt.Sprintf("%02X%02X%02X%02X:%04X", ip[3], ip[2], ip[1], ip[0], tcp.Port)
 }
 
 func holds(pid int, inode string) bool {
