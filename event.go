@@ -47,17 +47,20 @@ const (
 	EventProcessExited  EventKind = "process-exited"
 	EventDiskReplaced   EventKind = "disk-replaced" // a machine began to use a new empty disk
 
+	EventLeads        EventKind = "leads"        // a process of the subject leads the automation
 	EventActionBegun  EventKind = "action-begun" // the subject begins a change
 	EventActionDone   EventKind = "action-done"
 	EventActionFailed EventKind = "action-failed"
-	EventWaiting      EventKind = "waiting" // the subject says why it does nothing
-	EventHalted       EventKind = "halted"  // the subject refuses to go on, with commands for a person
-	EventRefused      EventKind = "refused" // the subject refuses an operation
-	EventBoot         EventKind = "boot"    // a launcher's decision
+	EventWaiting      EventKind = "waiting"  // the subject says why it does nothing
+	EventHalted       EventKind = "halted"   // the subject refuses to go on, with commands for a person
+	EventRefused      EventKind = "refused"  // the subject refuses an operation
+	EventBoot         EventKind = "boot"     // a launcher's decision
+	EventTrespass     EventKind = "trespass" // it changed what was not its own to change
 
 	EventStepBegun  EventKind = "step-begun"
 	EventStepDone   EventKind = "step-done"
 	EventStepFailed EventKind = "step-failed"
+	EventStepMissed EventKind = "step-missed" // it could not be tried, so it says nothing of the subject
 
 	EventFaultLanded     EventKind = "fault-landed" // with the evidence
 	EventFaultMissed     EventKind = "fault-missed" // it could not be applied, or did nothing
@@ -66,8 +69,11 @@ const (
 
 	EventHealPhase EventKind = "heal-phase" // harm ends; convergence is demanded from here
 	EventConverged EventKind = "converged"
+	EventLoadEnds  EventKind = "load-ends" // clients stop asking
 	EventRunEnds   EventKind = "run-ends"
 	EventRunBegins EventKind = "run-begins" // the machines are there, and nothing is on them yet
+
+	EventMutantReached EventKind = "mutant-reached" // what a mutant does wrong was done
 )
 
 // EventKinds lists every kind with one sentence for a reader.
@@ -85,6 +91,7 @@ func EventKinds() map[EventKind]string {
 		EventProcessStarted:  "an etcd process started on a machine",
 		EventProcessExited:   "an etcd process ended on a machine",
 		EventDiskReplaced:    "a machine began to use a new, empty disk",
+		EventLeads:           "one of the subject's processes began to lead the automation",
 		EventActionBegun:     "the subject began a change of the ring",
 		EventActionDone:      "the subject's change was carried out",
 		EventActionFailed:    "the subject's change failed, or its reply was lost",
@@ -92,17 +99,21 @@ func EventKinds() map[EventKind]string {
 		EventHalted:          "the subject refused to go on, and said what a person should consider",
 		EventRefused:         "the subject refused an operation",
 		EventBoot:            "a launcher decided how, or that not, to start etcd",
+		EventTrespass:        "the subject changed what it must not: another ring, or anything while it was told to change nothing",
 		EventStepBegun:       "a step of the plan began",
 		EventStepDone:        "a step of the plan was done",
-		EventStepFailed:      "a step of the plan failed or timed out",
+		EventStepFailed:      "the ring did not become what a step of the plan asked for or asserted",
+		EventStepMissed:      "a step of the plan could not be tried: its trigger never came, or nobody could carry it out",
 		EventFaultLanded:     "a fault was applied, with the evidence that it did harm",
 		EventFaultMissed:     "a fault could not be applied, or did nothing",
 		EventFaultHealed:     "a fault was taken away",
 		EventFaultDowngraded: "a fault was unfair at that moment, and a milder one took its place",
 		EventHealPhase:       "harm ended; from here on the ring must converge",
 		EventConverged:       "the ring is what was asked for, and stays so",
+		EventLoadEnds:        "the clients stopped asking",
 		EventRunEnds:         "the run ended",
 		EventRunBegins:       "the machines are there and the ring is not: harm set now meets its founding",
+		EventMutantReached:   "the mistaken code of a mutant on trial was reached, once for each life of a process",
 	}
 }
 
@@ -110,15 +121,25 @@ func EventKinds() map[EventKind]string {
 type Event struct {
 	Seq     int       `json:"seq"`
 	At      Instant   `json:"at"`
+	Since   Instant   `json:"since,omitempty"` // of what a look showed: it happened after this; 0: at At
 	Kind    EventKind `json:"kind"`
 	Machine string    `json:"machine,omitempty"`
 	Member  MemberID  `json:"member,omitempty"`
+	By      string    `json:"by,omitempty"` // the machine whose process of the subject tells it
 	Step    string    `json:"step,omitempty"`
 	Fault   FaultKind `json:"fault,omitempty"`
 	Action  string    `json:"action,omitempty"`  // "add-learner", "remove", …
 	Command string    `json:"command,omitempty"` // the ringadm command that does the action by hand
 	Learner bool      `json:"learner,omitempty"` // member-added: it entered as learner
 	Text    string    `json:"text,omitempty"`    // the evidence, reason or error
+}
+
+// Span is when it happened.
+func (e Event) Span() Span {
+	if e.Since == 0 {
+		return Span{e.At, e.At}
+	}
+	return Span{e.Since, e.At}
 }
 
 // String prints one line: time, kind, who, what.

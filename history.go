@@ -31,6 +31,7 @@ type Tools struct {
 	Go        string            `json:"go"`
 	Etcd      map[string]string `json:"etcd"`              // release → sha256 of its etcd binary
 	Subject   []string          `json:"subject,omitempty"` // command line of the subject on one machine
+	Virtual   bool              `json:"virtual,omitempty"` // time was simulated: nothing was late but what the plan made late
 }
 
 // line is one line of a saved history: exactly one field is set.

@@ -3,7 +3,12 @@
 
 package ringproof
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Observation is what the world could see of the ring at one moment, and what
 // it could not.
@@ -38,6 +43,7 @@ type MemberView struct {
 	PeerURLs  []string   `json:"peerURLs"`
 	Learner   bool       `json:"learner,omitempty"`
 	Serving   bool       `json:"serving"`           // answered a status request, and knows a leader
+	Silent    bool       `json:"silent,omitempty"`  // it took the question and gave no answer in time
 	Leader    bool       `json:"leader,omitempty"`  // it leads, by its own word
 	ClusterID uint64     `json:"cluster,omitempty"` // by its own word, as are those below
 	Version   string     `json:"version,omitempty"` // of the server
@@ -112,6 +118,38 @@ func (o Observation) where(keep func(MemberView) bool) []MemberView {
 	return kept
 }
 
+// Shape says what the ring is and on which machines: "3 voters on m1, m2,
+// m4, 0 learners, all serving".
+func (o Observation) Shape() string {
+	if len(o.Members) == 0 {
+		return "no members"
+	}
+	var idle []string
+	for _, m := range o.Members {
+		if !m.Serving {
+			idle = append(idle, placed([]MemberView{m}))
+		}
+	}
+	text := fmt.Sprintf("%d voters on %s, %d learners", len(o.Voters()), placed(o.Voters()), len(o.Learners()))
+	if len(o.Learners()) > 0 {
+		text += " on " + placed(o.Learners())
+	}
+	if len(idle) == 0 {
+		return text + ", all serving"
+	}
+	return text + ", not serving: " + strings.Join(idle, ", ")
+}
+
+// placed names the members' machines, and those elsewhere by their IDs.
+func placed(members []MemberView) string {
+	var where []string
+	for _, m := range members {
+		where = append(where, cmp.Or(m.Machine, m.ID.String()))
+	}
+	slices.Sort(where)
+	return strings.Join(where, ", ")
+}
+
 // Quorum is the majority of n voters.
 func Quorum(n int) int { return n/2 + 1 }
 
@@ -165,17 +203,39 @@ func (b Budget) String() string {
 	return fmt.Sprintf("%9.3fs  used %d, left %d  %s", b.At.Seconds(), b.Used, b.Left, b.What)
 }
 
+// Port is what a member's port does with somebody who has no right to it.
+type Port struct {
+	Machine string `json:"machine"`
+	Admits  bool   `json:"admits,omitempty"` // it takes a client's certificate for a peer's, or answers who shows none
+	Err     string `json:"err,omitempty"`    // why that is not known
+}
+
+// EtcdProcess is an etcd, and how it was started.
+type EtcdProcess struct {
+	Machine  string            `json:"machine"`
+	Releases []string          `json:"releases"`      // those of the plan whose program it runs; none: not known
+	Flags    map[string]string `json:"flags"`         // by name, without dashes; one without a value is "true"
+	Err      string            `json:"err,omitempty"` // why they are not known
+}
+
 // Evidence is what is read once, at the end of a run.
 type Evidence struct {
-	Final     Observation  `json:"final"`
-	Spec      int          `json:"spec"`    // voters last asked for and not refused
-	Changes   []ConfChange `json:"changes"` // in raft order
-	Logs      []MemberLog  `json:"logs"`
-	Hashes    []Hash       `json:"hashes"`
-	Dump      []KV         `json:"dump"`                // the whole keyspace by a linearizable range
-	Revision  int64        `json:"revision"`            // of Dump
-	Surviving []string     `json:"surviving,omitempty"` // disaster mode: values found on the disks that are left
-	Leftovers []string     `json:"leftovers"`           // processes or mounts that outlived Close
-	Budget    []Budget     `json:"budget,omitempty"`    // the fairness ledger's timeline
-	Unknown   []string     `json:"unknown,omitempty"`   // what could not be read, and why
+	Final       Observation    `json:"final"`
+	Spec        int            `json:"spec"`             // voters last asked for and not refused
+	Vacant      []string       `json:"vacant,omitempty"` // machines that were last asked to hold no member
+	Changes     []ConfChange   `json:"changes"`          // in raft order
+	Logs        []MemberLog    `json:"logs"`
+	Hashes      []Hash         `json:"hashes"`
+	Dump        []KV           `json:"dump"`                  // the whole keyspace by a linearizable range
+	Revision    int64          `json:"revision"`              // of Dump
+	Surviving   []string       `json:"surviving,omitempty"`   // disaster mode: values found on the disks that are left
+	PeerPorts   []Port         `json:"peerPorts,omitempty"`   // of a ring with certificates, tried with a client's
+	ClientPorts []Port         `json:"clientPorts,omitempty"` // of a ring with certificates, tried with none
+	Etcds       []EtcdProcess  `json:"etcds,omitempty"`       // that run at the end
+	Asked       map[string]Own `json:"asked,omitempty"`       // by machine: the release and the flags that its etcd was last asked to have; no entry: not known
+	Leftovers   []string       `json:"leftovers"`             // processes or mounts that outlived Close
+	Budget      []Budget       `json:"budget,omitempty"`      // the fairness ledger's timeline
+	Unknown     []string       `json:"unknown,omitempty"`     // what could not be read, and why
+	Mute        []string       `json:"mute,omitempty"`        // machines whose etcd printed nothing that was found: nobody knows how it ended
+	Starved     Starved        `json:"starved,omitempty"`     // when the host had no processor for the run
 }

@@ -3,6 +3,13 @@
 
 package ringproof
 
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+)
+
 // Plan is a scenario with every choice made. It holds no randomness of its own
 // but the seed of the world's noise, so it can be shrunk, kept, replayed, and
 // carried from one world to another.
@@ -13,7 +20,7 @@ type Plan struct {
 	Hypothesis string            `json:"hypothesis,omitempty"`
 	Matrix     map[string]string `json:"matrix,omitempty"`
 	Seed       uint64            `json:"seed"`
-	Subject    string            `json:"subject"` // "reference", "reference+voter-first"
+	Subject    string            `json:"subject"` // "reference", "reference+voter-first", or the name in SubjectFile
 	World      string            `json:"world"`
 	Mode       Mode              `json:"mode,omitempty"`
 
@@ -22,6 +29,9 @@ type Plan struct {
 	Assumptions Assumptions `json:"assumptions"`
 	Invariants  []Invariant `json:"invariants"`
 	Steps       []Step      `json:"steps"`
+
+	SubjectFile string      `json:"subjectFile,omitempty"` // the file that describes the subject; "": ringproof knows it
+	Untold      []EventKind `json:"untold,omitempty"`      // what such a subject tells nobody: no check may rest on it
 
 	Expect *Expect `json:"expect,omitempty"` // a saved plan's: what it came to when it was saved
 }
@@ -47,15 +57,72 @@ const (
 
 // RingSpec is the ring a plan starts from and the machines it may use.
 type RingSpec struct {
-	Size         int      `json:"size"`         // voters at the start
-	Machines     int      `json:"machines"`     // machines in all, spares included
-	Version      string   `json:"version"`      // etcd release, "v3.6.16"
-	Security     string   `json:"security"`     // "tls" or "plain"
-	Heartbeat    Duration `json:"heartbeat"`    // raft heartbeat; 0: etcd's default
-	Election     Duration `json:"election"`     // election timeout; 0: etcd's default
-	ReplaceAfter Duration `json:"replaceAfter"` // how long a machine is absent before a spare takes its place
-	Volume       int64    `json:"volume"`       // bytes of each machine's data filesystem
-	SnapCount    int      `json:"snapCount"`    // entries between raft snapshots; 0: etcd's default
+	Size         int      `json:"size"`                   // voters at the start
+	Machines     int      `json:"machines"`               // machines in all, spares included
+	Version      string   `json:"version"`                // etcd release, "v3.6.16"
+	Security     string   `json:"security"`               // "tls" or "plain"
+	Heartbeat    Duration `json:"heartbeat"`              // raft heartbeat; 0: etcd's default
+	Election     Duration `json:"election"`               // election timeout; 0: etcd's default
+	ReplaceAfter Duration `json:"replaceAfter"`           // how long a machine is absent before a spare takes its place
+	Volume       int64    `json:"volume"`                 // bytes of each machine's data filesystem
+	SnapCount    int      `json:"snapCount"`              // entries between raft snapshots; 0: etcd's default
+	Certificates Duration `json:"certificates,omitempty"` // how long the machines' certificates live; 0: the subject's default
+	Domain       string   `json:"domain,omitempty"`       // machine m1 is called m1.Domain by the subject, and reached by that name; "": by an IP address
+
+	Flags   map[string]string `json:"flags,omitempty"`   // of every etcd, besides those that the subject sets
+	Members map[string]Own    `json:"members,omitempty"` // by machine: what differs there
+}
+
+// Host is what the subject calls a machine of the plan: m1, or m1.example.org where
+// the ring is in that domain.
+func (r RingSpec) Host(machine string) string {
+	if r.Domain == "" || machine == "" {
+		return machine
+	}
+	return machine + "." + r.Domain
+}
+
+// Machine is the plan's name of what the subject calls host.
+func (r RingSpec) Machine(host string) string {
+	if r.Domain == "" {
+		return host
+	}
+	return strings.TrimSuffix(host, "."+r.Domain)
+}
+
+// Own is what one machine's etcd has for itself.
+type Own struct {
+	Version string            `json:"version,omitempty"` // "": the ring's
+	Flags   map[string]string `json:"flags,omitempty"`   // besides the ring's, or instead of those of the same name
+}
+
+// Own is all that the machine's etcd has: the ring's release and flags, unless the
+// machine has its own.
+func (r RingSpec) Own(machine string) Own {
+	member := r.Members[machine]
+	own := Own{Version: cmp.Or(member.Version, r.Version), Flags: map[string]string{}}
+	maps.Copy(own.Flags, r.Flags)
+	maps.Copy(own.Flags, member.Flags)
+	return own
+}
+
+// Versions lists the etcd releases that the plan runs, the ring's first.
+func (p Plan) Versions() []string {
+	all := []string{p.Ring.Version}
+	add := func(version string) {
+		if version != "" && !slices.Contains(all, version) {
+			all = append(all, version)
+		}
+	}
+	for _, machine := range slices.Sorted(maps.Keys(p.Ring.Members)) {
+		add(p.Ring.Members[machine].Version)
+	}
+	for _, s := range p.Steps {
+		if s.Op != nil {
+			add(s.Op.Version)
+		}
+	}
+	return all
 }
 
 // Workload is what the clients do.
@@ -71,6 +138,7 @@ type Workload struct {
 type Assumptions struct {
 	MinAcked    int  `json:"minAcked"`    // acknowledged operations
 	FaultsFired bool `json:"faultsFired"` // every fault of the plan landed
+	StepsTried  bool `json:"stepsTried"`  // every operation and assertion of the plan could be tried
 }
 
 // Invariant names a check and its parameters.
@@ -95,13 +163,26 @@ type Step struct {
 
 // Trigger is a state to wait for, never a time to sleep.
 type Trigger struct {
-	Event   EventKind `json:"event"`
-	Step    string    `json:"step,omitempty"`   // only events of this step
-	Action  string    `json:"action,omitempty"` // only events of this action of the subject
-	Nth     int       `json:"nth,omitempty"`    // the nth such event since the step before began; 0 means 1
-	Delay   Duration  `json:"delay,omitempty"`  // this long after the event
+	Event  EventKind `json:"event"`
+	Step   string    `json:"step,omitempty"`   // only events of this step
+	Action string    `json:"action,omitempty"` // only events of this action of the subject
+	Nth    int       `json:"nth,omitempty"`    // the nth such event since the step before began; 0 means 1
+	// Since is where counting begins: where the step before began; or, when it is
+	// run-begins, with the run. Such a step waits for no ring: it may meet its
+	// founding. No other step waits for it unless it joins it.
+	Since   EventKind `json:"since,omitempty"`
+	Delay   Duration  `json:"delay,omitempty"` // this long after the event
 	Timeout Duration  `json:"timeout,omitempty"`
 }
+
+// Early reports whether the step waits for no ring, so that it may meet its
+// founding.
+func (s Step) Early() bool {
+	return s.After != nil && (s.After.Event == EventRunBegins || s.After.Since == EventRunBegins)
+}
+
+// Awaited reports whether there is anything to wait for after the run's beginning.
+func (t Trigger) Awaited() bool { return t.Event != EventRunBegins || t.Delay > 0 }
 
 // OpKind is something that an operator asks of the subject.
 type OpKind string
@@ -110,9 +191,16 @@ type OpKind string
 const (
 	OpScale      OpKind = "scale"       // To voters
 	OpReplace    OpKind = "replace"     // move the member off machine Target, planned
-	OpRestart    OpKind = "restart"     // SIGTERM the etcd on machine Target, wait until it serves again
-	OpRoll       OpKind = "roll"        // restart every member, one after another, leader last
+	OpRestart    OpKind = "restart"     // end in good order what Scope says on machine Target, wait until it serves again
+	OpRoll       OpKind = "roll"        // restart every member so, one after another, leader last
 	OpMoveLeader OpKind = "move-leader" // hand leadership to Target
+
+	OpCancelReplace OpKind = "cancel-replace" // take back what was asked to be replaced and is still there
+	OpSuspend       OpKind = "suspend"        // leave the ring as it is
+	OpResume        OpKind = "resume"         // go on
+
+	OpReset OpKind = "reset" // end the subject's process on machine Target, empty its disk by the subject's own command, and start it again
+	OpAsk   OpKind = "ask"   // ask the member on machine Target for Request, beside the subject
 )
 
 // Op is one operation.
@@ -121,7 +209,40 @@ type Op struct {
 	To      int    `json:"to,omitempty"`
 	Target  string `json:"target,omitempty"`
 	Refused bool   `json:"refused,omitempty"` // the subject must refuse it
+	Request string `json:"request,omitempty"` // ask: the kind of a request about a member, or "compact", up to now
+	// Endpoint is the machine of which a reset asks what the ring's members are; "": of all.
+	Endpoint string `json:"endpoint,omitempty"`
+	Rival    bool   `json:"rival,omitempty"` // the next step is another operator's, who doesn't wait until this one is heard
+
+	Version string            `json:"version,omitempty"` // restart: with this release from now on
+	Flags   map[string]string `json:"flags,omitempty"`   // restart: with these flags from now on; "": without
+
+	// Scope is what a restart or roll ends with SIGTERM: "process" (or ""), etcd;
+	// "agent", the subject's process, which ends its etcd or leaves it; "service",
+	// both at once, as an init system ends all of a unit; "machine", the agent
+	// first, and then the machine's power.
+	Scope string   `json:"scope,omitempty"`
+	For   Duration `json:"for,omitempty"` // restart: how long what was ended stays down; at once when 0
 }
+
+// Changes reports whether a restart is one with another release or other flags.
+func (o Op) Changes() bool { return o.Version != "" || len(o.Flags) > 0 }
+
+// Stopped says what a restart ended.
+func (o Op) Stopped() string {
+	switch o.Scope {
+	case "agent":
+		return "SIGTERM to the agent"
+	case "service":
+		return "SIGTERM to the agent and etcd"
+	case "machine":
+		return "SIGTERM to the agent, and then the power"
+	}
+	return "SIGTERM to etcd"
+}
+
+// Ends reports whether the operation ends the subject's own process.
+func (o Op) Ends() bool { return o.Kind == OpReset || o.Scope != "" && o.Scope != "process" }
 
 // FaultKind names a harm. Package faults is the catalogue.
 type FaultKind string
@@ -134,7 +255,7 @@ const (
 	FaultVolumeLoss  FaultKind = "volume-loss"  // a disk comes back empty
 	FaultDiskFull    FaultKind = "disk-full"
 	FaultPartition   FaultKind = "partition"
-	FaultStoreOutage FaultKind = "store-outage" // every store call fails
+	FaultStoreOutage FaultKind = "store-outage" // store calls fail
 	FaultStoreStale  FaultKind = "store-stale"  // store reads answer with the past
 	FaultAgentCrash  FaultKind = "agent-crash"  // the subject's process dies at a named action or effect of its own
 	FaultStaleView   FaultKind = "stale-view"   // the subject decides on what it saw some decisions ago
@@ -143,6 +264,16 @@ const (
 	FaultSlowNetwork FaultKind = "slow-network" // packets take longer
 	FaultClockSkew   FaultKind = "clock-skew"   // a machine's clock is ahead or behind
 	FaultDiskSwap    FaultKind = "disk-swap"    // machines' disks change places
+
+	FaultStartFailure    FaultKind = "start-failure"    // etcd can't start, or dies soon after
+	FaultVolumeUnmounted FaultKind = "volume-unmounted" // a machine restarts without its data filesystem, which is mounted later
+	FaultVolumeCopy      FaultKind = "volume-copy"      // a member's data directory is copied to another machine
+	FaultTimePasses      FaultKind = "time-passes"      // all clocks go on by months or years, in steps
+
+	FaultWrongRing   FaultKind = "wrong-ring"        // an etcd of another ring answers at a machine's address
+	FaultDuplicate   FaultKind = "duplicate-machine" // a second machine of the same name comes up at another address
+	FaultDryRun      FaultKind = "dry-run"           // the subject's agent runs on, and is told to change nothing
+	FaultKeysDamaged FaultKind = "keys-damaged"      // what the subject keeps in the ring is deleted or overwritten
 )
 
 // Fault is one harm. Fields that a kind doesn't use stay zero.
@@ -155,13 +286,18 @@ type Fault struct {
 	Effect   string    `json:"effect,omitempty"`   // agent-crash: one call at the subject's seams, "etcd member-add"; instead of Action
 	Phase    string    `json:"phase,omitempty"`    // agent-crash: "before", "after", "reply-lost", "refused"
 	Decision string    `json:"decision,omitempty"` // stale-view, skipped-view: "next" (about the ring) or "boot" (about a start)
-	Leave    string    `json:"leave,omitempty"`    // volume-loss: "nothing" or "directories"
+	Leave    string    `json:"leave,omitempty"`    // volume-loss: "nothing", "directories" or "identity"; keys-damaged: "nothing" or "nonsense"
+	At       string    `json:"at,omitempty"`       // start-failure: "before-log" or "after-log"
+	Remount  string    `json:"remount,omitempty"`  // volume-unmounted: "live" or "reboot"
+	From     string    `json:"from,omitempty"`     // volume-copy: a selector of whose data are copied
+	Calls    string    `json:"calls,omitempty"`    // store-outage: "all" or "writes"
+	Records  string    `json:"records,omitempty"`  // store-outage: only calls about these records; "": about any
 	Nth      int       `json:"nth,omitempty"`      // at the nth such action, effect or decision since it was set; 0 means 1
 	Back     int       `json:"back,omitempty"`     // stale-view: how many decisions old the view is; 0 means 1
 	Count    int       `json:"count,omitempty"`    // stale-view, skipped-view: for how many decisions; 0 means 1
 	Percent  int       `json:"percent,omitempty"`  // reply-loss: how many of 100 replies
-	By       Duration  `json:"by,omitempty"`       // clock-skew: ahead, or behind when negative; slow-network: the delay that is added
-	For      Duration  `json:"for,omitempty"`      // heals by itself after; 0: at the end of harm, or never for a loss
+	By       Duration  `json:"by,omitempty"`       // clock-skew: ahead, or behind when negative; slow-network: the delay that is added; time-passes: how much
+	For      Duration  `json:"for,omitempty"`      // heals by itself after; 0: at the end of harm, or never for a loss; time-passes: in how much of the run
 	Stagger  Duration  `json:"stagger,omitempty"`  // heals one target after another, this far apart
 }
 

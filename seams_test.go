@@ -26,13 +26,14 @@ import (
 // chance and concurrency are the world's: code that takes them from anywhere
 // else can't be repeated. They go through the seams, Host and World.
 var simulated = []string{
-	"reference/ring", "reference/launcher", "reference/admin", "reference/auto", "reference/store", "reference/pki", "internal/run", "internal/look",
-	"sim", "sim/etcd", "sim/etcd/mvcc", "examples/tiny",
+	"reference/ring", "reference/launcher", "reference/admin", "reference/reconcile", "reference/auto", "reference/kube", "reference/controller", "reference/store", "reference/pki", "harness", "internal/look",
+	"sim", "sim/etcd", "sim/etcd/mvcc", "sim/kube",
 }
 
 // outside are the files of those packages that don't run there, and why.
 var outside = map[string]string{
 	"reference/store/files.go": "the store in a directory is one side of the seam; sim has its own",
+	"harness/suite.go":         "it starts the runs, abreast, and lives in real time",
 }
 
 // forbidden are the functions that reach around the seams, and what to do.
@@ -61,6 +62,12 @@ var forbidden = map[string]string{
 	"os/signal.NotifyContext":    "signals are the command's",
 	"(*sync.Cond).Wait":          "wait through the seam",
 	"golang.org/x/sync/errgroup": "start tasks through the seam",
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1.Now":            "ask the seam for the time",
+	"k8s.io/apimachinery/pkg/apis/meta/v1.NowMicro":       "ask the seam for the time",
+	"k8s.io/apimachinery/pkg/util/uuid.NewUUID":           "draw from the seam",
+	"k8s.io/apimachinery/pkg/util/rand.String":            "draw from the seam",
+	"k8s.io/apimachinery/pkg/api/meta.SetStatusCondition": "it stamps the machine's time: set the condition with the seam's",
 }
 
 // allowed are the exceptions, by file and function, and why each is safe.

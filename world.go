@@ -6,11 +6,21 @@ package ringproof
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 )
 
+// ErrHost marks what this host can't do and another could: a cell that needs it is
+// skipped here, where one that its world can't do anywhere is not applicable.
+var ErrHost = errors.New("this host can't do it")
+
 // ErrRefused marks a request that etcd surely didn't apply.
 var ErrRefused = errors.New("refused")
+
+// ErrConflict marks a request that another one came before: whoever asked looks
+// at what there is now, and asks again.
+var ErrConflict = errors.New("another request came first")
 
 // Tasks is time and concurrency as the world has them. Code that runs in sim
 // uses these and nothing else: no go statement, select, time.Now or
@@ -35,7 +45,8 @@ type World interface {
 	// ring. The world tells the recorder what it and the subject do.
 	Start(context.Context, Plan, Recorder) error
 	// Do carries out an operation, or applies a fault to the targets (machine
-	// names), and returns the evidence that it landed.
+	// names), and returns the evidence that it landed. The error is a
+	// [PartialError] if it landed on some of them.
 	Do(ctx context.Context, step Step, targets []string) (evidence string, err error)
 	// Heal takes the step's fault away from the targets.
 	Heal(ctx context.Context, step Step, targets []string) error
@@ -50,3 +61,32 @@ type World interface {
 
 // Recorder takes events; it stamps their sequence and, if zero, their time.
 type Recorder interface{ Record(Event) }
+
+// PartialError says that a fault hit only some of its targets: on the others there
+// was nothing to harm, as no etcd runs on a spare machine that is to be killed.
+type PartialError struct {
+	Hit []string // machine names
+	Err error    // why it did not hit the others
+}
+
+func (e *PartialError) Error() string {
+	return fmt.Sprintf("only %s: %v", strings.Join(e.Hit, ", "), e.Err)
+}
+
+func (e *PartialError) Unwrap() error { return e.Err }
+
+// Partial returns the error of a fault on targets, of each of which failures says why it
+// was not hit, or nil: nil if all were, a [PartialError] if some were, else all that failed.
+func Partial(targets []string, failures []error) error {
+	err := errors.Join(failures...)
+	var hit []string
+	for i, target := range targets {
+		if failures[i] == nil {
+			hit = append(hit, target)
+		}
+	}
+	if err == nil || len(hit) == 0 {
+		return err
+	}
+	return &PartialError{hit, err}
+}

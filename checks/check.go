@@ -21,6 +21,10 @@ type Check struct {
 	Source string // the rule or the hazard that it follows
 	Params []Param
 	Judge  func(h *ringproof.History, params Values) ringproof.Finding
+	Doubts bool // it never fails: what it finds is that a run proves nothing
+
+	// hears is what nobody but a subject can tell, and the check rests on.
+	hears []ringproof.EventKind
 
 	// suits tells whether plans that list no invariants are asked this one;
 	// nil: all are.
@@ -38,15 +42,19 @@ type Param struct {
 // show them.
 func All() []Check {
 	return []Check{
-		linearizable, acknowledgedWritesSurvive, watchGuarantees, revisionMonotone, hashEqual, available,
+		linearizable, acknowledgedWritesSurvive, watchGuarantees, revisionMonotone, hashEqual, upkeep, leasesKeepTheirTime, noPanic, available,
 		oneClusterIdentity, quorumMargin, oneChangeAtATime, learnerFirst, noGhostMembers, noIdentityReuse,
-		refusals, converges, quiescent, disaster, noLeftovers,
+		oneLead, workBounded, refusals, noTrespass, peersTrustPeers, clientsShowCertificates, runsAsAsked, converges, quiescent, disaster, noLeftovers,
 	}
 }
 
-// Lookup returns the check with that name; "assumptions" is one of them.
+// Always returns the checks that judge every run, and first: they are not for a
+// plan to leave out.
+func Always() []Check { return []Check{assumptions, steps} }
+
+// Lookup returns the check with that name, those that judge every run too.
 func Lookup(name string) (Check, bool) {
-	for _, c := range append(All(), assumptions) {
+	for _, c := range append(All(), Always()...) {
 		if c.Name == name {
 			return c, true
 		}
@@ -55,25 +63,66 @@ func Lookup(name string) (Check, bool) {
 }
 
 // Judge runs the plan's invariants, or all that suit the plan if it lists
-// none, and before them the assumptions: they are not for a plan to leave out.
+// none, and before them what judges every run. A check that suits the plan only
+// for a step that its assumptions let go, and that did not take place, is not asked,
+// nor one that rests on what the subject never tells.
 func Judge(h *ringproof.History) []ringproof.Finding {
-	findings := []ringproof.Finding{assumptions.Finding(h, nil)}
-	if len(h.Plan.Invariants) == 0 {
-		for _, c := range All() {
-			if c.suits == nil || c.suits(h.Plan) {
-				findings = append(findings, c.Finding(h, nil))
-			}
+	tried := h.Plan
+	tried.Steps = took(h)
+	var findings []ringproof.Finding
+	for _, c := range Always() {
+		if c.Suits(tried) {
+			findings = append(findings, c.Finding(h, nil))
 		}
-		return findings
 	}
-	for _, invariant := range h.Plan.Invariants {
-		if invariant.Check == assumptions.Name {
-			continue
+	for _, invariant := range invariants(h.Plan) {
+		c, ok := Lookup(invariant.Check)
+		always := slices.ContainsFunc(Always(), func(c Check) bool { return c.Name == invariant.Check })
+		idle := ok && c.Suits(h.Plan) && !c.Suits(tried)
+		if !always && !idle && len(c.unheard(h.Plan)) == 0 {
+			findings = append(findings, judge(h, invariant))
 		}
-		findings = append(findings, judge(h, invariant))
 	}
-	return findings
+	return named(h, findings)
 }
+
+// unheard is what the check rests on and the plan's subject never tells.
+func (c Check) unheard(p ringproof.Plan) (kinds []string) {
+	for _, kind := range c.hears {
+		if slices.Contains(p.Untold, kind) {
+			kinds = append(kinds, string(kind))
+		}
+	}
+	return kinds
+}
+
+// Unjudged says which checks of the plan aren't asked about its subject, and why.
+func Unjudged(p ringproof.Plan) (all []string) {
+	for _, invariant := range invariants(p) {
+		c, _ := Lookup(invariant.Check)
+		if unheard := c.unheard(p); len(unheard) > 0 {
+			all = append(all, fmt.Sprintf("%s: %s never tells of %s", c.Name, p.Subject, strings.Join(unheard, " and ")))
+		}
+	}
+	return all
+}
+
+// invariants are those that the plan lists, or all that suit it.
+func invariants(p ringproof.Plan) []ringproof.Invariant {
+	if len(p.Invariants) > 0 {
+		return p.Invariants
+	}
+	var all []ringproof.Invariant
+	for _, c := range All() {
+		if c.Suits(p) {
+			all = append(all, ringproof.Invariant{Check: c.Name})
+		}
+	}
+	return all
+}
+
+// Suits reports whether the check has something to judge in runs of the plan.
+func (c Check) Suits(p ringproof.Plan) bool { return c.suits == nil || c.suits(p) }
 
 func judge(h *ringproof.History, invariant ringproof.Invariant) ringproof.Finding {
 	c, ok := Lookup(invariant.Check)
@@ -183,6 +232,13 @@ func fail(at ringproof.Instant, format string, args ...any) ringproof.Finding {
 
 func unknown(format string, args ...any) ringproof.Finding {
 	return ringproof.Finding{Verdict: ringproof.Inconclusive, Message: fmt.Sprintf(format, args...)}
+}
+
+// starved is the finding of what the host's starvation may explain.
+func starved(h *ringproof.History, span ringproof.Span, format string, args ...any) ringproof.Finding {
+	f := unknown(format, args...)
+	f.Message += fmt.Sprintf("; the host gave the run no processor for %s of it", h.Evidence.Starved.Within(span).Round(time.Millisecond))
+	return f
 }
 
 // mostEvidence is how many lines of evidence a finding carries: a reader needs

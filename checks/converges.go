@@ -4,7 +4,10 @@
 package checks
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/ringproof/ringproof"
 )
@@ -13,7 +16,7 @@ import (
 // worth is healed, what was lost for good stays lost.
 var converges = Check{
 	Name:   "converges",
-	Claim:  "Once harm ends, the ring becomes what was asked for, and every member of it serves.",
+	Claim:  "Once harm ends, the ring becomes what was asked for, on machines that are there and none that was to be vacated, and every member of it serves.",
 	Source: "Kubernetes' level-triggered reconciliation; TigerBeetle's liveness phase",
 	Params: []Param{{"within", "45s", "how long after the end of harm"}},
 	Judge: func(h *ringproof.History, params Values) ringproof.Finding {
@@ -35,20 +38,33 @@ var converges = Check{
 func convergence(h *ringproof.History, healed ringproof.Instant, params Values) ringproof.Finding {
 	within := params.Duration("within")
 	e, ok := convergedAfter(h, healed)
-	if end, ended := ended(h); !ok && (!ended || end.Sub(healed) < within) {
+	end, ended := ended(h)
+	if !ok && (!ended || end.Sub(healed) < within) {
 		return unknown("the run ended %s after harm, without convergence and before the %s allowed", end.Sub(healed), within)
 	}
-	if !ok || e.At.Sub(healed) > within {
-		return with(fail(healed.Add(within), "expected the ring to converge to %d voters within %s of the end of harm, it did not; at the end %s",
-			h.Evidence.Spec, within, shapeText(h.Evidence.Final)), reasons(h, healed)...)
+	took := ringproof.Span{From: healed, To: end}
+	if ok {
+		took.To = e.At
 	}
-	if wrong := misshapen(h.Evidence.Final, h.Evidence.Spec); wrong {
-		return fail(h.Evidence.Final.At, "expected %d voters at the end, no learners, all serving; saw %s", h.Evidence.Spec, shapeText(h.Evidence.Final))
+	switch h.Evidence.Starved.Overran(took, within) {
+	case ringproof.Inconclusive:
+		return with(starved(h, took, "expected %s within %s of the end of harm, which took %s", wanted(h.Evidence), within, took.Length()), reasons(h, healed)...)
+	case ringproof.Fail:
+		return with(fail(healed.Add(within), "expected %s within %s of the end of harm, saw %s%s",
+			wanted(h.Evidence), within, cmp.Or(amiss(h.Evidence.Final, h.Evidence), "it so at the end only"), ineffective(h)), reasons(h, healed)...)
+	}
+	if saw := amiss(h.Evidence.Final, h.Evidence); saw != "" {
+		final := h.Evidence.Final
+		silent := slices.ContainsFunc(final.Members, func(m ringproof.MemberView) bool { return m.Silent })
+		if (silent || !final.Fresh) && hasty(h) {
+			return with(starved(h, ringproof.Span{From: final.At, To: looked(&final)}, "expected %s at the end, saw %s", wanted(h.Evidence), saw), final.Unknown...)
+		}
+		return with(fail(h.Evidence.Final.At, "expected %s at the end, saw %s%s", wanted(h.Evidence), saw, ineffective(h)), reasons(h, healed)...)
 	}
 	if whole(h, healed) {
-		return pass("%s after harm ended, when nothing was left to mend: %s", e.At.Sub(healed), shapeText(h.Evidence.Final))
+		return pass("%s after harm ended, when nothing was left to mend: %s", e.At.Sub(healed), h.Evidence.Final.Shape())
 	}
-	return pass("%s after harm ended: %s", e.At.Sub(healed), shapeText(h.Evidence.Final))
+	return pass("%s after harm ended: %s", e.At.Sub(healed), h.Evidence.Final.Shape())
 }
 
 // whole tells whether the ring was seen as it was asked for when harm ended, and
@@ -64,7 +80,7 @@ func whole(h *ringproof.History, healed ringproof.Instant) bool {
 	unseen := slices.ContainsFunc(events(h, ringproof.EventFaultLanded), func(e ringproof.Event) bool {
 		return e.At >= last.At && e.At <= healed
 	})
-	return last.Fresh && !unseen && !misshapen(last, h.Evidence.Spec)
+	return last.Fresh && !unseen && amiss(last, h.Evidence) == ""
 }
 
 // convergedAfter returns the first convergence at or after the moment.
@@ -77,9 +93,65 @@ func convergedAfter(h *ringproof.History, since ringproof.Instant) (ringproof.Ev
 	return ringproof.Event{}, false
 }
 
-func misshapen(o ringproof.Observation, voters int) bool {
+// wanted is what was asked for last.
+func wanted(e ringproof.Evidence) string {
+	text := fmt.Sprintf("%d voters, no learner, all serving", e.Spec)
+	if len(e.Vacant) > 0 {
+		text += ", none on " + strings.Join(e.Vacant, ", ")
+	}
+	return text
+}
+
+// amiss says what the ring is, and on which machines, when that isn't what was
+// asked for; "" when it is.
+func amiss(o ringproof.Observation, asked ringproof.Evidence) string {
+	var wrong []string
 	idle := func(m ringproof.MemberView) bool { return !m.Serving }
-	return len(o.Voters()) != voters || len(o.Learners()) > 0 || slices.ContainsFunc(o.Members, idle)
+	if len(o.Voters()) != asked.Spec || len(o.Learners()) > 0 || slices.ContainsFunc(o.Members, idle) {
+		wrong = append(wrong, o.Shape())
+	}
+	for _, m := range o.Members {
+		on, known := o.Machine(m.Machine)
+		switch {
+		case known && on.Lost:
+			wrong = append(wrong, fmt.Sprintf("member %s on %s, which is lost", m.ID, m.Machine))
+		case known && !on.Up:
+			wrong = append(wrong, fmt.Sprintf("member %s on %s, which is off", m.ID, m.Machine))
+		case slices.Contains(asked.Vacant, m.Machine) && roomBeside(o, asked):
+			wrong = append(wrong, fmt.Sprintf("member %s on %s, which was to be replaced", m.ID, m.Machine))
+		}
+	}
+	return strings.Join(wrong, "; ")
+}
+
+// roomBeside reports whether there are machines enough without those that were
+// to be vacated: with nowhere to go a member stays.
+func roomBeside(o ringproof.Observation, asked ringproof.Evidence) bool {
+	room := 0
+	for _, m := range o.Machines {
+		if !m.Lost && !slices.Contains(asked.Vacant, m.Name) {
+			room++
+		}
+	}
+	return room >= asked.Spec
+}
+
+// ineffective names the members that the subject says it removed and that are
+// there at the end: then the cause isn't that nothing was done.
+func ineffective(h *ringproof.History) string {
+	told := map[ringproof.MemberID]int{}
+	for _, e := range events(h, ringproof.EventActionDone) {
+		if e.Action == "remove" {
+			told[e.Member]++
+		}
+	}
+	text := ""
+	for _, m := range h.Evidence.Final.Members {
+		if n := told[m.ID]; n > 0 {
+			text += fmt.Sprintf("; the subject says that it removed %s on %s %d times, and it is still listed", m.ID, m.Machine, n)
+		}
+	}
+	return text
 }
 
 // reasons are the subject's last words: why it waits or halts.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -31,11 +32,24 @@ type execution struct {
 	unknown            int // one operation in so many gets no answer; 0: none
 	serializable       int // one read in so many is stale; 0: none
 	watched            bool
+	gaps               int // one revision in so many is shown by no stream; 0: all are
+	general            int // one transaction in so many has branches of its own; 0: none
+	leases             int // one request in so many is about a lease, and many puts name one; 0: none
 	forgets            int // the nth write answers without effect: a bug; 0: none
 
+	at       ringproof.Instant // when what is done now takes effect
 	revision int64
 	log      map[string][]change
 	events   []ringproof.WatchEvent
+	granted  []tenancy
+}
+
+// tenancy is a lease of the execution, and when its client knows of it.
+type tenancy struct {
+	id    int64
+	known ringproof.Instant // Forever: its grant had no answer
+	until ringproof.Instant // it can't run out before
+	over  bool
 }
 
 type planned struct {
@@ -59,13 +73,25 @@ func (x *execution) run() ringproof.History {
 		}
 		if p.op.Request.Kind == ringproof.RequestTxn { // now, or a little stale
 			p.op.Request.Compare = mod(x.now(p.op.Request.Key, x.revision-int64(x.IntN(4))))
+			x.aim(&p.op.Request)
+		}
+		if x.at = p.effect; x.leases > 0 {
+			x.expire()
+			x.lease(&p.op.Request, p.op.Call)
 		}
 		if p.silent && !p.applied {
+			continue
+		}
+		if x.wanting(&p.op.Request, x.revision) {
+			p.op.Refused, p.op.Err = !p.silent, "etcdserver: requested lease not found"
 			continue
 		}
 		answer := x.do(p.op.Request, x.forgets > 0 && writes == x.forgets && p.op.Request.Kind == ringproof.RequestPut)
 		if !p.silent {
 			p.op.Response = &answer
+			if p.op.Request.Kind == ringproof.RequestGrant {
+				x.granted[len(x.granted)-1].known = p.op.Return
+			}
 		}
 	}
 	return x.history(all)
@@ -88,11 +114,19 @@ func (x *execution) schedule() []*planned {
 		free[client] = p.op.Return
 		all = append(all, p)
 	}
+	if x.leases > 0 { // which live for seconds
+		for _, p := range all {
+			p.op.Call, p.op.Return, p.effect = p.op.Call*tick, p.op.Return*tick, p.effect*tick
+		}
+	}
 	return all
 }
 
 func (x *execution) request(i int) ringproof.Request {
 	key := fmt.Sprintf("/w/%d", x.IntN(x.keys))
+	if x.leases > 0 && x.IntN(x.leases) == 0 {
+		return ringproof.Request{Kind: []ringproof.RequestKind{ringproof.RequestGrant, ringproof.RequestGrant, ringproof.RequestKeepAlive, ringproof.RequestRevoke}[x.IntN(4)]}
+	}
 	stale := func() bool { return x.serializable > 0 && x.IntN(x.serializable) == 0 }
 	switch n := x.IntN(100); {
 	case n < 40:
@@ -101,6 +135,8 @@ func (x *execution) request(i int) ringproof.Request {
 		return ringproof.Request{Kind: ringproof.RequestGet, Key: key, Serializable: stale()}
 	case n < 75:
 		return ringproof.Request{Kind: ringproof.RequestRange, Key: "/w/", Serializable: stale()}
+	case n < 90 && x.general > 0 && x.IntN(x.general) == 0:
+		return x.transaction(fmt.Sprintf("v%d", i), 1)
 	case n < 90:
 		return ringproof.Request{Kind: ringproof.RequestTxn, Key: key, Value: fmt.Sprintf("v%d", i)}
 	default:
@@ -116,11 +152,27 @@ func (x *execution) history(all []*planned) ringproof.History {
 		h.Operations = append(h.Operations, p.op)
 	}
 	if x.watched {
-		h.Watches = []ringproof.Watch{{Client: 0, Endpoint: "m1", Start: 1, Events: x.events}}
+		h.Watches = x.streams()
 	}
 	h.Evidence.Revision = x.revision
 	h.Evidence.Dump = x.rangeAt("", x.revision)
 	return h
+}
+
+// streams show every event, but those in the gaps between two of them.
+func (x *execution) streams() []ringproof.Watch {
+	all := []ringproof.Watch{{Client: 0, Endpoint: "m1", Start: 1}}
+	for i, e := range x.events {
+		last := &all[len(all)-1]
+		begins := i == 0 || x.events[i-1].Revision < e.Revision
+		switch {
+		case begins && x.gaps > 0 && x.IntN(x.gaps) == 0:
+			all = append(all, ringproof.Watch{Client: 0, Endpoint: "m1", Start: e.Revision + 1})
+		case e.Revision >= last.Start:
+			last.Events = append(last.Events, e)
+		}
+	}
+	return all
 }
 
 func (x *execution) now(key string, revision int64) *change {
@@ -137,10 +189,15 @@ func (x *execution) now(key string, revision int64) *change {
 }
 
 func (x *execution) write(key, value string, deletes bool) {
-	was := x.now(key, x.revision)
 	x.revision++
-	c := change{revision: x.revision, create: x.revision, version: 1, value: value, deleted: deletes}
-	e := ringproof.WatchEvent{Revision: x.revision, Delete: deletes, KV: ringproof.KV{Key: key, ModRevision: x.revision}}
+	x.change(key, value, 0, deletes)
+}
+
+// change is a write at the revision of now.
+func (x *execution) change(key, value string, lease int64, deletes bool) {
+	was := x.now(key, x.revision)
+	c := change{revision: x.revision, create: x.revision, version: 1, value: value, lease: lease, deleted: deletes}
+	e := ringproof.WatchEvent{At: x.at, Revision: x.revision, Delete: deletes, KV: ringproof.KV{Key: key, ModRevision: x.revision}}
 	if was != nil {
 		c.create, c.version = was.create, was.version+1
 		prev := kvOf(key, was)
@@ -154,7 +211,7 @@ func (x *execution) write(key, value string, deletes bool) {
 }
 
 func kvOf(key string, c *change) ringproof.KV {
-	return ringproof.KV{Key: key, Value: c.value, CreateRevision: c.create, ModRevision: c.revision, Version: c.version}
+	return ringproof.KV{Key: key, Value: c.value, CreateRevision: c.create, ModRevision: c.revision, Version: c.version, Lease: c.lease}
 }
 
 func (x *execution) rangeAt(prefix string, revision int64) []ringproof.KV {
@@ -191,8 +248,18 @@ func (x *execution) do(r ringproof.Request, forget bool) ringproof.Response {
 		if forget {
 			x.revision++ // taken, and not kept
 		} else {
-			x.write(r.Key, r.Value, false)
+			x.revision++
+			x.change(r.Key, r.Value, r.Lease, false)
 		}
+		return ringproof.Response{Revision: x.revision}
+	case ringproof.RequestGrant:
+		x.granted = append(x.granted, tenancy{id: int64(len(x.granted) + 1), known: ringproof.Forever, until: x.at.Add(lifetime)})
+		return ringproof.Response{Revision: x.revision, Lease: int64(len(x.granted)), TTL: int64(lifetime / time.Second)}
+	case ringproof.RequestKeepAlive:
+		x.granted[r.Lease-1].until = x.at.Add(lifetime)
+		return ringproof.Response{Revision: x.revision, TTL: int64(lifetime / time.Second)}
+	case ringproof.RequestRevoke:
+		x.end(r.Lease)
 		return ringproof.Response{Revision: x.revision}
 	case ringproof.RequestDelete:
 		if x.now(r.Key, at) == nil {
@@ -200,6 +267,9 @@ func (x *execution) do(r ringproof.Request, forget bool) ringproof.Response {
 		}
 		x.write(r.Key, "", true)
 		return ringproof.Response{Revision: x.revision, Deleted: 1}
+	}
+	if r.General() {
+		return x.transact(&r)
 	}
 	if mod(x.now(r.Key, at)) != r.Compare {
 		return ringproof.Response{Revision: at, KVs: x.get(r.Key, at)}

@@ -85,6 +85,9 @@ var noIdentityReuse = Check{
 		if len(disks) == 0 {
 			return unknown("no member was seen serving, and no disk was read")
 		}
+		if len(h.Evidence.Logs) == 0 {
+			return with(unknown("no member's log was found on any disk: whose disks they are is unknown"), h.Evidence.Unknown...)
+		}
 		if f, bad := revenant(h); bad {
 			return f
 		}
@@ -184,10 +187,10 @@ func revenant(h *ringproof.History) (ringproof.Finding, bool) {
 	}
 	gone := func(id ringproof.MemberID, at ringproof.Instant) bool {
 		since, ok := removed[id]
-		return ok && at > since.Add(farewell)
+		return ok && h.Evidence.Starved.Overran(ringproof.Span{From: since, To: at}, farewell) == ringproof.Fail
 	}
 	for _, e := range events(h, ringproof.EventMemberStarted, ringproof.EventMemberUp) {
-		if gone(e.Member, e.At) {
+		if gone(e.Member, e.Span().From) {
 			return with(fail(e.At, "expected member %s never to serve after its removal at %s", e.Member, removed[e.Member]), e.String()), true
 		}
 	}

@@ -5,6 +5,7 @@ package checks
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -19,8 +20,12 @@ type ledger struct {
 	h        *ringproof.History
 	machines map[string]bool
 	homes    map[ringproof.MemberID]home
-	began    map[ringproof.MemberID]ringproof.Instant // first seen serving
-	losses   []ringproof.Event                        // machines and disks that faults took, or moved
+	began    map[ringproof.MemberID]ringproof.Instant // first seen serving, or counted by others as one that does
+	served   map[ringproof.MemberID]ringproof.Instant // first seen serving
+	added    map[ringproof.MemberID]ringproof.Instant // from when it may have been there; the founders from the first
+	founders map[ringproof.MemberID]bool
+	cuts     []ringproof.Event // of a machine's power
+	losses   []ringproof.Event // machines and disks that faults took, or moved
 }
 
 // home is the machine and the disk that a member was started on; disk 0 is
@@ -31,19 +36,41 @@ type home struct {
 }
 
 func newLedger(h *ringproof.History) *ledger {
-	l := &ledger{h: h, machines: map[string]bool{}, homes: map[ringproof.MemberID]home{}, began: map[ringproof.MemberID]ringproof.Instant{}}
+	l := &ledger{h: h, machines: map[string]bool{}, founders: map[ringproof.MemberID]bool{}, homes: map[ringproof.MemberID]home{}, cuts: powerCuts(h)}
+	l.began, l.served, l.added = map[ringproof.MemberID]ringproof.Instant{}, map[ringproof.MemberID]ringproof.Instant{}, map[ringproof.MemberID]ringproof.Instant{}
 	for _, e := range events(h, ringproof.EventFaultLanded) {
 		if e.Fault == ringproof.FaultMachineLoss || e.Fault == ringproof.FaultVolumeLoss || e.Fault == ringproof.FaultDiskSwap {
 			l.losses = append(l.losses, e)
 		}
+	}
+	if l.swapped("") {
+		l.readObservations() // the disk that a log is found on may have been in another machine when it was written
 	}
 	l.readLogs()
 	l.readObservations()
 	l.readChanges()
 	for _, e := range events(h, ringproof.EventMemberStarted, ringproof.EventMemberUp, ringproof.EventMemberPromoted) {
 		l.begin(e.Member, e.At)
+		if e.Kind != ringproof.EventMemberPromoted {
+			l.serve(e.Member, e.At)
+		}
 	}
 	return l
+}
+
+// powerCuts are the faults that cut the power of the machine they hit. A loss that the
+// ring could not bear was made one.
+func powerCuts(h *ringproof.History) (cuts []ringproof.Event) {
+	machines := map[string]bool{}
+	for _, s := range h.Plan.Steps {
+		machines[s.Name] = s.Fault != nil && (s.Fault.Kind == ringproof.FaultKill && s.Fault.Scope == "machine" || s.Fault.Permanent())
+	}
+	for _, e := range events(h, ringproof.EventFaultLanded) {
+		if e.Fault == ringproof.FaultVolumeUnmounted || e.Fault == ringproof.FaultVolumeCopy || e.Fault == ringproof.FaultKill && machines[e.Step] {
+			cuts = append(cuts, e)
+		}
+	}
+	return cuts
 }
 
 func (l *ledger) readLogs() {
@@ -67,6 +94,7 @@ func (l *ledger) readObservations() {
 			case m.Serving && ok:
 				l.settle(m.ID, home{m.Machine, machine.Disk})
 				l.begin(m.ID, o.At)
+				l.serve(m.ID, o.At)
 			case m.Machine != "":
 				l.settle(m.ID, home{machine: m.Machine})
 			}
@@ -78,7 +106,10 @@ func (l *ledger) readObservations() {
 func (l *ledger) readChanges() {
 	for _, c := range l.h.Evidence.Changes {
 		switch {
+		case strings.HasPrefix(c.Kind, "add-") && !c.Founder:
+			l.added[c.Member] = l.made(c).From
 		case c.Founder:
+			l.founders[c.Member] = true
 			l.begin(c.Member, 0)
 		case c.Kind == "promote": // etcd promotes none that hasn't caught up
 			l.begin(c.Member, l.seen(c))
@@ -101,6 +132,38 @@ func (l *ledger) seen(c ringproof.ConfChange) ringproof.Instant {
 	return c.At
 }
 
+// made is when the change was: after the last list read with a quorum that is
+// without it began to be read, and by the time it was seen.
+func (l *ledger) made(c ringproof.ConfChange) ringproof.Span {
+	at := l.seen(c)
+	since := l.before(at)
+	for _, o := range slices.Backward(l.h.Observations[:l.observed(at)]) {
+		if o.Fresh && without(&o, c) {
+			since = min(since, o.At)
+			break
+		}
+	}
+	return ringproof.Span{From: since, To: at}
+}
+
+// without reports whether the list shows the member as it was before the change.
+func without(o *ringproof.Observation, c ringproof.ConfChange) bool {
+	m, listed := o.Member(c.Member)
+	switch c.Kind {
+	case "remove":
+		return listed
+	case "promote":
+		return listed && m.Learner
+	}
+	return !listed
+}
+
+// starvedBefore is how much longer a subject may take to hear what it should have
+// heard in d before at: as long as the host gave it no processor.
+func (l *ledger) starvedBefore(at ringproof.Instant, d time.Duration) time.Duration {
+	return l.h.Evidence.Starved.Within(ringproof.Span{From: max(at.Add(-2*d), 0), To: at})
+}
+
 func (l *ledger) addressed(urls []string) string {
 	if len(urls) == 0 || len(l.h.Observations) == 0 {
 		return ""
@@ -118,8 +181,8 @@ func (l *ledger) addressed(urls []string) string {
 	return ""
 }
 
-// settle keeps the first home that names a disk; logs are read first, as a
-// data directory says for itself whose it is.
+// settle keeps the first home that names a disk; logs are read first, unless disks
+// were swapped, as a data directory says for itself whose it is.
 func (l *ledger) settle(member ringproof.MemberID, at home) {
 	if known, ok := l.homes[member]; !ok || known.disk == 0 && at.disk != 0 {
 		l.homes[member] = at
@@ -132,8 +195,33 @@ func (l *ledger) begin(member ringproof.MemberID, at ringproof.Instant) {
 	}
 }
 
+func (l *ledger) serve(member ringproof.MemberID, at ringproof.Instant) {
+	if known, ok := l.served[member]; member != 0 && (!ok || at < known) {
+		l.served[member] = at
+	}
+}
+
+// unsynced reports whether the machine lost its power before the member was ever
+// seen to serve, and the member was not seen since: what an etcd has not synced by
+// then is gone, and its disk only says that one ran there. Of one that was added since
+// nothing was there to lose.
+func (l *ledger) unsynced(member ringproof.MemberID, machine string, at ringproof.Instant) bool {
+	served, ever := l.served[member]
+	if ever && served <= at {
+		return false
+	}
+	return slices.ContainsFunc(l.cuts, func(e ringproof.Event) bool {
+		return e.Machine == machine && e.At <= at && e.At >= l.added[member]
+	})
+}
+
+// started reports whether the member has had a log by the moment. A ring is founded with
+// a list of members of whom a quorum has run: one of the others has none until it serves.
 func (l *ledger) started(member ringproof.MemberID, at ringproof.Instant) bool {
 	began, ok := l.began[member]
+	if served, ever := l.served[member]; l.founders[member] && (!ever || served > at) {
+		return false
+	}
 	return ok && began <= at
 }
 
@@ -206,7 +294,21 @@ func (l *ledger) ruined(member ringproof.MemberID, at ringproof.Instant) bool {
 	if !ok {
 		return false
 	}
-	return l.lost(where.machine, at) || where.disk != 0 && l.disk(where.machine, at) > where.disk
+	return l.lost(where.machine, at) || where.disk != 0 && l.another(where, at) || l.unsynced(member, where.machine, at)
+}
+
+// another reports whether the machine has another disk than that one at the moment:
+// a later one, or, where disks were swapped, any.
+func (l *ledger) another(than home, at ringproof.Instant) bool {
+	disk := l.disk(than.machine, at)
+	return disk > than.disk || disk != than.disk && l.swapped(than.machine)
+}
+
+// swapped reports whether the machine had another's disk for a while; "": whether any had.
+func (l *ledger) swapped(machine string) bool {
+	return slices.ContainsFunc(l.losses, func(e ringproof.Event) bool {
+		return e.Fault == ringproof.FaultDiskSwap && (machine == "" || e.Machine == machine)
+	})
 }
 
 // hearsay is how long a subject may believe what a machine said of itself last:
@@ -239,6 +341,8 @@ type config struct {
 func newConfig() config {
 	return config{members: map[ringproof.MemberID]bool{}, removed: map[ringproof.MemberID]bool{}}
 }
+
+func (c config) clone() config { return config{maps.Clone(c.members), maps.Clone(c.removed)} }
 
 // apply carries out a change as etcd does, and tells whether it had an effect:
 // etcd turns an impossible change into an empty one when it comes to apply it.

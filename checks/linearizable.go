@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/ringproof/ringproof"
 )
@@ -39,7 +40,7 @@ var linearizable = Check{
 func (t *timeline) verdict(params Values) ringproof.Finding {
 	if len(t.wrongs) == 0 {
 		return pass("%d operations: every answer agrees with the order of revisions (%d writes; %d unanswered writes had no effect, %d can't be told)",
-			len(t.h.Operations), len(t.writes), t.dropped, len(t.unresolved))
+			t.asked(), len(t.writes), t.dropped, len(t.unresolved))
 	}
 	slices.SortStableFunc(t.wrongs, func(a, b wrong) int { return cmp.Compare(a.revision, b.revision) })
 	for _, w := range t.wrongs {
@@ -87,12 +88,16 @@ func (t *timeline) lines(w wrong) []string {
 func (t *timeline) judgeReads() {
 	for i := range t.h.Operations {
 		o := &t.h.Operations[i]
+		if o.Response != nil && o.Request.General() {
+			t.judgeTxn(i, o)
+			continue
+		}
 		if o.Response == nil || tookEffect(o) {
 			continue
 		}
 		switch o.Request.Kind {
 		case ringproof.RequestRange, ringproof.RequestGet:
-			t.judgeRead(i, o)
+			t.judgeRead(view{op: i, before: o.Response.Revision, after: o.Response.Revision}, &o.Request, o.Response)
 		case ringproof.RequestTxn:
 			t.judgeElse(i, o)
 		case ringproof.RequestDelete:
@@ -113,17 +118,21 @@ func readAt(o *ringproof.Operation) int64 {
 	return o.Response.Revision
 }
 
-func (t *timeline) judgeRead(i int, o *ringproof.Operation) {
-	revision := readAt(o)
-	if revision > o.Response.Revision {
-		t.wrong(i, -1, -1, o.Response.Revision, "expected a read of the future (revision %d) to be refused, saw it answered at revision %d",
-			revision, o.Response.Revision)
+func (t *timeline) judgeRead(v view, r *ringproof.Request, answer *ringproof.Response) {
+	if r.Revision > v.after {
+		t.wrong(v.op, -1, -1, v.after, "expected a read of the future (revision %d) to be refused, saw it answered at revision %d", r.Revision, v.after)
 	}
-	if o.Request.Kind == ringproof.RequestGet {
-		t.compareGet(i, o, revision)
+	if r.Revision > 0 {
+		v.before, v.after = r.Revision, r.Revision
+	}
+	if r.Kind == ringproof.RequestGet {
+		if answer.More {
+			t.wrong(v.op, -1, -1, v.after, "expected all of a read of one key, saw that there are more")
+		}
+		t.compareGet(v, r.Key, answer.KVs)
 		return
 	}
-	t.compareRange(i, o, revision)
+	t.compareRange(v, r, answer)
 }
 
 func (t *timeline) judgeElse(i int, o *ringproof.Operation) {
@@ -133,17 +142,17 @@ func (t *timeline) judgeElse(i int, o *ringproof.Operation) {
 		t.wrong(i, opOf(was), key, revision, "expected its comparison to hold at revision %d: %s was %s", revision, o.Request.Key, was)
 		return
 	}
-	t.compareGet(i, o, revision)
+	t.compareGet(view{op: i, before: revision, after: revision}, o.Request.Key, o.Response.KVs)
 }
 
-func (t *timeline) compareGet(i int, o *ringproof.Operation, revision int64) {
-	key := t.keys[o.Request.Key]
+func (t *timeline) compareGet(v view, name string, kvs []ringproof.KV) {
+	key, revision := t.keys[name], v.of(name)
 	was := t.at(key, revision)
-	switch kvs := o.Response.KVs; {
+	switch {
 	case was == nil && len(kvs) == 0:
-	case was != nil && len(kvs) == 1 && kvs[0].Key == o.Request.Key && was.equal(&kvs[0]):
+	case was != nil && len(kvs) == 1 && kvs[0].Key == name && was.equal(&kvs[0]):
 	default:
-		t.wrong(i, opOf(was), t.blame(key, kvs), revision, "expected %s at revision %d to be %s, saw %s", o.Request.Key, revision, was, kvsText(kvs))
+		t.wrong(v.op, opOf(was), t.blame(key, kvs), revision, "expected %s at revision %d to be %s, saw %s", name, revision, was, kvsText(kvs))
 	}
 }
 
@@ -156,7 +165,7 @@ func (t *timeline) blame(key int, kvs []ringproof.KV) int {
 		if !ok {
 			return -1
 		}
-		if r := &t.h.Operations[owner].Request; r.Key != kvs[i].Key || r.Value != kvs[i].Value {
+		if !does(&t.h.Operations[owner].Request, &ringproof.WatchEvent{KV: kvs[i]}) {
 			return -1
 		}
 	}
@@ -164,25 +173,55 @@ func (t *timeline) blame(key int, kvs []ringproof.KV) int {
 }
 
 // compareRange walks the keys asked for and the keys answered, both sorted.
-// Foreign keys are left alone: no client knows what they should be.
-func (t *timeline) compareRange(i int, o *ringproof.Operation, revision int64) {
-	kvs := o.Response.KVs
-	for _, key := range t.under(o.Request.Key) {
-		for len(kvs) > 0 && kvs[0].Key < t.names[key] {
-			t.surplus(i, &kvs[0], revision)
+// Foreign keys are left alone: no client knows what they should be. A page that
+// is full tells of no key after its last, but whether there are more.
+func (t *timeline) compareRange(v view, r *ringproof.Request, answer *ringproof.Response) {
+	kvs := answer.KVs
+	full := r.Limit > 0 && int64(len(kvs)) >= r.Limit
+	more := -1 // a key beyond the page
+	for _, key := range t.under(r.Key) {
+		name := t.names[key]
+		if name < r.From {
+			continue
+		}
+		for len(kvs) > 0 && kvs[0].Key < name {
+			t.surplus(v.op, &kvs[0], v.after)
 			kvs = kvs[1:]
 		}
+		revision := v.of(name)
 		was := t.at(key, revision)
-		held := len(kvs) > 0 && kvs[0].Key == t.names[key]
+		held := len(kvs) > 0 && kvs[0].Key == name
+		if full && len(kvs) == 0 {
+			if was != nil && more < 0 {
+				more = key
+			}
+			continue
+		}
 		if held != (was != nil) || (held && !was.equal(&kvs[0])) {
 			saw := kvs[:btoi(held)]
-			t.wrong(i, opOf(was), t.blame(key, saw), revision, "expected %s at revision %d to be %s, saw %s",
-				t.names[key], revision, was, kvsText(saw))
+			t.wrong(v.op, opOf(was), t.blame(key, saw), revision, "expected %s at revision %d to be %s, saw %s", name, revision, was, kvsText(saw))
 		}
 		kvs = kvs[btoi(held):]
 	}
 	for k := range kvs {
-		t.surplus(i, &kvs[k], revision)
+		t.surplus(v.op, &kvs[k], v.after)
+	}
+	t.judgePage(v, r, answer, more)
+}
+
+// judgePage judges what the answer says of what is beyond it.
+func (t *timeline) judgePage(v view, r *ringproof.Request, answer *ringproof.Response, more int) {
+	switch {
+	case r.Limit > 0 && int64(len(answer.KVs)) > r.Limit:
+		t.wrong(v.op, -1, -1, v.after, "expected at most %d keys, saw %d", r.Limit, len(answer.KVs))
+	case answer.More == (more >= 0) || !strings.HasPrefix(r.Key, workloadPrefix):
+	case answer.More:
+		key := slices.IndexFunc(t.names, func(name string) bool {
+			return strings.HasPrefix(name, r.Key) && t.ignorant(t.keys[name])
+		})
+		t.wrong(v.op, -1, key, v.after, "expected no key beyond the %d that it answered, saw that there are more", len(answer.KVs))
+	default:
+		t.wrong(v.op, opOf(t.at(more, v.of(t.names[more]))), more, v.after, "expected it to tell of %s beyond its %d keys", t.names[more], len(answer.KVs))
 	}
 }
 
@@ -209,7 +248,7 @@ func kvsText(kvs []ringproof.KV) string {
 		if i > 0 {
 			text += ", "
 		}
-		text += fmt.Sprintf("%s=%q written at revision %d (create %d, version %d)", kv.Key, kv.Value, kv.ModRevision, kv.CreateRevision, kv.Version)
+		text += fmt.Sprintf("%s=%q written at revision %d (create %d, version %d%s)", kv.Key, kv.Value, kv.ModRevision, kv.CreateRevision, kv.Version, underText(kv.Lease))
 	}
 	return text
 }

@@ -26,6 +26,7 @@ type attempt struct {
 	keys     []int // of the model, that it writes or asks for
 	revision int64 // at which it took effect, or answered; 0: anywhere, or never
 	effect   bool  // it changed the keyspace at revision
+	split    bool  // it is one request of a transaction
 }
 
 // cell is one key; mod 0 means absent.
@@ -111,7 +112,10 @@ func (m *etcdModel) step(s store, a attempt) (bool, store) {
 // after the one at which its key is known.
 func (m *etcdModel) guess(s store, a attempt) store {
 	r, key := &a.op.Request, a.keys[0]
-	was, at := s.cells[key], m.free(max(s.revision, m.from[a.keys[0]]))
+	was, at := s.cells[key], max(s.revision, m.from[key])
+	if !a.split { // the parts of a transaction share a revision, so that none needs one of its own
+		at = m.free(at)
+	}
 	switch r.Kind {
 	case ringproof.RequestDelete:
 		if was.mod == 0 {
@@ -134,7 +138,7 @@ func (m *etcdModel) write(s store, a attempt) (bool, store) {
 	r, key := &a.op.Request, a.keys[0]
 	was := s.cells[key]
 	switch {
-	case a.revision <= s.revision,
+	case a.revision < s.revision, a.revision == s.revision && !a.split,
 		r.Kind == ringproof.RequestTxn && !m.holds(was, r.Compare),
 		r.Kind == ringproof.RequestDelete && was.mod == 0:
 		return false, s

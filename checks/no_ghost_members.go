@@ -6,6 +6,7 @@ package checks
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/ringproof/ringproof"
 )
@@ -25,13 +26,46 @@ var noGhostMembers = Check{
 		}
 		slices.Sort(all)
 		for _, m := range final.Members {
-			if ghost, why := haunts(final, m, all); ghost {
+			ghost, why := haunts(final, m, all)
+			if ghost && excused(h, m) {
+				f := starved(h, ringproof.Span{From: final.At, To: final.Until}, "member %s on %s: %s", m.ID, m.Machine, why)
+				return with(f, final.Unknown...)
+			}
+			if ghost {
 				return with(fail(final.At, "member %s on %s: %s", m.ID, m.Machine, why), "at the end "+shapeText(final))
 			}
 		}
 		return pass("%s, all of one list", shapeText(final))
 	},
 	suits: safely,
+}
+
+// silence is how long a member may say nothing before it counts as one that
+// doesn't serve.
+const silence = 3 * time.Second
+
+// excused reports whether the host's starvation explains what the last look shows
+// of the member: it gave no answer in time, or hadn't applied a change of the
+// membership yet that was made while the others were asked.
+func excused(h *ringproof.History, m ringproof.MemberView) bool {
+	final := h.Evidence.Final
+	asked := ringproof.Span{From: final.At, To: looked(&final)}
+	if m.Silent {
+		return hasty(h)
+	}
+	l := newLedger(h)
+	return m.Serving && slices.ContainsFunc(h.Evidence.Changes, func(c ringproof.ConfChange) bool {
+		made := l.made(c)
+		return c.At == ringproof.Forever || !made.Before(asked) && !asked.Before(made)
+	})
+}
+
+// hasty reports whether the host gave the last look too little time for an answer
+// to come.
+func hasty(h *ringproof.History) bool {
+	asked := ringproof.Span{From: h.Evidence.Final.At, To: looked(&h.Evidence.Final)}
+	lost := h.Evidence.Starved.Within(asked)
+	return lost > 0 && asked.Length()-lost <= silence
 }
 
 func haunts(o ringproof.Observation, m ringproof.MemberView, all []ringproof.MemberID) (bool, string) {

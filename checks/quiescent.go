@@ -4,6 +4,8 @@
 package checks
 
 import (
+	"slices"
+
 	"github.com/ringproof/ringproof"
 )
 
@@ -25,6 +27,9 @@ var quiescent = Check{
 		}
 		if length, least := end.Sub(rest), params.Duration("atLeast"); length < least {
 			return unknown("the ring was watched at rest for %s, expected at least %s", length, least)
+		}
+		if slices.Contains(h.Plan.Untold, ringproof.EventActionBegun) {
+			return pass("no member came or went and no process ended for %s; what else the subject did it doesn't tell", end.Sub(rest))
 		}
 		return pass("nothing changed for %s", end.Sub(rest))
 	},
@@ -55,19 +60,48 @@ func restsFrom(h *ringproof.History) (ringproof.Instant, bool) {
 const bind = "bind"
 
 // bound tells which members' binding was done by the moment. One that only began,
-// or failed, may still be owed: whoever began it died, or harm cut it off.
+// or failed, may still be owed: whoever began it died, or harm cut it off. So is
+// one whose record was damaged since: a ring that is suspended meanwhile looks as
+// asked for, and repairs its records when it is resumed.
 func bound(h *ringproof.History, by ringproof.Instant) map[ringproof.MemberID]bool {
 	members := map[ringproof.MemberID]bool{}
-	for _, e := range events(h, ringproof.EventActionDone) {
-		if e.Action == bind && e.At <= by {
+	for _, e := range events(h, ringproof.EventActionDone, ringproof.EventFaultLanded) {
+		switch {
+		case e.At > by:
+		case e.Fault == ringproof.FaultKeysDamaged:
+			clear(members)
+		case e.Action == bind:
 			members[e.Member] = true
 		}
 	}
 	return members
 }
 
+// clearing is how a machine that was away when its member left makes its disk fit for
+// another. It changes nothing of the ring, and may have to wait: as long as a second
+// machine was called m2 a moment ago, m2 acts on no member list. So each disk of a
+// member that has left may be cleared in the rest, once.
+const clearing = "clear"
+
+// uncleared counts, machine by machine, the members that had left by the moment
+// without a disk cleared for it. It may be cleared before anybody sees that its
+// member has left.
+func uncleared(h *ringproof.History, by ringproof.Instant) map[string]int {
+	machines := map[string]int{}
+	for _, e := range events(h, ringproof.EventMemberRemoved, ringproof.EventActionDone) {
+		switch {
+		case e.At > by:
+		case e.Kind == ringproof.EventMemberRemoved:
+			machines[e.Machine]++
+		case e.Action == clearing:
+			machines[e.Machine]--
+		}
+	}
+	return machines
+}
+
 func disturbed(h *ringproof.History, from, to ringproof.Instant) (ringproof.Finding, bool) {
-	done := bound(h, from)
+	done, owed := bound(h, from), uncleared(h, from)
 	for _, e := range events(h, ringproof.EventActionBegun, ringproof.EventProcessExited,
 		ringproof.EventMemberAdded, ringproof.EventMemberPromoted, ringproof.EventMemberRemoved) {
 		if e.At <= from || e.At >= to {
@@ -75,6 +109,10 @@ func disturbed(h *ringproof.History, from, to ringproof.Instant) (ringproof.Find
 		}
 		if e.Action == bind && !done[e.Member] {
 			done[e.Member] = true // begun is enough: in the rest no harm excuses a second attempt
+			continue
+		}
+		if e.Action == clearing && owed[e.Machine] > 0 {
+			owed[e.Machine]-- // as above
 			continue
 		}
 		return with(fail(e.At, "expected rest after the convergence at %s, saw %s", from, e.Kind), e.String()), true

@@ -18,7 +18,7 @@ import (
 // with less, as was asked; hence the margin of the smallest size asked for.
 var quorumMargin = Check{
 	Name:   "quorum-margin",
-	Claim:  "No change by the subject leaves fewer voters to spare than before it and than the size asked for has.",
+	Claim:  "No change by the subject leaves fewer voters to spare, intact ones or serving ones, than before it and than the size asked for has.",
 	Source: "etcd#8535 and the runtime reconfiguration guide: a voter added before it starts, or before a dead one is removed, can cost the quorum",
 	Params: []Param{
 		{"min", "0", "no change may lower the margin, intact voters less the quorum, below this"},
@@ -40,37 +40,54 @@ var quorumMargin = Check{
 type marginWalk struct {
 	*ledger
 	config config
+	stages []stage
 	least  int
 	grace  time.Duration
 	target int // size
 	lowest int
-	passed int // observations gone by
+}
+
+// stage is the membership that a change made, and when that was.
+type stage struct {
+	config config
+	made   ringproof.Span
 }
 
 func (w *marginWalk) judge() ringproof.Finding {
-	changes, counted := w.h.Evidence.Changes, 0
-	for _, c := range changes {
-		if f, bad := w.wiped(c.At); bad {
-			return f
-		}
+	counted := 0
+	for _, c := range w.h.Evidence.Changes {
 		if c.Founder {
 			w.config.apply(c)
-			w.lowest = w.marginAt(0)
+			w.lowest = w.config.margin(func(ringproof.MemberID) bool { return true })
+			w.stages = []stage{{config: w.config.clone()}}
 			continue
 		}
 		counted++
 		if f, bad := w.step(c); bad {
 			return f
 		}
+		w.stages = append(w.stages, stage{w.config.clone(), w.made(c)})
 	}
-	if f, bad := w.wiped(ringproof.Forever - 1); bad {
+	if f, bad := w.wiped(); bad {
 		return f
 	}
 	return pass("%d changes after the founding: none took a voter to spare that it shouldn't have; lowest margin after a change %d", counted, w.lowest)
 }
 
-func (w *marginWalk) marginAt(at ringproof.Instant) int {
-	return w.config.margin(func(m ringproof.MemberID) bool { return w.intact(m, at) })
+// taken reports whether the disk of the member is gone at the moment and no fault took
+// it. Then its loss excuses no removal: m3's disk was cleared and m3 removed between two
+// looks, and nobody knows which was first. If it was the clearing, that cost the ring a
+// voter, and at least as much as the removal would have.
+func (w *marginWalk) taken(member ringproof.MemberID, at ringproof.Instant) bool {
+	where := w.homes[member]
+	return w.started(member, at) && where.disk != 0 && w.another(where, at) &&
+		!w.lost(where.machine, at) && !w.faultTook(where.machine, at.Add(landing))
+}
+
+func (w *marginWalk) marginAt(at ringproof.Instant) int { return w.marginOf(w.config, at) }
+
+func (w *marginWalk) marginOf(c config, at ringproof.Instant) int {
+	return c.margin(func(m ringproof.MemberID) bool { return w.intact(m, at) && !w.disabled(m, at) })
 }
 
 // step applies one change and judges it. When exactly it was committed isn't
@@ -81,19 +98,26 @@ func (w *marginWalk) marginAt(at ringproof.Instant) int {
 func (w *marginWalk) step(c ringproof.ConfChange) (ringproof.Finding, bool) {
 	at := w.ledger.seen(c)
 	commit := w.committed(c, at)
-	moments := append(slices.Clip(commit), max(at.Add(-w.grace), 0))
-	moments = append(moments, w.lately(at, w.grace)...)
-	var earlier []int
-	for _, m := range moments {
-		earlier = append(earlier, w.marginAt(m))
-	}
+	grace := w.grace + w.starvedBefore(at, w.grace)
+	moments := append(slices.Clip(commit), max(at.Add(-grace), 0))
+	moments = append(moments, w.lately(at, grace)...)
+	earlier := w.ahead(c, at, moments)
+	silent := w.silent(commit)
+	speaks := func(m ringproof.MemberID) bool { return w.intact(m, at) && !silent[m] }
+	heard := w.config.margin(speaks)
 	if !w.config.apply(c) {
 		return ringproof.Finding{}, false
 	}
-	started := func(m ringproof.MemberID, moment ringproof.Instant) bool {
-		return w.started(m, at) && !w.ruined(m, moment)
+	if left := w.config.margin(speaks); len(silent) > 0 && left < min(heard, margin(w.target)) {
+		return with(fail(at, "expected %s of %s to wait for voters that had not answered for %s, saw it lower what is left to spare of those that serve from %d to %d",
+			c.Kind, c.Member, hushed, heard, left), changeText(c)), true
 	}
-	floor, lowered := true, true
+	started := func(m ringproof.MemberID, moment ringproof.Instant) bool {
+		return w.started(m, at) && !w.ruined(m, moment) && !w.disabled(m, moment)
+	}
+	// Nobody can tell for ever whether what is away comes back: a ring of three
+	// can't add while one is silent, so it lets that one go first.
+	floor, lowered := true, c.Kind != "remove" || !w.away(c.Member, at)
 	for i, m := range moments {
 		after := w.config.margin(func(id ringproof.MemberID) bool { return started(id, m) })
 		lowered = lowered && after < min(earlier[i], margin(w.target))
@@ -107,69 +131,111 @@ func (w *marginWalk) step(c ringproof.ConfChange) (ringproof.Finding, bool) {
 		return ringproof.Finding{}, false
 	}
 	return with(fail(at, "expected %s of %s to leave a margin of at least %d, saw %d: %s",
-		c.Kind, c.Member, max(w.least, min(earlier[0], margin(w.target))), after, w.roll(at)), changeText(c)), true
+		c.Kind, c.Member, max(w.least, min(earlier[0], margin(w.target))), after, w.roll(w.config, at)), changeText(c)), true
 }
 
-// committed lists the moments at which the change may have been committed: when
-// it was seen, and the looks before that, back to the last list read with a quorum
-// that is without it. m5 leaves a ring of five, and just then m1 and m2 fall
-// silent. The look that shows it comes when they are gone, and so does the look
-// before, which finds nobody with a quorum; five were there when m5 left.
-func (w *marginWalk) committed(c ringproof.ConfChange, at ringproof.Instant) []ringproof.Instant {
-	since := w.before(at)
-	for _, o := range slices.Backward(w.h.Observations[:w.observed(at)]) {
-		if o.Fresh && without(&o, c) {
-			since = min(since, o.At)
-			break
+// ahead lists the margins ahead of the change, with what was lost at each of the moments.
+// Who came up since one of them is no loss that the subject doesn't know of, and a disk
+// that was taken by the subject itself is no loss at all.
+func (w *marginWalk) ahead(c ringproof.ConfChange, at ringproof.Instant, moments []ringproof.Instant) (margins []int) {
+	from, taken := w.made(c).From, c.Kind == "remove" && w.taken(c.Member, at)
+	for _, m := range moments {
+		margins = append(margins, w.config.margin(func(id ringproof.MemberID) bool {
+			lost := w.ruined(id, m) && !(taken && id == c.Member)
+			return w.started(id, max(m, from)) && !lost && !w.disabled(id, m)
+		}))
+	}
+	return margins
+}
+
+// hushed is for how long a voter has not answered before every subject must know.
+const hushed = 2 * hearsay
+
+// silent are the intact voters that didn't answer in any look from hushed before
+// the first to the last of the moments. That a real member didn't answer a look
+// in time may be the looker's own doing: there its etcd must be known not to run.
+func (w *marginWalk) silent(commit []ringproof.Instant) map[ringproof.MemberID]bool {
+	from, to := slices.Min(commit).Add(-hushed), slices.Max(commit)
+	first := w.observed(from) - 1
+	if first < 0 {
+		return nil
+	}
+	quiet := map[ringproof.MemberID]bool{}
+	for member, voter := range w.config.members { // order: each is judged by itself
+		mute := voter && w.intact(member, to)
+		for _, o := range w.h.Observations[first:w.observed(to)] {
+			m, listed := o.Member(member)
+			if !listed {
+				continue // the look that shows its removal
+			}
+			on, known := o.Machine(m.Machine)
+			mute = mute && !m.Serving && (w.h.Tools.Virtual || known && (!on.Up || !on.Etcd))
+		}
+		if mute {
+			quiet[member] = true
 		}
 	}
-	return append([]ringproof.Instant{at, since}, w.lately(at, at.Sub(since))...)
+	return quiet
 }
 
-// without tells whether the list shows the member as it was before the change.
-func without(o *ringproof.Observation, c ringproof.ConfChange) bool {
-	m, listed := o.Member(c.Member)
-	switch c.Kind {
-	case "remove":
-		return listed
-	case "promote":
-		return listed && m.Learner
-	}
-	return !listed
+// committed lists the moments at which the change may have been committed: the
+// ends of the time in which it was made, and the looks in it. m5 leaves a ring of
+// five, and just then m1 and m2 fall silent. The look that shows it comes when they
+// are gone, and so does the look before, which finds nobody with a quorum; five
+// were there when m5 left.
+func (w *marginWalk) committed(c ringproof.ConfChange, at ringproof.Instant) []ringproof.Instant {
+	made := w.made(c)
+	return append([]ringproof.Instant{at, made.From}, w.lately(at, made.Length())...)
 }
 
 // landing is how long after an observation began a fault may land that it has
 // seen: the observer looks at one machine after another.
 const landing = time.Second
 
-// wiped judges the disks that were replaced before the moment without a fault:
-// a subject that empties the disk of a voter takes that voter. When one look
-// shows both a member's removal and its disk cleared, the removal counts first:
-// in that order it is right, and the other isn't proven.
-func (w *marginWalk) wiped(until ringproof.Instant) (ringproof.Finding, bool) {
-	for ; w.passed < len(w.h.Observations) && looked(&w.h.Observations[w.passed]) < until; w.passed++ {
-		if w.passed == 0 {
-			continue
-		}
-		o, old := &w.h.Observations[w.passed], &w.h.Observations[w.passed-1]
+// wiped judges the disks that were replaced without a fault: a subject that
+// empties the disk of a voter takes that voter.
+func (w *marginWalk) wiped() (ringproof.Finding, bool) {
+	for i := 1; i < len(w.h.Observations); i++ {
+		o, old := &w.h.Observations[i], &w.h.Observations[i-1]
 		for _, m := range o.Machines {
 			was, ok := old.Machine(m.Name)
-			if !ok || was.Disk >= m.Disk || w.faultTook(m.Name, o.At.Add(landing)) || !w.voterOn(home{m.Name, was.Disk}) {
+			if !ok || was.Disk >= m.Disk || w.faultTook(m.Name, max(o.At.Add(landing), looked(o))) {
 				continue
 			}
-			before, after := w.marginAt(old.At), w.marginAt(o.At)
-			if after < min(before, margin(w.target)) || after < before && after < w.least {
-				return fail(o.At, "expected a voter's disk to be kept, machine %s has a new one without a fault: margin %d, then %d: %s",
-					m.Name, before, after, w.roll(o.At)), true
+			if f, bad := w.took(home{m.Name, was.Disk}, old, o); bad {
+				return f, true
 			}
 		}
 	}
 	return ringproof.Finding{}, false
 }
 
-// voterOn tells whether a voter lives on the disk.
-func (w *marginWalk) voterOn(disk home) bool {
-	for member, voter := range w.config.members { // order: any one is enough
+// took judges a disk that was taken between two looks, by each membership that
+// there may have been then: only what is wrong in all of them is charged. m2 is
+// removed and then its disk is cleared, as it should be. One look finds the disk
+// new, and as it finds nobody with a quorum a later one shows the removal first.
+func (w *marginWalk) took(disk home, old, o *ringproof.Observation) (f ringproof.Finding, bad bool) {
+	taken := ringproof.Span{From: old.At, To: looked(o)}
+	for i, s := range w.stages {
+		over := i+1 < len(w.stages) && w.stages[i+1].made.Before(taken)
+		if over || taken.Before(s.made) {
+			continue
+		}
+		before, after := w.marginOf(s.config, old.At), w.marginOf(s.config, o.At)
+		if !w.votes(s.config, disk) || after >= min(before, margin(w.target)) && (after >= before || after >= w.least) {
+			return ringproof.Finding{}, false
+		}
+		if !bad {
+			f, bad = fail(o.At, "expected a voter's disk to be kept, machine %s has a new one without a fault: margin %d, then %d: %s",
+				disk.machine, before, after, w.roll(s.config, o.At)), true
+		}
+	}
+	return f, bad
+}
+
+// votes reports whether a voter of the membership lives on the disk.
+func (w *marginWalk) votes(c config, disk home) bool {
+	for member, voter := range c.members { // order: any one is enough
 		if voter && w.homes[member] == disk {
 			return true
 		}
@@ -181,15 +247,15 @@ func (w *marginWalk) voterOn(disk home) bool {
 func looked(o *ringproof.Observation) ringproof.Instant { return max(o.At, o.Until) }
 
 // roll prints "4 voters, 3 intact, quorum 3".
-func (w *marginWalk) roll(at ringproof.Instant) string {
+func (w *marginWalk) roll(c config, at ringproof.Instant) string {
 	voters := 0
-	for _, voter := range w.config.members {
+	for _, voter := range c.members { // order: they are counted
 		if voter {
 			voters++
 		}
 	}
 	quorum := ringproof.Quorum(voters)
-	return fmt.Sprintf("%d voters, %d intact, quorum %d", voters, w.marginAt(at)+quorum, quorum)
+	return fmt.Sprintf("%d voters, %d intact, quorum %d", voters, w.marginOf(c, at)+quorum, quorum)
 }
 
 // margin is what a healthy ring of n voters has to spare.

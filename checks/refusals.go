@@ -4,6 +4,9 @@
 package checks
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/ringproof/ringproof"
 )
 
@@ -23,10 +26,16 @@ var refusals = Check{
 			}
 		}
 		if asked == 0 {
-			return pass("the plan asks for nothing that must be refused")
+			return unknown("the plan asks for nothing that must be refused")
 		}
 		return pass("%d operations refused, the ring unchanged", asked)
 	},
+	suits: asksTheUnsafe,
+}
+
+// asksTheUnsafe reports whether a step of the plan must be refused.
+func asksTheUnsafe(p ringproof.Plan) bool {
+	return slices.ContainsFunc(p.Steps, func(s ringproof.Step) bool { return s.Op != nil && s.Op.Refused })
 }
 
 func refusal(h *ringproof.History, s ringproof.Step) ringproof.Finding {
@@ -39,7 +48,17 @@ func refusal(h *ringproof.History, s ringproof.Step) ringproof.Finding {
 			return unchanged(h, s, during[0].At, e)
 		}
 	}
-	return with(fail(during[len(during)-1].At, "expected %s %d of step %s to be refused, it was not", s.Op.Kind, s.Op.To, s.Name), lines(during)...)
+	if last := during[len(during)-1]; last.Kind == ringproof.EventStepMissed {
+		return with(unknown("step %s could not be tried: %s", s.Name, last.Text), lines(during)...)
+	}
+	return with(fail(during[len(during)-1].At, "expected %s of step %s to be refused, it was not", requested(*s.Op), s.Name), lines(during)...)
+}
+
+func requested(op ringproof.Op) string {
+	if op.Kind == ringproof.OpScale {
+		return fmt.Sprintf("%s %d", op.Kind, op.To)
+	}
+	return string(op.Kind)
 }
 
 // stepEvents returns the step's own events, and the refusals that name no step
@@ -50,7 +69,7 @@ func stepEvents(h *ringproof.History, step string) (begun bool, during []ringpro
 		switch {
 		case e.Step == step && e.Kind == ringproof.EventStepBegun:
 			begun, open = true, true
-		case e.Step == step && (e.Kind == ringproof.EventStepDone || e.Kind == ringproof.EventStepFailed):
+		case e.Step == step && (e.Kind == ringproof.EventStepDone || e.Kind == ringproof.EventStepFailed || e.Kind == ringproof.EventStepMissed):
 			during = append(during, e)
 			open = false
 			continue
@@ -69,6 +88,9 @@ func unchanged(h *ringproof.History, s ringproof.Step, from ringproof.Instant, r
 		return pass("refused")
 	}
 	for _, e := range events(h, ringproof.EventActionBegun, ringproof.EventMemberAdded, ringproof.EventMemberPromoted, ringproof.EventMemberRemoved) {
+		if s.Op.Ends() && e.Action == "move-leader" {
+			continue // an agent that is ended hands over
+		}
 		if e.At > from && e.At <= refused.At && e.Seq < refused.Seq {
 			return with(fail(e.At, "expected the ring unchanged by step %s, which is refused; saw %s", s.Name, e.Kind), e.String())
 		}
@@ -101,7 +123,7 @@ func busy(h *ringproof.History, step string, at ringproof.Instant) bool {
 		switch e.Kind {
 		case ringproof.EventStepBegun:
 			going[e.Step] = e.Step != step
-		case ringproof.EventStepDone, ringproof.EventStepFailed:
+		case ringproof.EventStepDone, ringproof.EventStepFailed, ringproof.EventStepMissed:
 			delete(going, e.Step)
 		}
 	}

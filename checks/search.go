@@ -47,6 +47,9 @@ func (t *timeline) search(params Values) ringproof.Finding {
 	case m.spent || result == porcupine.Unknown:
 		return with(unknown("porcupine came to no end over %d operations within %s and %d states; the first that the order of revisions doesn't explain: %s",
 			len(attempts), params["checkTimeout"], mostStates, first.message), t.lines(first)...)
+	case result == porcupine.Illegal && slices.ContainsFunc(segments, func(s segment) bool { return t.confused[s.key] }):
+		return with(unknown("porcupine finds no order of %d operations, but which of several deletes without an answer was done when nothing tells; the first that the order of revisions doesn't explain: %s",
+			len(attempts), first.message), t.lines(first)...)
 	case result == porcupine.Illegal:
 		f := t.failed(first)
 		f.Message += fmt.Sprintf("; porcupine finds no order of these %d operations, whichever of the unanswered took effect", len(attempts))
@@ -54,7 +57,11 @@ func (t *timeline) search(params Values) ringproof.Finding {
 	case len(attempts) < asked:
 		return with(unknown("porcupine finds an order for the first %d of %d operations in doubt; raise checkOps to judge all", len(attempts), asked), t.lines(first)...)
 	}
-	return pass("%d operations: the order of revisions decides all but %d, for which porcupine finds an order", len(t.h.Operations), asked)
+	if slices.ContainsFunc(attempts, func(a attempt) bool { return a.split }) || slices.ContainsFunc(t.wrongs, t.branched) {
+		return with(unknown("porcupine finds an order for the %d operations in doubt, each key of a transaction taken by itself; the first that the order of revisions doesn't explain: %s",
+			asked, first.message), t.lines(first)...)
+	}
+	return pass("%d operations: the order of revisions decides all but %d, for which porcupine finds an order", t.asked(), asked)
 }
 
 // firstOf keeps the n attempts of the lowest revisions, and every write without
@@ -101,7 +108,7 @@ func (t *timeline) segments() []segment {
 func (t *timeline) narrow(s *segment, first, last int64, disputed map[int64]bool) {
 	for i := range t.h.Operations {
 		o := &t.h.Operations[i]
-		if o.Response == nil || tookEffect(o) || o.Request.Kind == ringproof.RequestCompact || !t.asks(o, s.key) {
+		if o.Response == nil || tookEffect(o) || o.Request.General() || o.Request.Kind == ringproof.RequestCompact || !t.asks(o, s.key) {
 			continue
 		}
 		r := readAt(o)
@@ -132,7 +139,11 @@ func (t *timeline) attempts(segments []segment) []attempt {
 	var made []attempt
 	for i := range t.h.Operations {
 		o := &t.h.Operations[i]
-		if o.Request.Kind == ringproof.RequestCompact {
+		if o.Request.Kind == ringproof.RequestCompact || o.Request.Kind.Operates() {
+			continue
+		}
+		if o.Request.General() {
+			made = append(made, t.split(i, segments, effects[i])...)
 			continue
 		}
 		a := attempt{op: o, revision: effects[i], effect: effects[i] != 0}
@@ -154,6 +165,86 @@ func (t *timeline) attempts(segments []segment) []attempt {
 	}
 	slices.SortStableFunc(made, func(a, b attempt) int { return cmp.Compare(a.revision, b.revision) })
 	return made
+}
+
+// split makes an operation of each read and write of a transaction on a key in
+// doubt. That they are one, and what was compared, is left out: an order of them
+// proves nothing, but where there is none there is none of the whole either.
+func (t *timeline) split(i int, segments []segment, effect int64) []attempt {
+	o := &t.h.Operations[i]
+	var done []act
+	v := view{op: i}
+	switch {
+	case o.Response != nil:
+		done, v.after, v.before = told(o), o.Response.Revision, o.Response.Revision
+		if effect != 0 {
+			v.before--
+		}
+	case effect != 0 && !slices.Contains(t.branches, i):
+		done, v.after, v.before = t.done[effect], effect, effect-1
+	case slices.Contains(t.branches, i) || slices.Contains(t.unresolved, i):
+		effect = 0
+		parts(&o.Request, func(r *ringproof.Request) { done = append(done, act{request: r}) })
+	}
+	var made []attempt
+	for _, a := range done {
+		if effect != 0 && a.request.Writes() && a.changes() {
+			v.written = append(v.written, a.request.Key)
+		}
+		if one, ok := t.single(o, a, v, effect); ok {
+			made = append(made, within(one, a.request.Key, segments, t.names)...)
+		}
+	}
+	return made
+}
+
+// branched reports whether the wrong is about a transaction with branches.
+func (t *timeline) branched(w wrong) bool {
+	return w.op >= 0 && t.h.Operations[w.op].Request.General()
+}
+
+// single is one act as an operation of its own.
+func (t *timeline) single(o *ringproof.Operation, a act, v view, effect int64) (attempt, bool) {
+	one := attempt{split: true, op: &ringproof.Operation{ID: o.ID, Client: o.Client, Call: o.Call, Return: o.Return, Request: *a.request, Response: a.answer}}
+	switch {
+	case a.request.Kind == ringproof.RequestRange || a.answer == nil && !a.request.Writes():
+		return one, false
+	case a.request.Writes() && a.changes():
+		one.revision, one.effect = effect, effect != 0
+	case a.request.Revision > 0:
+		one.revision = a.request.Revision
+	default:
+		one.revision = v.of(a.request.Key)
+	}
+	if one.effect && one.op.Response == nil && a.request.Kind == ringproof.RequestDelete && !t.watchedGo(a.request.Key, effect) {
+		one.revision, one.effect = 0, false // there may have been nothing to delete
+	}
+	if one.effect && one.op.Response == nil {
+		one.op.Response = &ringproof.Response{Revision: effect, Deleted: 1}
+		one.op.Return = ringproof.Forever
+	}
+	return one, true
+}
+
+// watchedGo reports whether a watch saw the key deleted at the revision.
+func (t *timeline) watchedGo(key string, revision int64) bool {
+	return slices.ContainsFunc(t.h.Watches, func(w ringproof.Watch) bool {
+		return slices.ContainsFunc(w.Events, func(e ringproof.WatchEvent) bool {
+			return e.Revision == revision && e.Delete && e.KV.Key == key
+		})
+	})
+}
+
+func within(a attempt, key string, segments []segment, names []string) []attempt {
+	for n, s := range segments {
+		if names[s.key] == key && (a.revision == 0 || a.revision > s.from && a.revision <= s.to) {
+			a.keys = append(a.keys, n)
+		}
+	}
+	if len(a.keys) == 0 {
+		return nil
+	}
+	return []attempt{a}
 }
 
 func (t *timeline) model(segments []segment) *etcdModel {

@@ -73,7 +73,7 @@ func (t *timeline) unwatched() (ringproof.Finding, bool) {
 	}
 	for _, w := range t.writes {
 		o := &t.h.Operations[w.op]
-		if o.Response != nil && !shown[w.revision] && t.covers(o.Request.Key, w.revision, w.revision) {
+		if o.Response != nil && !shown[w.revision] && asksTo(&o.Request, func(r *ringproof.Request) bool { return t.covers(r.Key, w.revision, w.revision) }) {
 			return with(fail(o.Return, "expected the acknowledged write at revision %d in the watches, which show what is before and after; saw it in none",
 				w.revision), operationText(o)), true
 		}
@@ -142,11 +142,11 @@ func judgeSurviving(h *ringproof.History) ringproof.Finding {
 }
 
 // gone returns the keys of which neither the value at the revision nor a later
-// one survives.
+// one survives. One under a lease may have gone with it.
 func (t *timeline) gone(revision int64, surviving map[string]bool) (gone []string, asked int) {
 	for _, key := range t.under("") {
 		was := t.at(key, revision)
-		if was == nil {
+		if was == nil || was.lease != 0 {
 			continue
 		}
 		asked++

@@ -6,7 +6,6 @@ package checks
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -34,8 +33,16 @@ type timeline struct {
 	floor   []int64 // by operation: the greatest revision told to anyone before its call
 	last    int64   // the greatest revision told to any client, or of the dump
 
-	unresolved []int // operations that took effect or not: nothing tells
-	dropped    int   // operations whose outcome no client was told, and that surely had no effect
+	done  map[int64][]act // by revision: what a transaction carried out, or what went with a lease
+	shown map[int]string  // by transaction without an answer: one of its values that somebody saw
+
+	leases map[int64]*lease // of those granted, and asked for in a put
+	leased bool             // some request names a lease
+
+	unresolved []int        // operations that took effect or not: nothing tells
+	branches   []int        // transactions that took effect, by one branch or the other: nothing tells
+	confused   map[int]bool // keys whose deletions may have been others' than those they were given to
+	dropped    int          // operations whose outcome no client was told, and that surely had no effect
 
 	prefixes map[string][]int
 	covered  map[string][]span
@@ -46,6 +53,7 @@ type timeline struct {
 type change struct {
 	revision, create, version int64
 	value                     string
+	lease                     int64
 	deleted                   bool
 	op                        int
 }
@@ -70,18 +78,22 @@ type wrong struct {
 
 // rebuild makes the timeline of h. What can't be is in its wrongs.
 func rebuild(h *ringproof.History) *timeline {
+	h, leases := withEnds(h)
 	t := &timeline{
-		h: h, keys: map[string]int{}, owner: make(map[int64]int, len(h.Operations)),
-		prefixes: map[string][]int{}, covered: map[string][]span{},
+		h: h, leases: leases, keys: map[string]int{}, owner: make(map[int64]int, len(h.Operations)),
+		prefixes: map[string][]int{}, covered: map[string][]span{}, done: map[int64][]act{}, shown: map[int]string{}, confused: map[int]bool{},
 	}
 	t.intern()
 	t.sweep()
 	t.collect()
 	open := t.unanswered()
-	t.resolveByWatch(open)
+	orphans := t.resolveByWatch(open)
 	t.resolveByReads(open)
+	t.adopt(open, orphans)
+	t.settleRevoked(open)
 	t.settle(open)
 	t.replay()
+	t.judgeEnds()
 	return t
 }
 
@@ -96,22 +108,42 @@ func (t *timeline) workload(key string) bool {
 
 func (t *timeline) intern() {
 	for i := range t.h.Operations {
-		r := &t.h.Operations[i].Request
-		if r.Kind == ringproof.RequestRange || r.Kind == ringproof.RequestCompact {
-			continue
-		}
-		if _, ok := t.keys[r.Key]; !ok {
-			t.keys[r.Key] = len(t.names)
-			t.names = append(t.names, r.Key)
-		}
+		t.internAll(&t.h.Operations[i].Request)
 	}
 	t.changes = make([][]change, len(t.names))
 }
 
+func (t *timeline) internAll(r *ringproof.Request) {
+	t.leased = t.leased || r.Lease != 0
+	if !r.General() {
+		if r.Kind != ringproof.RequestRange && r.Kind != ringproof.RequestCompact && !r.Kind.Operates() && !r.Kind.OfLease() {
+			t.internOne(r.Key)
+		}
+		return
+	}
+	for _, c := range r.If {
+		t.internOne(c.Key)
+	}
+	for i := range r.Then {
+		t.internAll(&r.Then[i])
+	}
+	for i := range r.Else {
+		t.internAll(&r.Else[i])
+	}
+}
+
+func (t *timeline) internOne(key string) {
+	if _, ok := t.keys[key]; !ok {
+		t.keys[key] = len(t.names)
+		t.names = append(t.names, key)
+	}
+}
+
 // tells returns the revision that an answer vouches for. A compaction's header
-// may be of any later moment, so it tells nothing.
+// may be of any later moment, and what a member says of itself, or before it has
+// a lease renewed, of any earlier one: so they tell nothing.
 func tells(o *ringproof.Operation) (int64, bool) {
-	if o.Response == nil || o.Request.Kind == ringproof.RequestCompact {
+	if o.Response == nil || o.Request.Kind == ringproof.RequestCompact || o.Request.Kind == ringproof.RequestKeepAlive || o.Request.Kind.Operates() {
 		return 0, false
 	}
 	return o.Response.Revision, true
@@ -128,6 +160,9 @@ func tookEffect(o *ringproof.Operation) bool {
 	case ringproof.RequestDelete:
 		return o.Response.Deleted > 0
 	case ringproof.RequestTxn:
+		if o.Request.General() {
+			return slices.ContainsFunc(told(o), act.changes)
+		}
 		return o.Response.Succeeded
 	}
 	return false
@@ -219,22 +254,26 @@ func (t *timeline) unanswered() open {
 	o := open{values: map[string]int{}, deletes: map[string][]int{}, settled: map[int]int64{}}
 	for i := range t.h.Operations {
 		each := &t.h.Operations[i]
-		if each.Response != nil || !each.Request.Writes() {
+		if each.Response != nil || !each.Request.Writes() || isEnd(&each.Request) {
 			continue
 		}
-		if each.Request.Kind == ringproof.RequestDelete {
-			o.deletes[each.Request.Key] = append(o.deletes[each.Request.Key], i)
-			continue
-		}
-		o.values[each.Request.Value] = i
+		parts(&each.Request, func(r *ringproof.Request) {
+			switch {
+			case r.Kind == ringproof.RequestDelete:
+				o.deletes[r.Key] = append(o.deletes[r.Key], i)
+			case r.Writes():
+				o.values[r.Value] = i
+			}
+		})
 	}
 	return o
 }
 
-// resolveByWatch finds the owner of every revision that a watch shows.
-func (t *timeline) resolveByWatch(o open) {
-	orphans := map[int64]string{}
-	seen := map[int64]bool{} // foreign, or told of already
+// resolveByWatch finds the owner of every revision that a watch shows, but of
+// deletions that nobody was told to have made.
+func (t *timeline) resolveByWatch(o open) (orphans map[int64][]string) {
+	orphans = map[int64][]string{} // keys that are deleted at a revision
+	seen := map[int64]bool{}       // foreign, or told of already
 	for w := range t.h.Watches {
 		for e := range t.h.Watches[w].Events {
 			event := &t.h.Watches[w].Events[e]
@@ -253,29 +292,32 @@ func (t *timeline) resolveByWatch(o open) {
 				seen[event.Revision] = true
 				t.foreign = append(t.foreign, event.Revision)
 			case event.Delete:
-				orphans[event.Revision] = event.KV.Key
+				if !slices.Contains(orphans[event.Revision], event.KV.Key) {
+					orphans[event.Revision] = append(orphans[event.Revision], event.KV.Key)
+				}
 			case !t.resolve(o, event.KV.Key, event.KV.Value, event.Revision):
 				seen[event.Revision] = true
 				t.invented(event)
 			}
 		}
 	}
-	t.adopt(o, orphans)
+	return orphans
 }
 
 // agree checks that a watch saw the owner of the revision do what it did.
 func (t *timeline) agree(owner int, event *ringproof.WatchEvent) {
-	r := &t.h.Operations[owner].Request
-	if event.KV.Key != r.Key || event.Delete != (r.Kind == ringproof.RequestDelete) ||
-		(!event.Delete && event.KV.Value != r.Value) {
+	if !does(&t.h.Operations[owner].Request, event) {
 		t.wrong(owner, -1, -1, event.Revision, "expected it at revision %d, where a watch saw %s", event.Revision, eventText(event))
 	}
 }
 
 func (t *timeline) resolve(o open, key, value string, revision int64) bool {
 	op, ok := o.values[value]
-	if !ok || t.h.Operations[op].Request.Key != key {
+	if !ok || !writesTo(&t.h.Operations[op].Request, key) {
 		return false
+	}
+	if t.h.Operations[op].Request.General() {
+		t.shown[op] = value
 	}
 	if before, again := o.settled[op]; again {
 		if before != revision {
@@ -295,33 +337,12 @@ func (t *timeline) resolve(o open, key, value string, revision int64) bool {
 
 func (t *timeline) invented(event *ringproof.WatchEvent) {
 	for i := range t.h.Operations {
-		if t.h.Operations[i].Request.Value == event.KV.Value {
+		if asksTo(&t.h.Operations[i].Request, func(r *ringproof.Request) bool { return r.Value == event.KV.Value }) {
 			t.wrong(i, -1, -1, event.Revision, "expected it where its answer says, a watch saw it at revision %d", event.Revision)
 			return
 		}
 	}
 	t.wrong(-1, -1, -1, event.Revision, "expected only values that clients wrote, a watch saw %s", eventText(event))
-}
-
-// adopt gives each deletion that no answered operation owns to an unanswered
-// delete of the key. Any that may be as early will do: one that may be at some
-// revision may be at every later one too, so taking it now costs no later
-// deletion its owner.
-func (t *timeline) adopt(o open, orphans map[int64]string) {
-	for _, revision := range slices.Sorted(maps.Keys(orphans)) {
-		key := orphans[revision]
-		adopted := false
-		for _, op := range o.deletes[key] {
-			if o.settled[op] == 0 && !t.h.Operations[op].Refused && t.floor[op] < revision {
-				o.settled[op], adopted = revision, true
-				t.own(op, revision)
-				break
-			}
-		}
-		if !adopted {
-			t.wrong(-1, -1, -1, revision, "expected only deletions that clients asked for, a watch saw %s deleted at revision %d", key, revision)
-		}
-	}
 }
 
 // resolveByReads takes what reads, previous values and the dump tell of
@@ -335,9 +356,16 @@ func (t *timeline) resolveByReads(o open) {
 			t.resolve(o, kvs[i].Key, kvs[i].Value, kvs[i].ModRevision)
 		}
 	}
+	var answer func(*ringproof.Response)
+	answer = func(r *ringproof.Response) {
+		see(r.KVs)
+		for i := range r.Results {
+			answer(&r.Results[i])
+		}
+	}
 	for i := range t.h.Operations {
 		if r := t.h.Operations[i].Response; r != nil {
-			see(r.KVs)
+			answer(r)
 		}
 	}
 	see(t.h.Evidence.Dump)
@@ -368,7 +396,11 @@ func (t *timeline) settle(o open) {
 		if each.Response != nil || !each.Request.Writes() || o.settled[i] != 0 {
 			continue
 		}
-		if each.Refused || t.covers(each.Request.Key, t.floor[i]+1, t.last) {
+		last := t.last
+		if isEnd(&each.Request) {
+			last = t.overBy(each.Request.Lease)
+		}
+		if each.Refused || !asksTo(&each.Request, func(r *ringproof.Request) bool { return !t.covers(r.Key, t.floor[i]+1, last) }) {
 			t.dropped++
 			continue
 		}
@@ -381,6 +413,14 @@ func (t *timeline) replay() {
 	slices.SortFunc(t.writes, func(a, b write) int { return cmp.Compare(a.revision, b.revision) })
 	for _, w := range t.writes {
 		o := &t.h.Operations[w.op]
+		if isEnd(&o.Request) {
+			t.replayEnd(w)
+			continue
+		}
+		if o.Request.General() {
+			t.replayTxn(w)
+			continue
+		}
 		key := t.keys[o.Request.Key]
 		before := t.newest(key)
 		t.judgeWrite(w, key, before)
@@ -396,7 +436,7 @@ func (t *timeline) newest(key int) *change {
 }
 
 func next(before *change, w write, r *ringproof.Request) change {
-	after := change{revision: w.revision, op: w.op, value: r.Value, create: w.revision, version: 1}
+	after := change{revision: w.revision, op: w.op, value: r.Value, lease: r.Lease, create: w.revision, version: 1}
 	if r.Kind == ringproof.RequestDelete {
 		return change{revision: w.revision, op: w.op, deleted: true}
 	}
@@ -437,7 +477,7 @@ func (c *change) String() string {
 	if c == nil || c.deleted {
 		return "absent"
 	}
-	return fmt.Sprintf("%q written at revision %d (create %d, version %d)", c.value, c.revision, c.create, c.version)
+	return fmt.Sprintf("%q written at revision %d (create %d, version %d%s)", c.value, c.revision, c.create, c.version, underText(c.lease))
 }
 
 // at returns the key as it was at the revision, nil if absent.
@@ -451,7 +491,7 @@ func (t *timeline) at(key int, revision int64) *change {
 }
 
 func (c *change) equal(kv *ringproof.KV) bool {
-	return c.value == kv.Value && c.revision == kv.ModRevision && c.create == kv.CreateRevision && c.version == kv.Version
+	return c.value == kv.Value && c.lease == kv.Lease && c.revision == kv.ModRevision && c.create == kv.CreateRevision && c.version == kv.Version
 }
 
 // under returns the keys with the prefix, in order of their names.
@@ -529,25 +569,28 @@ func (t *timeline) wrong(op, other, key int, revision int64, format string, args
 	t.wrongs = append(t.wrongs, wrong{op: op, other: other, key: key, revision: revision, message: fmt.Sprintf(format, args...)})
 }
 
-// ignorant tells whether an unresolved write could explain a wrong about the key.
+// ignorant reports whether a write of which nothing tells whether it was done
+// could explain a wrong about the key.
 func (t *timeline) ignorant(key int) bool {
 	if key < 0 {
 		return false
 	}
-	return slices.ContainsFunc(t.unresolved, func(op int) bool {
-		return t.h.Operations[op].Request.Key == t.names[key]
-	})
+	writes := func(op int) bool { return writesTo(&t.h.Operations[op].Request, t.names[key]) }
+	return t.confused[key] || slices.ContainsFunc(t.unresolved, writes) || slices.ContainsFunc(t.branches, writes)
 }
 
 func eventText(e *ringproof.WatchEvent) string {
 	if e.Delete {
 		return fmt.Sprintf("%s deleted at revision %d", e.KV.Key, e.Revision)
 	}
-	return fmt.Sprintf("%s=%q at revision %d", e.KV.Key, e.KV.Value, e.Revision)
+	return fmt.Sprintf("%s=%q at revision %d%s", e.KV.Key, e.KV.Value, e.Revision, underText(e.KV.Lease))
 }
 
 // operationText prints one operation as a line of evidence.
 func operationText(o *ringproof.Operation) string {
+	if isEnd(&o.Request) {
+		return fmt.Sprintf("nobody, from %s on: %s", o.Call, requestText(&o.Request))
+	}
 	return fmt.Sprintf("operation %d, client %d, %s..%s: %s", o.ID, o.Client, o.Call, o.Return, exchangeText(&o.Request, o))
 }
 
@@ -559,8 +602,20 @@ func requestText(r *ringproof.Request) string {
 	text := string(r.Kind) + " " + r.Key
 	switch r.Kind {
 	case ringproof.RequestPut:
-		text += fmt.Sprintf(" %q", r.Value)
+		text += fmt.Sprintf(" %q", r.Value) + underText(r.Lease)
+	case ringproof.RequestGrant:
+		text = fmt.Sprintf("grant a lease of %d s", r.TTL)
+	case ringproof.RequestKeepAlive, ringproof.RequestRevoke:
+		text = fmt.Sprintf("%s lease %x", r.Kind, r.Lease)
 	case ringproof.RequestTxn:
+		if isEnd(r) {
+			text = fmt.Sprintf("the end of lease %x", r.Lease)
+			break
+		}
+		if r.General() {
+			text = txnText(r)
+			break
+		}
 		text += fmt.Sprintf(" if mod=%d then %q", r.Compare, r.Value)
 	case ringproof.RequestCompact:
 		text = fmt.Sprintf("compact %d", r.Revision)
@@ -568,6 +623,12 @@ func requestText(r *ringproof.Request) string {
 		if r.Revision > 0 {
 			text += fmt.Sprintf(" at revision %d", r.Revision)
 		}
+	}
+	if r.From != "" {
+		text += " from " + r.From
+	}
+	if r.Limit > 0 {
+		text += fmt.Sprintf(", at most %d", r.Limit)
 	}
 	if r.Serializable {
 		text += ", serializable"
@@ -582,15 +643,20 @@ func outcomeText(o *ringproof.Operation) string {
 	if o.Response == nil {
 		return "no answer: " + o.Err
 	}
+	if o.Request.Kind.Operates() {
+		return upkeepText(o)
+	}
 	text := fmt.Sprintf("revision %d", o.Response.Revision)
 	switch o.Request.Kind {
 	case ringproof.RequestDelete:
 		text += fmt.Sprintf(", deleted %d", o.Response.Deleted)
 	case ringproof.RequestTxn:
 		text += fmt.Sprintf(", succeeded %t", o.Response.Succeeded)
+	case ringproof.RequestGrant:
+		text += fmt.Sprintf(", lease %x of %d s", o.Response.Lease, o.Response.TTL)
 	}
 	for _, kv := range o.Response.KVs {
 		text += fmt.Sprintf(", %s=%q@%d", kv.Key, kv.Value, kv.ModRevision)
 	}
-	return text
+	return text + resultsText(o.Response.Results)
 }

@@ -38,6 +38,7 @@ type effect struct {
 	revision int64
 	key      string
 	value    string
+	lease    int64
 	deleted  bool
 }
 
@@ -53,14 +54,18 @@ type union struct {
 func unite(h *ringproof.History) *union {
 	u := &union{t: rebuild(h), effects: map[int64][]effect{}, byKey: map[string][]effect{}}
 	for _, w := range u.t.writes {
-		r := &h.Operations[w.op].Request
-		u.add(effect{w.revision, r.Key, r.Value, r.Kind == ringproof.RequestDelete})
+		if slices.Contains(u.t.branches, w.op) {
+			continue // what it did only the streams know
+		}
+		u.t.made(w, func(r *ringproof.Request) {
+			u.add(effect{w.revision, r.Key, r.Value, r.Lease, r.Kind == ringproof.RequestDelete})
+		})
 	}
 	for i := range h.Watches {
 		for e := range h.Watches[i].Events {
 			if event := &h.Watches[i].Events[e]; !event.Bookmark {
 				u.shown++
-				u.add(effect{event.Revision, event.KV.Key, event.KV.Value, event.Delete})
+				u.add(effect{event.Revision, event.KV.Key, event.KV.Value, event.KV.Lease, event.Delete})
 			}
 		}
 	}
@@ -75,7 +80,7 @@ func unite(h *ringproof.History) *union {
 
 func (u *union) add(e effect) {
 	if e.deleted {
-		e.value = ""
+		e.value, e.lease = "", 0
 	}
 	at := u.effects[e.revision]
 	if !slices.ContainsFunc(at, func(known effect) bool { return known.key == e.key }) {
@@ -196,7 +201,7 @@ func (s *stream) mark(e *ringproof.WatchEvent) (ringproof.Finding, bool) {
 // content compares the event with what others saw of the same change.
 func (s *stream) content(e *ringproof.WatchEvent) (ringproof.Finding, bool) {
 	for _, known := range s.effects[e.Revision] {
-		if known.key == e.KV.Key && (known.deleted != e.Delete || !e.Delete && known.value != e.KV.Value) {
+		if known.key == e.KV.Key && (known.deleted != e.Delete || !e.Delete && (known.value != e.KV.Value || known.lease != e.KV.Lease)) {
 			return s.broke(e, "Reliable", "expected %s, as another stream or an answer tells", known)
 		}
 	}
@@ -222,7 +227,7 @@ func (s *stream) before(e *ringproof.WatchEvent) (ringproof.Finding, bool) {
 		return s.broke(e, "PrevKV", "expected no previous value of a created key, saw %s", kvsText([]ringproof.KV{*e.Prev}))
 	case e.Prev.Key != e.KV.Key || e.Prev.ModRevision >= e.Revision:
 		return s.broke(e, "PrevKV", "expected an earlier value of the key, saw %s", kvsText([]ringproof.KV{*e.Prev}))
-	case known && (was.deleted || was.revision != e.Prev.ModRevision || was.value != e.Prev.Value):
+	case known && (was.deleted || was.revision != e.Prev.ModRevision || was.value != e.Prev.Value || was.lease != e.Prev.Lease):
 		return s.broke(e, "PrevKV", "expected %s, saw %s", was, kvsText([]ringproof.KV{*e.Prev}))
 	}
 	return ringproof.Finding{}, false
@@ -244,7 +249,7 @@ func (e effect) String() string {
 	if e.deleted {
 		return fmt.Sprintf("%s deleted at revision %d", e.key, e.revision)
 	}
-	return fmt.Sprintf("%s=%q at revision %d", e.key, e.value, e.revision)
+	return fmt.Sprintf("%s=%q at revision %d%s", e.key, e.value, e.revision, underText(e.lease))
 }
 
 func (s *stream) broke(e *ringproof.WatchEvent, guarantee, format string, args ...any) (ringproof.Finding, bool) {

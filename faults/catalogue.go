@@ -19,6 +19,18 @@ type Entry struct {
 	Fairness string              `json:"fairness"`          // what a correct subject must survive, and why the rest is excluded
 	Heals    string              `json:"heals"`
 	Worlds   []string            `json:"worlds"` // where it can be applied
+	// Seam says that the subject's own program does it, told by the harness: a program
+	// that isn't linked with it can't be harmed so.
+	Seam bool `json:"seam,omitempty"`
+}
+
+// AtSeam reports whether the step harms the subject at its own seams.
+func AtSeam(s ringproof.Step) bool {
+	if s.Fault == nil {
+		return false
+	}
+	e, _ := Lookup(s.Fault.Kind)
+	return e.Seam
 }
 
 // Param is one parameter of a fault, named as it is written in a scenario.
@@ -76,7 +88,10 @@ var (
 	withStore = []string{"sim", "local"}
 	// The brain is decorated, and only one that is linked with the harness can be.
 	withSeams = []string{"sim", "local"}
-	// One host has one clock, and no device that can be carried to another.
+	// What Kubernetes mounts, copies and starts is its own to do.
+	withProcesses = []string{"sim", "local"}
+	// One host has one clock, which is not the harness's to set, and no device that
+	// can be carried to another.
 	simulated = []string{"sim"}
 
 	target  = Param{Name: "target", Doc: "which machines it hits", Required: true}
@@ -148,17 +163,22 @@ var catalogue = []Entry{
 	},
 	{
 		Kind: ringproof.FaultStoreOutage,
-		Doc:  "every call to the store fails, reads and writes alike",
+		Seam: true,
+		Doc:  "calls to the store fail",
 		Params: []Param{
+			{Name: "calls", Doc: "which fail: reads and writes alike, or writes alone, as in a store that is full or may only be read", Values: []string{"all", "writes"}},
+			{Name: "records", Doc: "only calls about the records of this prefix, such as formed; about any when absent"},
 			someone, lasts,
 		},
-		Targets:  union(MemberForms(), MachineForms()),
-		Fairness: transient + " The ring itself needs no store: clients must notice nothing.",
-		Heals:    "the store answers again",
-		Worlds:   withStore,
+		Targets: union(MemberForms(), MachineForms()),
+		Fairness: transient + " The ring itself needs no store: clients must notice nothing. " +
+			"Who can't write down that something happened may not act as if it hadn't.",
+		Heals:  "the store answers again",
+		Worlds: withStore,
 	},
 	{
 		Kind: ringproof.FaultStoreStale,
+		Seam: true,
 		Doc:  "reads of the store answer with the past; create-if-absent still tells the truth",
 		Params: []Param{
 			someone, lasts,
@@ -170,6 +190,7 @@ var catalogue = []Entry{
 	},
 	{
 		Kind: ringproof.FaultAgentCrash,
+		Seam: true,
 		Doc: "the subject is cut at a named action or effect of its own: its process dies before or after it, or lives on with the reply lost or the request refused. " +
 			"An action is a change as the subject tells of it; an effect is one call by which it changes anything at all",
 		Params: []Param{
@@ -188,6 +209,7 @@ var catalogue = []Entry{
 	},
 	{
 		Kind: ringproof.FaultStaleView,
+		Seam: true,
 		Doc:  "the subject decides on what it was shown some decisions ago, as behind a cache that lags, or after a pause between looking and deciding",
 		Params: []Param{
 			asked, turn,
@@ -204,6 +226,7 @@ var catalogue = []Entry{
 	},
 	{
 		Kind: ringproof.FaultSkippedView,
+		Seam: true,
 		Doc:  "the subject is kept from deciding, and waits: states that last shorter are never seen by it",
 		Params: []Param{
 			asked, turn, turns, whose,
@@ -253,6 +276,19 @@ var catalogue = []Entry{
 		Worlds: simulated,
 	},
 	{
+		Kind: ringproof.FaultTimePasses,
+		Doc:  "all clocks go on by months or years, in steps of ten days at most: what has an hour at which it ends comes to its end",
+		Params: []Param{
+			{Name: "by", Doc: "how much time passes, such as 400d", Required: true},
+			{Name: "for", Doc: "in how much of the run, a second at least for each thirty days", Required: true},
+		},
+		Fairness: transient + " What expires does so in the sight of whoever looks at a clock every few seconds, and is to be made anew before. " +
+			"Whatever waits for a time to pass by a clock has waited for it: a machine that is away meanwhile is away for months. " +
+			"The authority of ten years is not outlived.",
+		Heals:  "never: time doesn't go back",
+		Worlds: simulated,
+	},
+	{
 		Kind: ringproof.FaultDiskSwap,
 		Doc:  "the targets lose power, each disk comes into the next target's machine, and they get power again",
 		Params: []Param{
@@ -266,11 +302,102 @@ var catalogue = []Entry{
 		Worlds: simulated,
 	},
 	{
-		Kind: ringproof.FaultVolumeLoss,
-		Doc:  "the machine stops and its disk comes back empty",
+		Kind: ringproof.FaultStartFailure,
+		Doc:  "etcd ends, and whenever it is started it ends again at once with an error: a port that is in use, a binary that can't run",
 		Params: []Param{
 			target,
-			{Name: "leave", Doc: "what is on the new disk: nothing, or etcd's directories with no files in them", Values: []string{"nothing", "directories"}},
+			{Name: "at", Doc: "when it ends: before it has written anything, or as soon as it has a log", Values: []string{"before-log", "after-log"}},
+			lasts,
+		},
+		Targets:  union(MemberForms(), MachineForms()),
+		Fairness: transient + " An etcd that ends by itself has lost nothing: its member may be replaced after some patience, and one that never wrote a log is no member that lost it.",
+		Heals:    "etcd starts again when it is started",
+		Worlds:   withProcesses,
+	},
+	{
+		Kind: ringproof.FaultVolumeUnmounted,
+		Doc:  "the machine restarts and its data filesystem isn't mounted: an empty directory of the root filesystem is in its place. It is mounted later, with all that was on it",
+		Params: []Param{
+			target,
+			{Name: "remount", Doc: "how it comes back: while the machine runs, or with another restart", Values: []string{"live", "reboot"}},
+			lasts,
+		},
+		Targets: union(MemberForms(), MachineForms()),
+		Fairness: transient + " Nothing is lost, so to a correct subject it is a machine that is away; the empty directory is no new disk. " +
+			"No loss is admitted while a filesystem isn't mounted: what a machine would lose is not its own.",
+		Heals:  "the filesystem is mounted",
+		Worlds: withProcesses,
+	},
+	{
+		Kind: ringproof.FaultVolumeCopy,
+		Doc:  "a member's data directory is copied to another machine, which loses power for it; nothing else of its disk is",
+		Params: []Param{
+			{Name: "target", Doc: "the machine that gets the copy; one without data of its own", Required: true},
+			{Name: "from", Doc: "whose data are copied", Required: true},
+		},
+		Targets: []string{"spare", "mN", "machine/N"},
+		Fairness: "Always fair: the member goes on where it lives. A copy has forgotten whatever the member promised since: it may never start. " +
+			"Nobody but a person can know what the copy is for, so the machine that holds it need not serve while the member is in the ring.",
+		Heals:  "never; the copy stays until the member has left, or a person removes it",
+		Worlds: withProcesses,
+	},
+	{
+		Kind: ringproof.FaultWrongRing,
+		Doc: "the machine is off, and an etcd of another ring, a plain one of a single member, answers at its address: " +
+			"as when an address is given to another machine, or a record names the wrong one",
+		Params: []Param{
+			target, lasts,
+		},
+		Targets: union(MemberForms(), MachineForms()),
+		Fairness: transient + " To the ring the machine is off, no more. Whoever reads a list at that address must see that it isn't its own ring's: " +
+			"nothing that is changed in the other ring is forgiven. A ring with TLS is spared by its certificates. The clients of the workload reach nobody there.",
+		Heals:  "the other etcd is gone from the address, and the machine gets power",
+		Worlds: withSeams,
+	},
+	{
+		Kind: ringproof.FaultDuplicate,
+		Doc:  "a second machine of the same name comes up at another address, as a clone does: the subject's agent runs on it, its disk is empty, and no etcd of the ring's release is installed on it",
+		Params: []Param{
+			target, lasts,
+		},
+		Targets: union(MemberForms(), MachineForms()),
+		Fairness: transient + " Nothing was taken from the first machine: its member must neither be removed nor its disk be cleared because another has its name. " +
+			"While the first is off the second is heard of in its name; when it is back with its member's disk at its member's address it is who it was. " +
+			"Only one that is off for as long as a machine is waited for may be replaced, by the second or by any other. " +
+			"The clone can't run an etcd, so that a member which is given to it is the subject's own loss.",
+		Heals:  "the clone is gone, and its disk",
+		Worlds: withSeams,
+	},
+	{
+		Kind: ringproof.FaultDryRun,
+		Seam: true,
+		Doc:  "the subject's agent dies and is started again in a dry run, in which it says what it would do and changes nothing",
+		Params: []Param{
+			target, lasts,
+		},
+		Targets: union(MemberForms(), MachineForms()),
+		Fairness: transient + " Whatever that agent changes is a finding: a file, a record in the store, a key or a lease in the ring. " +
+			"The others do what is to be done as if it weren't there; what only that machine can do waits.",
+		Heals:  "the agent dies and is started again as before",
+		Worlds: withSeams,
+	},
+	{
+		Kind: ringproof.FaultKeysDamaged,
+		Doc:  "every key of the ring that is not the clients' is deleted or overwritten, as by `etcdctl del \"\" --prefix`: what the subject keeps there lies beside what its users keep",
+		Params: []Param{
+			{Name: "leave", Doc: "what is left of them: nothing, or the keys with nonsense in them, which no lease ends, and others beside them", Values: []string{"nothing", "nonsense"}},
+		},
+		Fairness: transient + " The members, their logs and the store are as they were, and they say what is true: the subject must go on from them. " +
+			"What it can't know any more it may not guess: a member may be started on no disk but the one that holds its log.",
+		Heals:  "never by the harness: the subject makes its keys anew",
+		Worlds: withSeams,
+	},
+	{
+		Kind: ringproof.FaultVolumeLoss,
+		Doc:  "the machine stops and its disk comes back empty, or without etcd's data",
+		Params: []Param{
+			target,
+			{Name: "leave", Doc: "what is on the disk after: nothing; etcd's directories with no files in them; or all but etcd's data, so that the disk says it is the one it was", Values: []string{"nothing", "directories", "identity"}},
 			{Name: "for", Doc: "how long the machine is off before it starts with the new disk; at once when absent"},
 		},
 		Targets:  union(MemberForms(), MachineForms(), SetForms()),

@@ -19,6 +19,7 @@ type Effect struct {
 var effects = []Effect{
 	{"write NAME", "a file on the machine's disk is replaced: write disk.json"},
 	{"remove NAME", "a file or directory on the machine's disk is removed: remove etcd"},
+	{"rename NAME", "a file or directory on the machine's disk is renamed: rename etcd"},
 	{"start", "etcd is started"},
 	{"stop", "etcd is stopped in order"},
 	{"create PREFIX", "a record is created in the store; its number is no part of the name: create machines"},
@@ -51,7 +52,7 @@ func EffectForms() []string {
 	return forms
 }
 
-var named = regexp.MustCompile(`^(write|remove|create) [A-Za-z0-9._/-]+$`)
+var named = regexp.MustCompile(`^(write|remove|rename|create) [A-Za-z0-9._/-]+$`)
 
 // IsEffect tells whether the name has one of the forms.
 func IsEffect(name string) bool {

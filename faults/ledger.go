@@ -41,17 +41,23 @@ func (c Config) spare(lost map[ringproof.MemberID]bool) int {
 // the last change until an entry after it is committed, and, while the subject
 // changes the membership, the one after the change. A charge ends when
 // the lost member has left all of them: committing its removal took a quorum
-// that holds every acknowledged entry.
+// that holds every acknowledged entry. Before a membership was seen any machine
+// may be a founder's, and founders enough for a quorum keep what they have. A voter
+// that was never heard holds no log: of founders 1, 2 and 3 the first two have
+// elected a leader, and 3 waits to be let in; without 1 it never is.
 //
 // Feed it every observation and every event, in order.
 type Ledger struct {
 	mode    ringproof.Mode
-	want    int // voters that the ring was last asked to have
+	want    int    // voters that the ring was last asked to have
+	leaving string // the machine whose member was last asked to be moved off it
 	last    ringproof.Observation
 	pending []pendingChange
 	former  []former
 	lost    map[ringproof.MemberID]bool
-	swaps   int // of disks, that are not taken back yet
+	heard   map[ringproof.MemberID]bool // has a log, or had one
+	early   []string                    // machines that lost something before a membership was seen
+	swaps   int                         // of disks, that are not taken back yet, and disks that are not mounted
 	entries []ringproof.Budget
 }
 
@@ -77,12 +83,17 @@ type former struct {
 
 // NewLedger opens the ledger of a ring that starts with size voters.
 func NewLedger(size int, mode ringproof.Mode) *Ledger {
-	return &Ledger{mode: mode, want: size, lost: map[ringproof.MemberID]bool{}}
+	return &Ledger{mode: mode, want: size, lost: map[ringproof.MemberID]bool{}, heard: map[ringproof.MemberID]bool{}}
 }
 
 // Want records how many voters the ring is asked to have from now on. Losing
 // machines is fair only while that many remain.
 func (l *Ledger) Want(voters int) { l.want = voters }
+
+// Leave records the machine that is to hold no member from now on, or "" for
+// none. It is no spare: of six machines for five voters, the one that a voter was
+// moved off can't take the place of one that is lost.
+func (l *Ledger) Leave(machine string) { l.leaving = machine }
 
 // Observe takes what the world saw, and ends the charges whose member has left.
 // Only a membership that was read with quorum replaces the one before it.
@@ -91,12 +102,14 @@ func (l *Ledger) Observe(o ringproof.Observation) {
 		l.last.At, l.last.Machines = o.At, o.Machines
 		return
 	}
-	if len(l.pending)+len(l.lost)+len(l.former) == 0 && slices.EqualFunc(l.last.Members, o.Members, sameVote) {
+	l.hear(o)
+	if len(l.pending)+len(l.lost)+len(l.former)+len(l.early) == 0 && slices.EqualFunc(l.last.Members, o.Members, sameVote) {
 		l.last = o
 		return
 	}
 	before := voters(l.last)
 	l.last = o
+	l.found(o)
 	l.former = slices.DeleteFunc(l.former, func(f former) bool { return head(o) > f.head })
 	if len(before) > 0 && !slices.Equal(before, voters(o)) {
 		l.former = append(l.former, former{before, head(o)})
@@ -108,10 +121,55 @@ func (l *Ledger) Observe(o ringproof.Observation) {
 	}
 }
 
+// hear notes who has a log: who serves, or knows what is committed.
+func (l *Ledger) hear(o ringproof.Observation) {
+	for i := range o.Members {
+		if m := &o.Members[i]; m.Serving || m.Index > 0 {
+			l.heard[m.ID] = true
+		}
+	}
+}
+
+// TooEarly reports whether the loss is beyond what a correct subject can survive, while a
+// voter has not been heard of yet: once it is, it has a log, and the loss may be fair.
+func (l *Ledger) TooEarly(f ringproof.Fault, targets []string) bool {
+	unheard := func(id ringproof.MemberID) bool { return !l.heard[id] }
+	return slices.ContainsFunc(voters(l.last), unheard) && l.unfair(f, targets) != ""
+}
+
+// without is who holds no log: who lost it, and the voters that have none yet.
+func (l *Ledger) without() map[ringproof.MemberID]bool {
+	all := maps.Clone(l.lost)
+	for _, c := range l.Configs() {
+		for _, id := range c {
+			if !l.heard[id] {
+				all[id] = true
+			}
+		}
+	}
+	return all
+}
+
+// found charges what was lost before there was a membership to the founders on
+// those machines. One that serves all the same was founded after the loss, on
+// what the machine has now.
+func (l *Ledger) found(o ringproof.Observation) {
+	l.early = slices.DeleteFunc(l.early, func(machine string) bool {
+		m, founder := o.On(machine)
+		if founder {
+			l.lost[m.ID] = true
+		}
+		if founder && m.Serving {
+			delete(l.lost, m.ID)
+		}
+		return !founder || m.Serving
+	})
+}
+
 // Note takes an event. Only the subject's membership changes matter, and that
 // swapped disks are back.
 func (l *Ledger) Note(e ringproof.Event) {
-	if e.Kind == ringproof.EventFaultHealed && e.Fault == ringproof.FaultDiskSwap && l.swaps > 0 {
+	if e.Kind == ringproof.EventFaultHealed && takesAway(e.Fault) && l.swaps > 0 {
 		l.swaps--
 		l.enter(e.At, "the disks are back")
 	}
@@ -185,11 +243,20 @@ func (l *Ledger) after(p pendingChange) []Config {
 	return configs
 }
 
+// takesAway reports whether the fault leaves a machine for a time with another
+// disk than its own.
+func takesAway(kind ringproof.FaultKind) bool {
+	return kind == ringproof.FaultDiskSwap || kind == ringproof.FaultVolumeUnmounted
+}
+
 // Admit returns the fault as it may be applied to the targets, and why it
 // isn't the one that was asked for; the reason is empty when it is. A fault of
 // no kind means: do nothing.
 func (l *Ledger) Admit(f ringproof.Fault, targets []string) (ringproof.Fault, string) {
-	if f.Kind == ringproof.FaultDiskSwap {
+	if f.Kind == ringproof.FaultDiskSwap && len(l.last.Members) == 0 && l.mode != ringproof.ModeDisaster {
+		return ringproof.Fault{}, "no ring was seen yet: one that is founded on swapped disks is at home on them"
+	}
+	if takesAway(f.Kind) {
 		l.swaps++
 		l.enter(l.last.At, fmt.Sprintf("%s of %s", f.Kind, strings.Join(targets, " ")))
 	}
@@ -208,6 +275,9 @@ func (l *Ledger) Admit(f ringproof.Fault, targets []string) (ringproof.Fault, st
 	for _, id := range l.members(targets) {
 		l.lost[id] = true
 	}
+	if len(l.last.Members) == 0 {
+		l.early = union(l.early, targets)
+	}
 	l.markLost(f, targets)
 	l.enter(l.last.At, fmt.Sprintf("%s of %s", f.Kind, strings.Join(targets, " ")))
 	return f, ""
@@ -215,19 +285,24 @@ func (l *Ledger) Admit(f ringproof.Fault, targets []string) (ringproof.Fault, st
 
 // unfair says why the loss is beyond what a correct subject can survive.
 func (l *Ledger) unfair(f ringproof.Fault, targets []string) string {
-	if len(l.last.Members) == 0 {
-		return "no membership was observed yet"
-	}
 	if l.swaps > 0 {
-		return "disks are swapped: the log that would be lost is not that of the machine's own member"
+		return "disks are swapped, or not mounted: the log that would be lost is not that of the machine's own member"
 	}
-	lost := maps.Clone(l.lost)
+	if len(l.last.Members)+len(l.last.Machines) == 0 {
+		return "nothing was observed yet"
+	}
+	// Whoever is lost before a membership was seen may be a founder.
+	if gone := len(distinctNames(union(l.early, targets))); len(l.last.Members) == 0 && l.want-gone < ringproof.Quorum(l.want) {
+		return fmt.Sprintf("of %d founders %d would be left, a quorum is %d", l.want, max(0, l.want-gone), ringproof.Quorum(l.want))
+	}
+	before := l.without()
+	lost := maps.Clone(before)
 	for _, id := range l.members(targets) {
 		lost[id] = true
 	}
 	for _, c := range l.Configs() {
 		// Taking what no configuration counts is always fair, however little is left.
-		if c.intact(lost) < c.intact(l.lost) && c.spare(lost) < 0 {
+		if c.intact(lost) < c.intact(before) && c.spare(lost) < 0 {
 			return fmt.Sprintf("of %d voters %d would keep their log, a quorum is %d", len(c), c.intact(lost), ringproof.Quorum(len(c)))
 		}
 	}
@@ -283,7 +358,7 @@ func (l *Ledger) members(machines []string) []ringproof.MemberID {
 func (l *Ledger) machinesLeft(without []string) int {
 	n := 0
 	for _, m := range l.last.Machines {
-		if !m.Lost && !slices.Contains(without, m.Name) {
+		if !m.Lost && m.Name != l.leaving && !slices.Contains(without, m.Name) {
 			n++
 		}
 	}
@@ -371,6 +446,11 @@ func toggle(c Config, id ringproof.MemberID) Config {
 		return slices.Delete(slices.Clone(c), i, i+1)
 	}
 	return slices.Insert(slices.Clone(c), i, id)
+}
+
+func distinctNames(all []string) []string {
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 func distinct(configs []Config) []Config {

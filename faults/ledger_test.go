@@ -46,6 +46,50 @@ func TestSizeOneHasNothingToSpare(t *testing.T) {
 	assert.False(t, admitted(faults.NewLedger(3, ringproof.ModeSafe), "m1"), "nothing was observed yet")
 }
 
+// Before a membership was seen any machine may be a founder's, and a quorum of
+// founders keeps what it has. Who serves later was founded after the loss.
+func TestAFounderMayBeLostBeforeTheRingIsSeen(t *testing.T) {
+	l := faults.NewLedger(3, ringproof.ModeSafe)
+	machines := ring(3, 3, 0)
+	unseen := machines
+	unseen.Members, unseen.Fresh = nil, false
+	l.Observe(unseen)
+	assert.True(t, admitted(l, "m1"))
+	assert.False(t, admitted(l, "m2"), "one founder of three would be left")
+	seen := machines
+	seen.Members = slices.Clone(machines.Members)
+	for i := range seen.Members {
+		seen.Members[i].Serving = seen.Members[i].Machine != "m1"
+	}
+	l.Observe(seen)
+	assert.False(t, admitted(l, "m2"), "m1 has not come")
+	seen.Members = slices.Clone(seen.Members)
+	for i := range seen.Members {
+		seen.Members[i].Serving = true
+	}
+	seen.At++
+	l.Observe(seen)
+	assert.True(t, admitted(l, "m2"), "m1 serves, on the disk that it has now")
+}
+
+// A voter that never ran holds nothing that the others could go on from: without
+// who founded the ring it is never let in. Once it was heard it counts, be it off.
+func TestAVoterThatNeverRanKeepsNoLog(t *testing.T) {
+	young := ring(5, 5, 0)
+	for i := range young.Members[3:] {
+		young.Members[3+i].Serving, young.Members[3+i].Name = false, ""
+	}
+	l := opened(young, ringproof.ModeSafe)
+	_, reason := l.Admit(lose("m1"), []string{"m1"})
+	assert.Equal(t, "of 5 voters 2 would keep their log, a quorum is 3", reason)
+	assert.True(t, admitted(l, "m5"), "it has nothing to lose")
+
+	l = opened(young, ringproof.ModeSafe)
+	l.Observe(ring(5, 5, 0))
+	l.Observe(young)
+	assert.True(t, admitted(l, "m1"))
+}
+
 func TestDisasterDowngradesNothing(t *testing.T) {
 	l := opened(ring(3, 3, 0), ringproof.ModeDisaster)
 	_, reason := l.Admit(lose("majority"), []string{"m1", "m2"})
@@ -160,6 +204,14 @@ func TestMachinesMustRemainForTheWantedVoters(t *testing.T) {
 	l.Want(5)
 	_, reason = l.Admit(loss, []string{"m1"})
 	assert.Equal(t, "4 machines would be left for 5 voters", reason)
+
+	l = opened(ring(6, 5, 0), ringproof.ModeSafe)
+	l.Leave("m2") // and its spare takes over: whoever is lost now has none
+	_, reason = l.Admit(loss, []string{"m1"})
+	assert.Equal(t, "4 machines would be left for 5 voters", reason)
+	l.Leave("")
+	_, reason = l.Admit(loss, []string{"m1"})
+	assert.Empty(t, reason)
 }
 
 func TestDowngradeLadder(t *testing.T) {
@@ -258,7 +310,7 @@ func names(indices []int) []string {
 	return out
 }
 
-// A machine's name doesn't say whose log is on it while disks are swapped: the
+// A machine's name doesn't say whose log is on it while disks are swapped, or not mounted: the
 // loss of m1's would cost member 2 its log, and the ledger would charge 1.
 func TestNoLossIsFairWhileDisksAreSwapped(t *testing.T) {
 	l := opened(ring(3, 3, 0), ringproof.ModeSafe)
@@ -271,10 +323,27 @@ func TestNoLossIsFairWhileDisksAreSwapped(t *testing.T) {
 	healed := ringproof.Event{Kind: ringproof.EventFaultHealed, Fault: ringproof.FaultDiskSwap}
 	for range 2 {
 		f, reason := l.Admit(lose("m3"), []string{"m3"})
-		assert.Equal(t, "disks are swapped: the log that would be lost is not that of the machine's own member", reason)
+		assert.Equal(t, "disks are swapped, or not mounted: the log that would be lost is not that of the machine's own member", reason)
 		assert.Equal(t, ringproof.FaultKill, f.Kind)
 		l.Note(ringproof.Event{Kind: ringproof.EventFaultHealed, Fault: ringproof.FaultKill})
 		l.Note(healed)
 	}
 	assert.True(t, admitted(l, "m3"), "both swaps are taken back")
+}
+
+// A clone may come up while its machine is off: nothing is taken by it, and who
+// comes back with the member's disk at the member's address is the machine.
+func TestAMachineThatIsOffMayHaveAClone(t *testing.T) {
+	clone := ringproof.Fault{Kind: ringproof.FaultDuplicate, Target: "m2"}
+	o := ring(4, 3, 0)
+	o.Machines = slices.Clone(o.Machines)
+	for i := range o.Machines {
+		o.Machines[i].Up = i != 1
+	}
+	l := opened(o, ringproof.ModeSafe)
+	f, reason := l.Admit(clone, []string{"m2"})
+	assert.Empty(t, reason)
+	assert.Equal(t, clone, f)
+	used, _ := l.Budget()
+	assert.Zero(t, used, "nothing is charged")
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ringproof/ringproof"
 )
@@ -38,6 +39,9 @@ func Validate(f ringproof.Fault) []Problem {
 	}
 	if p, bad := entry.choose(f); bad {
 		problems = append(problems, p)
+	}
+	if month := ringproof.Duration(30 * 24 * time.Hour); f.Kind == ringproof.FaultTimePasses && f.For > 0 && f.By/month > f.For/ringproof.Duration(time.Second) {
+		problems = append(problems, Problem{Field: "for", Value: f.For.String(), Message: fmt.Sprintf("%s can't pass in %s: nobody could follow; take a second for each thirty days", f.By, f.For)})
 	}
 	return problems
 }
@@ -77,6 +81,11 @@ func fields(f ringproof.Fault) []field {
 		{name: "phase", text: f.Phase},
 		{name: "decision", text: f.Decision},
 		{name: "leave", text: f.Leave},
+		{name: "at", text: f.At},
+		{name: "remount", text: f.Remount},
+		{name: "from", text: f.From},
+		{name: "calls", text: f.Calls},
+		{name: "records", text: f.Records},
 		{name: "by", text: length(f.By), negative: f.By < 0},
 		{name: "for", text: length(f.For), negative: f.For < 0},
 		{name: "stagger", text: length(f.Stagger), negative: f.Stagger < 0},
@@ -125,6 +134,9 @@ func (e Entry) judge(f field) (Problem, bool) {
 	case f.name == "target" && !Legal(f.text, e.Targets):
 		problem.Legal = e.Targets
 		problem.Message = fmt.Sprintf("%s can't target %q", e.Kind, f.text)
+	case f.name == "from" && !Legal(f.text, union(MemberForms(), MachineForms())):
+		problem.Legal = union(MemberForms(), MachineForms())
+		problem.Message = fmt.Sprintf("%s can't copy from %q", e.Kind, f.text)
 	case len(param.Values) > 0 && !slices.Contains(param.Values, f.text):
 		problem.Legal = param.Values
 		problem.Message = fmt.Sprintf("unknown %s %q", f.name, f.text)

@@ -71,6 +71,17 @@ func TestFilesOfAReport(t *testing.T) {
 	require.Len(t, files, 4, "no temporary file is left behind")
 }
 
+func TestPrepareReplacesNothingOfOthers(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "out")
+	require.NoError(t, Prepare(dir))
+	page := filepath.Join(dir, PageFile)
+	require.NoError(t, os.WriteFile(page, []byte("mine"), 0o644))
+	require.ErrorContains(t, Prepare(dir), "has index.html and no result.json")
+	require.NoError(t, os.Remove(page))
+	require.NoError(t, Write(dir, growReport()))
+	require.NoError(t, Prepare(dir), "a report is replaced by the next")
+}
+
 func TestResultIsReadBack(t *testing.T) {
 	dir, want := t.TempDir(), growReport()
 	require.NoError(t, Write(dir, want))
@@ -113,6 +124,9 @@ func TestAnErrorIsWrittenAndNeverPasses(t *testing.T) {
 func TestVerdictOfAReport(t *testing.T) {
 	pass, fail, doubt := Cell{Verdict: ringproof.Pass}, Cell{Verdict: ringproof.Fail}, Cell{}
 	cannot, late := Cell{NotApplicable: "no Docker"}, Cell{Skipped: "interrupted"}
+	lacking := Cell{Skipped: "this host can't do it: no namespaces"}
+	allowed := lacking
+	allowed.Allowed = true
 	compared := Cell{Verdict: ringproof.Fail, Beside: true}
 	for _, c := range []struct {
 		why   string
@@ -123,6 +137,9 @@ func TestVerdictOfAReport(t *testing.T) {
 		{"a cell that can't be run is no pass", ringproof.Inconclusive, []Cell{cannot}},
 		{"it takes nothing from the others", ringproof.Pass, []Cell{pass, cannot}},
 		{"a cell that was skipped leaves the question open", ringproof.Inconclusive, []Cell{pass, late}},
+		{"so does one that this host can't run", ringproof.Inconclusive, []Cell{pass, lacking}},
+		{"unless the run was told to do without", ringproof.Pass, []Cell{pass, allowed}},
+		{"but never without all", ringproof.Inconclusive, []Cell{allowed}},
 		{"a cell beside is only compared", ringproof.Pass, []Cell{pass, compared}},
 		{"a failure beats doubt", ringproof.Fail, []Cell{pass, doubt, fail}},
 	} {

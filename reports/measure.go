@@ -139,7 +139,7 @@ func (m *Measurements) ofMeasures(h *ringproof.History) {
 	if wall, ok := rest[MeasureWall]; ok {
 		m.WallSeconds = figure(round(wall, 3))
 		delete(rest, MeasureWall)
-	} else if h.Plan.World != "sim" {
+	} else if !h.Tools.Virtual {
 		m.WallSeconds = figure(m.SimulatedSeconds)
 	}
 	if len(rest) > 0 {
@@ -164,7 +164,7 @@ func askedOps(p ringproof.Plan) map[string]bool {
 // at the first call after it when nobody was waiting then, and ends with the
 // next answer, or with the last error when none came.
 func longestGap(h *ringproof.History) (from, to ringproof.Instant, asked bool) {
-	stop, created := end(h), createdAt(h)
+	stop, created := stopsAsking(h), createdAt(h)
 	asks := quorumOps(h.Operations, stop)
 	waiting := slices.Clone(asks) // waiting[i].Call: the first call of those that return at i or later
 	for i := len(waiting) - 2; i >= 0; i-- {
@@ -184,12 +184,23 @@ func longestGap(h *ringproof.History) (from, to ringproof.Instant, asked bool) {
 	return from, to, asked
 }
 
+// stopsAsking is when the clients' load ended, or else the run: what is asked
+// after the rest ends no gap.
+func stopsAsking(h *ringproof.History) ringproof.Instant {
+	for _, e := range h.Events {
+		if e.Kind == ringproof.EventLoadEnds {
+			return e.At
+		}
+	}
+	return end(h)
+}
+
 // quorumOps returns the operations that need a quorum, by their return. One
 // that never returned waits until the end of the run.
 func quorumOps(all []ringproof.Operation, stop ringproof.Instant) []ringproof.Operation {
 	var asks []ringproof.Operation
 	for _, o := range all {
-		if o.Request.Serializable {
+		if o.Request.Serializable || o.Call > stop {
 			continue
 		}
 		o.Return = min(o.Return, stop)
@@ -210,13 +221,13 @@ func othersRestarted(h *ringproof.History) int {
 		op, isOp := ops[e.Step]
 		switch e.Kind {
 		case ringproof.EventStepBegun:
-			if isOp && (op.Kind == ringproof.OpRestart || op.Kind == ringproof.OpRoll) {
+			if isOp && (op.Kind == ringproof.OpRestart || op.Kind == ringproof.OpRoll || op.Kind == ringproof.OpReset) {
 				restarting[e.Step] = true
 			}
 			if isOp && op.Kind == ringproof.OpScale && !op.Refused {
 				shrinking, size = op.To < size, op.To
 			}
-		case ringproof.EventStepDone, ringproof.EventStepFailed:
+		case ringproof.EventStepDone, ringproof.EventStepFailed, ringproof.EventStepMissed:
 			delete(restarting, e.Step)
 		case ringproof.EventMemberRemoved:
 			if shrinking {

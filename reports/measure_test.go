@@ -35,7 +35,7 @@ func TestMeasureCountsTheOthersThatRestarted(t *testing.T) {
 }
 
 func TestMeasureNothing(t *testing.T) {
-	m := Measure(&ringproof.History{Plan: ringproof.Plan{World: "sim"}})
+	m := Measure(&ringproof.History{Tools: ringproof.Tools{Virtual: true}})
 	require.Equal(t, Measurements{}, m, "what was not measured is null, not zero")
 }
 

@@ -40,6 +40,8 @@ type pageView struct {
 	Outcome     outcome
 	Hypothesis  string // when every cell has the same
 	Cells       []cellView
+	Groups      []*group // of the cells, by scenario
+	Coverage    coverage
 	Comparisons []comparison
 }
 
@@ -63,7 +65,7 @@ type planView struct {
 func page(r Report) ([]byte, error) {
 	view := pageView{
 		Report: r, Policy: policy(), Style: template.CSS(pageStyle), Script: template.JS(pageScript),
-		Outcome: judged(r.Verdict()), Hypothesis: r.hypothesis(), Comparisons: r.comparisons(),
+		Outcome: judged(r.Verdict()), Hypothesis: r.hypothesis(), Comparisons: r.comparisons(), Coverage: r.coverage(),
 	}
 	open := r.firstToOpen()
 	for i, c := range r.Cells {
@@ -73,6 +75,7 @@ func page(r Report) ([]byte, error) {
 		}
 		view.Cells = append(view.Cells, cell)
 	}
+	view.Groups = grouped(view.Cells)
 	var out bytes.Buffer
 	err := pageTemplate.Execute(&out, view)
 	return out.Bytes(), err
@@ -169,6 +172,8 @@ func (g comparison) Heads() []string     { return g.heads() }
 func (g comparison) Row(c Cell) []string { return g.row(c) }
 func (g comparison) Tone(c Cell) string  { return tone(judged(c.Verdict)) }
 
+func (t tally) Tone() string { return tone(t.outcome()) }
+
 // tone is the outcome as a class of the style sheet.
 func tone(o outcome) string { return strings.ReplaceAll(o.String(), " ", "-") }
 
@@ -183,6 +188,9 @@ func (p planView) Facts() [][2]string {
 	}
 	if p.Assumptions.FaultsFired {
 		facts[2][1] += ", every fault landed"
+	}
+	if p.Assumptions.StepsTried {
+		facts[2][1] += ", every operation was tried"
 	}
 	return facts
 }

@@ -376,6 +376,10 @@
       const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
       let shown = 0;
       rows.forEach((r, i) => { r.hidden = !words.every(w => texts[i].includes(w)); if (!r.hidden) shown++; });
+      for (const body of document.querySelectorAll('.cells tbody')) {
+        const of = [...body.querySelectorAll('tr.cell')];
+        body.hidden = of.length > 0 && of.every(r => r.hidden);
+      }
       status.textContent = shown === rows.length ? `${shown} ${noun}` : `${shown} of ${rows.length} ${noun}`;
     };
     input.addEventListener('input', apply);

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/ringproof/ringproof"
@@ -28,9 +29,23 @@ type Cell struct {
 	// Skipped says why a cell that could have run did not. It was asked for
 	// and nobody judged it, so it merges as inconclusive.
 	Skipped string `json:"skipped,omitempty"`
+	// Allowed marks a skipped cell that this host can't run, of a run that was
+	// told to do without such cells: then it merges into nothing.
+	Allowed bool `json:"allowed,omitempty"`
 	// Beside marks a cell that ran only to be compared with another subject's.
 	// It is shown with its verdict and merges into nothing.
 	Beside bool `json:"beside,omitempty"`
+
+	// Missed are the steps whose fault did not happen as the plan has it.
+	Missed []string `json:"missed,omitempty"`
+	// Unjudged are the checks that the subject gives nothing to go by, and why: they
+	// have neither passed nor failed.
+	Unjudged []string `json:"unjudged,omitempty"`
+	// Operations are the kinds that were asked for, and Faults those that landed.
+	Operations []string `json:"operations,omitempty"`
+	Faults     []string `json:"faults,omitempty"`
+	// Reached are the mutants on trial whose mistaken code was reached.
+	Reached []string `json:"reached,omitempty"`
 
 	Findings     []ringproof.Finding `json:"findings"`
 	Measurements Measurements        `json:"measurements"`
@@ -39,6 +54,7 @@ type Cell struct {
 
 	PlanFile    string `json:"plan,omitempty"`    // relative to the report's directory
 	HistoryFile string `json:"history,omitempty"` // relative to the report's directory
+	Logs        string `json:"logs,omitempty"`    // the directory of its processes' logs, relative too; kept of what didn't pass
 	Replay      string `json:"replay,omitempty"`  // the whole command line that runs the plan again
 	Trace       string `json:"trace,omitempty"`   // what the replay must come to, in a world that repeats itself
 
@@ -52,6 +68,7 @@ func CellOf(h *ringproof.History, findings []ringproof.Finding) Cell {
 	for _, f := range findings {
 		verdicts = append(verdicts, f.Verdict)
 	}
+	operations, faults := tried(h)
 	return Cell{
 		Name:         h.Plan.Cell,
 		Scenario:     h.Plan.Scenario,
@@ -65,8 +82,22 @@ func CellOf(h *ringproof.History, findings []ringproof.Finding) Cell {
 		Phases:       phases(h),
 		Budget:       h.Evidence.Budget,
 		Trace:        h.Trace,
+		Reached:      reached(h),
+		Operations:   operations,
+		Faults:       faults,
 		History:      h,
 	}
+}
+
+// reached are the mutants that say that they did what they do wrong.
+func reached(h *ringproof.History) []string {
+	var names []string
+	for _, e := range h.Events {
+		if e.Kind == ringproof.EventMutantReached && !slices.Contains(names, e.Text) {
+			names = append(names, e.Text)
+		}
+	}
+	return names
 }
 
 // Load reads the cell's history from its file under dir, so that a saved
@@ -104,7 +135,7 @@ type Report struct {
 func (r Report) Verdict() ringproof.Verdict {
 	var verdicts []ringproof.Verdict
 	for _, c := range r.Cells {
-		if v, counts := c.outcome().merges(); counts {
+		if v, counts := c.outcome().merges(); counts && !c.Allowed {
 			verdicts = append(verdicts, v)
 		}
 	}
@@ -155,6 +186,16 @@ func (n Counts) String() string {
 		s += fmt.Sprintf(", %d beside", n.Beside)
 	}
 	return s
+}
+
+// unjudged are the checks that were not asked in some cell, and why, once each.
+func (r Report) unjudged() []string {
+	var all []string
+	for _, c := range r.Cells {
+		all = append(all, c.Unjudged...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // outcome is a cell's verdict, or why it has none that counts.

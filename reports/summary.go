@@ -20,6 +20,9 @@ func summary(r Report) ([]byte, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "## ringproof: %s\n\n", r.Verdict())
 	fmt.Fprintf(&b, "%s\n\n", markdownFacts(r))
+	for _, text := range r.unjudged() {
+		fmt.Fprintf(&b, "> not judged: %s\n\n", markdown(text))
+	}
 	if r.Error != "" {
 		fmt.Fprintf(&b, "> **error** %s\n\n", markdown(short(r.Error)))
 	}

@@ -26,6 +26,7 @@ func Terminal(w io.Writer, r Report, style Style) error {
 	t := &terminal{style: style}
 	t.head(r)
 	t.cells(r)
+	t.unjudged(r)
 	for _, c := range r.Cells {
 		t.troubles(c, r.aside(c))
 	}
@@ -134,6 +135,16 @@ func (t *terminal) cells(r Report) {
 	}
 }
 
+// unjudged prints what no cell was judged by: a pass says nothing of it.
+func (t *terminal) unjudged(r Report) {
+	for _, text := range r.unjudged() {
+		t.paragraph("  not judged: ", "              ", plain(text))
+	}
+	if len(r.unjudged()) > 0 {
+		t.line("")
+	}
+}
+
 func (t *terminal) cell(r row, names int, widths [3]int, wrap bool) {
 	shown := r.cell.shown()
 	mark := "  " + t.paint(hue(shown), shown.mark()) + " "
@@ -169,6 +180,9 @@ func (t *terminal) troubles(c Cell, aside string) {
 		t.finding(f)
 	}
 	t.harm(c)
+	if c.Logs != "" {
+		t.line("  logs: " + plain(c.Logs) + ", in the directory of the report")
+	}
 	if c.Replay != "" {
 		t.line("  replay: " + plain(c.Replay))
 	}

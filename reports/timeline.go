@@ -277,7 +277,7 @@ var ownHeal = map[ringproof.FaultKind]bool{
 }
 
 func stepSpans(h *ringproof.History) []span {
-	stop := map[ringproof.EventKind]string{ringproof.EventStepDone: "done", ringproof.EventStepFailed: "failed"}
+	stop := map[ringproof.EventKind]string{ringproof.EventStepDone: "done", ringproof.EventStepFailed: "failed", ringproof.EventStepMissed: "failed"}
 	return spansBetween(h, ringproof.EventStepBegun, stop, func(e ringproof.Event) string { return e.Step })
 }
 

@@ -23,6 +23,21 @@ const (
 	SummaryFile = "summary.md"
 )
 
+// Prepare makes the directory of a report. It refuses one that holds files and no
+// report: what somebody else wrote is not to be replaced.
+func Prepare(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("preparing the report: %w", err)
+	}
+	for _, file := range []string{JUnitFile, SummaryFile, PageFile} {
+		_, err := os.Stat(filepath.Join(dir, file))
+		if _, ours := os.Stat(filepath.Join(dir, ResultFile)); err == nil && ours != nil {
+			return fmt.Errorf("%s has %s and no %s: it is no report of ringproof; name another directory with --out, or remove the file", dir, file, ResultFile)
+		}
+	}
+	return nil
+}
+
 // Write saves the report into dir, which it makes if need be. Each file is
 // replaced whole or not at all. result.json comes first: a drawing that fails
 // doesn't take the verdict with it.

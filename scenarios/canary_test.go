@@ -19,7 +19,7 @@ import (
 func TestCanaries(t *testing.T) {
 	all, err := scenarios.Canaries()
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(all), 3)
+	require.GreaterOrEqual(t, len(all), 10)
 	shipped, err := scenarios.Shipped()
 	require.NoError(t, err)
 	for _, s := range shipped {

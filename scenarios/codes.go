@@ -61,6 +61,15 @@ var codes = []Code{
 	{"S050", "ring of an even size", "A ring starts with 1, 3, 5, 7 or 9 voters: an even size adds a voter and no tolerance."},
 	{"S051", "plan that holds chance", "A plan holds no draws: resolve the scenario again, or name the target."},
 	{"S052", "canary that proves nothing", "A canary runs one release of etcd with a bug and one without, the rest alike, and the check that names the harm judges both. The releases are values of an axis that ring.version takes."},
+	{"S053", "flag that can't be given", "ring.flags holds flags of etcd by name, without dashes, and none that the subject sets itself: sizes of time and snapshots have fields of their own in ring, addresses and certificates are the subject's. ring.members names machines of the ring."},
+	{"S054", "release that nobody knows", "ringproof knows etcd 3.5, 3.6 and 3.7: the simulated etcd is a model of those, and the subject's flags are theirs. A ring of another release could only fail."},
+	{"S055", "size that nothing asks for", "The assert wants a number of voters that the ring doesn't begin with and no step before it asks for. A correct subject fails it."},
+	{"S056", "domain that no machine can be in", "A machine's name is m1, a dot and the domain. A domain has at most 249 characters, and between its dots 1 to 63 lower-case letters, digits and dashes, none of them a dash at an end. Its last part isn't a number: that would be an IP address."},
+	{"S057", "file of another kind", "A scenario begins with apiVersion and is run, linted and explained; a plan begins with cell, is one run of a scenario with every choice made, and is replayed, shrunk and confirmed; a subject is of kind Subject, and put on trial by --subject."},
+	{"S058", "unknown variable of a subject", "Between {{. and }} stands one of the names that docs/subjects.md and `ringproof list variables` print. Nothing else is filled in, and no shell reads the result."},
+	{"S059", "program that can't be run", "The first word of run is a program: with a slash it is found from the directory of the subject's file, without one in PATH. It must be a file that may be executed."},
+	{"S060", "pattern that can't be read", "The lines that a subject tells something by are matched by Go's regular expressions (https://pkg.go.dev/regexp/syntax)."},
+	{"S061", "etcd that nobody chose", "A scenario names the release that is run, and its report claims that. A subject must be handed it: {{.Etcd}} is the path of its binary, {{.Version}} its name."},
 }
 
 // Codes lists every code.

@@ -129,7 +129,11 @@ func (d *decoder) decodeStruct(n *yaml.Node, v reflect.Value, path string) {
 		i := slices.IndexFunc(fields, func(f field) bool { return f.name == key.Value })
 		child := join(path, key.Value)
 		if i < 0 || !d.takes(v, path, key.Value) {
-			d.complain(placeOf(key), unknownKey(v.Type(), path, key.Value, fields), "")
+			c := unknownKey(v.Type(), path, key.Value, fields)
+			d.complain(placeOf(key), c, "")
+			if meant, ok := nearest(c); ok {
+				seen[meant] = true // one mistake is told once
+			}
 			continue
 		}
 		seen[key.Value] = true
@@ -142,7 +146,7 @@ func (d *decoder) decodeStruct(n *yaml.Node, v reflect.Value, path string) {
 	}
 	for _, f := range fields {
 		if f.required && !seen[f.name] {
-			d.complain(d.keyed(path), complaint{code: "S011", message: fmt.Sprintf("%s needs %q", cmp.Or(noun(path), "a scenario"), f.name)}, "")
+			d.complain(d.keyed(path), complaint{code: "S011", message: fmt.Sprintf("%s needs %q", cmp.Or(noun(path), "a "+d.text.holds), f.name)}, "")
 		}
 	}
 	d.judge(v, path)
@@ -310,7 +314,7 @@ func (d *decoder) want(n *yaml.Node, kind yaml.Kind, path string) bool {
 	if n.Tag == "!!null" {
 		is = "empty"
 	}
-	what := cmp.Or(noun(path), "a scenario")
+	what := cmp.Or(noun(path), "a "+d.text.holds)
 	d.complain(d.keyed(path), complaint{code: "S012", message: fmt.Sprintf("%s is %s; it must be %s", what, is, kindNames[kind])}, "")
 	return false
 }

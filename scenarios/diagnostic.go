@@ -23,6 +23,8 @@ const (
 	Warning Severity = "warning"
 	// NotApplicable: the scenario is right, and the world can't do it.
 	NotApplicable Severity = "not-applicable"
+	// Skipped: the scenario is right and the world could do it, but not on this host.
+	Skipped Severity = "skipped"
 )
 
 // Diagnostic is one problem and its place.
@@ -89,9 +91,14 @@ func (ds Diagnostics) Failed() bool {
 }
 
 // Inapplicable returns why the world can't run the cell, or "".
-func (ds Diagnostics) Inapplicable() string {
+func (ds Diagnostics) Inapplicable() string { return ds.first(NotApplicable) }
+
+// Lacking returns why this host can't run the cell, or "".
+func (ds Diagnostics) Lacking() string { return ds.first(Skipped) }
+
+func (ds Diagnostics) first(severity Severity) string {
 	for _, d := range ds {
-		if d.Severity == NotApplicable {
+		if d.Severity == severity {
 			return d.Message
 		}
 	}
@@ -131,15 +138,23 @@ type place struct{ line, column, width int }
 // text is a source file, for diagnostics to quote.
 type text struct {
 	name  string
+	holds string // what the file is to hold
 	lines []string
 }
 
-func newText(name string, src []byte) text {
+// What a file may hold. A plan is read as a scenario is.
+const (
+	holdsScenario = "scenario"
+	holdsPlan     = "plan"
+	holdsSubject  = "subject"
+)
+
+func newText(name, holds string, src []byte) text {
 	var lines []string
 	for line := range strings.SplitSeq(strings.ToValidUTF8(string(src), "\uFFFD"), "\n") {
 		lines = append(lines, strings.TrimRight(line, "\r"))
 	}
-	return text{name: name, lines: lines}
+	return text{name: name, holds: holds, lines: lines}
 }
 
 const maxQuoted = 200 // characters of a line worth showing

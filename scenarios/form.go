@@ -52,11 +52,21 @@ type Ring struct {
 	ReplaceAfter ringproof.Duration `json:"replaceAfter,omitempty" jsonschema_description:"how long a machine is absent before a spare takes its place; 10s when absent"`
 	Volume       Bytes              `json:"volume,omitempty" jsonschema_description:"size of each machine's data filesystem; 512Mi when absent"`
 	SnapCount    int                `json:"snapCount,omitempty" jsonschema:"minimum=1,maximum=1000000" jsonschema_description:"entries between raft snapshots; etcd's default when absent"`
+	Certificates ringproof.Duration `json:"certificates,omitempty" jsonschema_description:"how long the machines' certificates live; the subject's default (a year) when absent"`
+	Domain       Domain             `json:"domain,omitempty" jsonschema_description:"of the machines' names: the subject is given m1.DOMAIN as the name and as the address of m1, and every machine resolves it; when absent m1, at an IP address"`
+	Flags        map[string]Text    `json:"flags,omitempty" jsonschema_description:"more flags of every etcd, by name without dashes: {quota-backend-bytes: 16777216}. Not those that the subject sets"`
+	Members      map[string]Own     `json:"members,omitempty" jsonschema_description:"what single machines have for themselves, by name: {m2: {version: v3.5.21, flags: {…}}}"`
+}
+
+// Own is what one machine's etcd has for itself.
+type Own struct {
+	Version Release         `json:"version,omitempty" jsonschema_description:"its etcd release; the ring's when absent"`
+	Flags   map[string]Text `json:"flags,omitempty" jsonschema_description:"flags besides the ring's, or instead of those of the same name"`
 }
 
 // Workload is what the clients do.
 type Workload struct {
-	Profile string `json:"profile,omitempty" jsonschema:"enum=kv-txn-watch,enum=kv,enum=tombstone-watch,enum=progress-watch,enum=patient-watch,enum=future-watch,enum=none" jsonschema_description:"kv-txn-watch when absent. tombstone-watch, progress-watch, patient-watch and future-watch add one odd client to it: it compacts at a deletion and watches from there; asks for bookmarks before it has caught up; keeps a stream on each member while that has no leader; does so from a revision far ahead"`
+	Profile string `json:"profile,omitempty" jsonschema:"enum=kv-txn-watch,enum=kv,enum=tombstone-watch,enum=progress-watch,enum=patient-watch,enum=future-watch,enum=operator,enum=apiserver,enum=none" jsonschema_description:"kv-txn-watch when absent. tombstone-watch, progress-watch, patient-watch and future-watch add one odd client to it: it compacts at a deletion and watches from there; asks for bookmarks before it has caught up; keeps a stream on each member while that has no leader; does so from a revision far ahead. operator adds one on each member that asks for status, hashes, alarms and backups, and defragments; apiserver does what Kubernetes does: optimistic writes, transactions of several requests, keys under leases, lists by pages, compactions"`
 	Clients int    `json:"clients,omitempty" jsonschema:"minimum=1,maximum=100" jsonschema_description:"5 when absent"`
 	Keys    int    `json:"keys,omitempty" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"8 when absent; few keys make conflicts"`
 	Rate    Rate   `json:"rate,omitempty" jsonschema_description:"operations, all clients together; 60/s when absent"`
@@ -66,6 +76,7 @@ type Workload struct {
 type Assumptions struct {
 	MinAcked    *int   `json:"minAcked,omitempty" jsonschema:"minimum=0,maximum=10000000" jsonschema_description:"acknowledged operations; 100 when absent, 0 without a workload"`
 	FaultsFired string `json:"faultsFired,omitempty" jsonschema:"enum=all,enum=any" jsonschema_description:"all (default): every fault must have landed"`
+	StepsTried  string `json:"stepsTried,omitempty" jsonschema:"enum=all,enum=any" jsonschema_description:"all (default): every operation and assertion must have been tried; any: one that nobody could carry out is left out, and nothing that rests on it is judged"`
 }
 
 // Step is one action. Exactly one of op, fault and assert is set.
@@ -84,6 +95,7 @@ type Step struct {
 type After struct {
 	Event   Event              `json:"event" jsonschema:"required" jsonschema_description:"what to wait for"`
 	Nth     int                `json:"nth,omitempty" jsonschema:"minimum=1,maximum=1000" jsonschema_description:"the nth such event since the step before began; 1 when absent"`
+	Since   Event              `json:"since,omitempty" jsonschema:"enum=run-begins" jsonschema_description:"run-begins: count from the beginning of the run, so that the step may meet the ring's founding; no other step waits for it"`
 	Action  Action             `json:"action,omitempty" jsonschema_description:"only events of this action of the subject"`
 	Step    string             `json:"step,omitempty" jsonschema_description:"only events of this step"`
 	Delay   ringproof.Duration `json:"delay,omitempty" jsonschema_description:"this long after the event"`
@@ -92,12 +104,22 @@ type After struct {
 
 // Op is one operation: exactly one of its kinds is set.
 type Op struct {
-	Scale      *Scale  `json:"scale,omitempty" jsonschema_description:"change the number of voters"`
-	Replace    *Member `json:"replace,omitempty" jsonschema_description:"move a healthy member to a spare machine"`
-	Restart    *Member `json:"restart,omitempty" jsonschema_description:"stop one etcd in order and wait until it serves again"`
-	Roll       *Roll   `json:"roll,omitempty" jsonschema_description:"restart every member, one after another, the leader last"`
-	MoveLeader *Member `json:"move-leader,omitempty" jsonschema_description:"hand leadership to a member"`
-	Refused    bool    `json:"refused,omitempty" jsonschema_description:"the subject must refuse it"`
+	Scale      *Scale   `json:"scale,omitempty" jsonschema_description:"change the number of voters"`
+	Replace    *Member  `json:"replace,omitempty" jsonschema_description:"move a healthy member to a spare machine"`
+	Restart    *Restart `json:"restart,omitempty" jsonschema_description:"end one etcd in order, or more than it, and wait until it serves again; with another release or other flags from then on, if they are given"`
+	Roll       *Roll    `json:"roll,omitempty" jsonschema_description:"restart every member, one after another, the leader last"`
+	MoveLeader *Member  `json:"move-leader,omitempty" jsonschema_description:"hand leadership to a member"`
+
+	Reset *Reset `json:"reset,omitempty" jsonschema_description:"end the agent of a machine in order, empty its disk by the subject's own command, and start it again; the subject refuses while the ring lists the member"`
+
+	CancelReplace *Plain `json:"cancel-replace,omitempty" jsonschema_description:"take back the replacements that were asked for"`
+	Suspend       *Plain `json:"suspend,omitempty" jsonschema_description:"leave the ring as it is, whatever is asked for, until resume"`
+	Resume        *Plain `json:"resume,omitempty" jsonschema_description:"go on after suspend"`
+
+	Ask *Ask `json:"ask,omitempty" jsonschema_description:"ask one member what its operator may ask, as with etcdctl: the subject has no part in it"`
+
+	Refused bool `json:"refused,omitempty" jsonschema_description:"the subject must refuse it"`
+	Rival   bool `json:"rival,omitempty" jsonschema_description:"of a detached step: the next one is another operator's, who doesn't wait until this one is heard, so that both ask at once"`
 }
 
 // Scale is the number of voters asked for.
@@ -105,8 +127,35 @@ type Scale struct {
 	To int `json:"to" jsonschema:"required,minimum=0,maximum=99" jsonschema_description:"voters"`
 }
 
-// Roll has no parameters.
-type Roll struct{}
+// Restart is what is ended in good order, and where.
+type Restart struct {
+	Target Selector           `json:"target" jsonschema:"required" jsonschema_description:"which member: leader, follower/2, m3, …"`
+	Scope  string             `json:"scope,omitempty" jsonschema:"enum=process,enum=agent,enum=service,enum=machine" jsonschema_description:"what hears SIGTERM. process (default): etcd. agent: the subject's process, which ends its etcd or leaves it. service: both at once. machine: the agent, and once it has ended the power is cut"`
+	For    ringproof.Duration `json:"for,omitempty" jsonschema_description:"how long what was ended stays down; at once when absent"`
+
+	Version Release         `json:"version,omitempty" jsonschema_description:"the release that it runs from then on"`
+	Flags   map[string]Text `json:"flags,omitempty" jsonschema_description:"more flags from then on; an empty one is taken away"`
+}
+
+// Reset is whose disk is emptied, and who says whether its member has left.
+type Reset struct {
+	Target   Selector `json:"target" jsonschema:"required" jsonschema_description:"which machine: leader, follower/2, m3, …"`
+	Endpoint Selector `json:"endpoint,omitempty" jsonschema_description:"at whose address the members are asked for; at everybody's when absent"`
+}
+
+// Ask is one request to one member.
+type Ask struct {
+	Target  Selector `json:"target" jsonschema:"required" jsonschema_description:"which member: leader, follower/2, m3, …"`
+	Request string   `json:"request" jsonschema:"required,enum=status,enum=hash,enum=alarms,enum=disarm,enum=defrag,enum=snapshot,enum=compact" jsonschema_description:"status, hash: of itself, and of its keys. alarms, disarm: list those raised, take them back. defrag: give the space of what was deleted back. snapshot: a backup. compact: discard all history up to now"`
+}
+
+// Plain has no parameters.
+type Plain struct{}
+
+// Roll restarts every member in the same way.
+type Roll struct {
+	Scope string `json:"scope,omitempty" jsonschema:"enum=process,enum=agent,enum=service,enum=machine" jsonschema_description:"what hears SIGTERM, as of restart"`
+}
 
 // Member is the one that an operation is about.
 type Member struct {
@@ -128,7 +177,17 @@ type Fault struct {
 	ReplyLoss   *Harm `json:"reply-loss,omitempty"`
 	SlowNetwork *Harm `json:"slow-network,omitempty"`
 	ClockSkew   *Harm `json:"clock-skew,omitempty"`
+	TimePasses  *Harm `json:"time-passes,omitempty"`
 	DiskSwap    *Harm `json:"disk-swap,omitempty"`
+
+	StartFailure    *Harm `json:"start-failure,omitempty"`
+	VolumeUnmounted *Harm `json:"volume-unmounted,omitempty"`
+	VolumeCopy      *Harm `json:"volume-copy,omitempty"`
+	WrongRing       *Harm `json:"wrong-ring,omitempty"`
+	Duplicate       *Harm `json:"duplicate-machine,omitempty"`
+	DryRun          *Harm `json:"dry-run,omitempty"`
+	KeysDamaged     *Harm `json:"keys-damaged,omitempty"`
+
 	VolumeLoss  *Harm `json:"volume-loss,omitempty"`
 	MachineLoss *Harm `json:"machine-loss,omitempty"`
 }
@@ -143,6 +202,11 @@ type Harm struct {
 	Phase    string             `json:"phase,omitempty"`
 	Decision string             `json:"decision,omitempty"`
 	Leave    string             `json:"leave,omitempty"`
+	At       string             `json:"at,omitempty"`
+	Remount  string             `json:"remount,omitempty"`
+	From     Selector           `json:"from,omitempty"`
+	Calls    string             `json:"calls,omitempty"`
+	Records  string             `json:"records,omitempty"`
 	Nth      int                `json:"nth,omitempty" jsonschema:"minimum=1,maximum=1000"`
 	Back     int                `json:"back,omitempty" jsonschema:"minimum=1,maximum=100"`
 	Count    int                `json:"count,omitempty" jsonschema:"minimum=1,maximum=1000"`

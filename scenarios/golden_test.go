@@ -61,11 +61,23 @@ func TestDiagnostics(t *testing.T) {
 }
 
 func diagnose(src string) scenarios.Diagnostics {
+	if strings.Contains(src, "kind: Subject") {
+		_, found := scenarios.ReadSubject("t.yaml", []byte(src), runnable)
+		return found
+	}
 	s, found := scenarios.Parse("t.yaml", []byte(src))
 	if s == nil {
 		return found
 	}
 	return append(found, s.Lint(storeless{})...)
+}
+
+// runnable knows one program.
+func runnable(program string) (string, error) {
+	if program != "./launch" {
+		return program, errors.New("there is none")
+	}
+	return "/subject/launch", nil
 }
 
 func TestEveryDiagnosticHasAnExplainedCode(t *testing.T) {
@@ -98,4 +110,37 @@ func TestAliasBombIsRefused(t *testing.T) {
 	require.NotEmpty(t, found)
 	assert.LessOrEqual(t, len(found), 51)
 	assert.Equal(t, "S005", found[0].Code)
+}
+
+// TestAFileOfAnotherKindIsOneError that says what it is, whichever kind is wanted.
+func TestAFileOfAnotherKindIsOneError(t *testing.T) {
+	subject := []byte("apiVersion: ringproof.dev/v1alpha1\nkind: Subject\nmetadata: {name: t}\nspec: {start: {run: [./launch]}}\n")
+	plan := []byte("cell: t#1\nscenario: t\n")
+	scenario, err := scenarios.New("t")
+	require.NoError(t, err)
+	asScenario := func(src []byte) scenarios.Diagnostics { _, found := scenarios.Parse("t.yaml", src); return found }
+	asPlan := func(src []byte) scenarios.Diagnostics { _, found := scenarios.ReadPlan("t.yaml", src); return found }
+	asSubject := func(src []byte) scenarios.Diagnostics {
+		_, found := scenarios.ReadSubject("t.yaml", src, runnable)
+		return found
+	}
+	for _, c := range []struct {
+		read func([]byte) scenarios.Diagnostics
+		src  []byte
+		says string
+	}{
+		{asScenario, subject, "this is a subject, and not a scenario"},
+		{asScenario, plan, "this is a plan, and not a scenario"},
+		{asPlan, subject, "this is a subject, and not a plan"},
+		{asPlan, scenario, "this is a scenario, and not a plan"},
+		{asSubject, plan, "this is a plan, and not a subject"},
+		{asSubject, scenario, "this is a scenario, and not a subject"},
+	} {
+		found := c.read(c.src)
+		require.Len(t, found, 1, c.says)
+		assert.Equal(t, "S057", found[0].Code)
+		assert.Equal(t, c.says, found[0].Message)
+	}
+	assert.True(t, scenarios.HoldsSubject(subject))
+	assert.False(t, scenarios.HoldsSubject(scenario))
 }

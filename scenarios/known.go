@@ -6,6 +6,7 @@ package scenarios
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/ringproof/ringproof"
 )
@@ -15,6 +16,14 @@ import (
 type Known struct {
 	Checks  []Check
 	Actions []string
+	Flags   []string // of etcd's, those that the subject sets itself; "initial-" stands for all that begin so
+}
+
+// sets reports whether the subject sets the flag itself.
+func (k Known) sets(flag string) bool {
+	return slices.ContainsFunc(k.Flags, func(own string) bool {
+		return flag == own || strings.HasSuffix(own, "-") && strings.HasPrefix(flag, own)
+	})
 }
 
 // Check is a check as a scenario names it.
@@ -22,6 +31,8 @@ type Check struct {
 	Name   string
 	Params map[string]ParamKind
 	Modes  []ringproof.Mode // the modes in which it can judge; none: all
+
+	needs func(ringproof.Plan) bool // what a plan must have for it to judge; nil: nothing
 }
 
 // ParamKind is how a check's parameter is written.
@@ -52,6 +63,11 @@ func (c Check) Fits(mode ringproof.Mode) bool {
 	return len(c.Modes) == 0 || slices.Contains(c.Modes, mode)
 }
 
+// Suits reports whether the check has something to judge in runs of the plan.
+func (c Check) Suits(p ringproof.Plan) bool {
+	return c.Fits(p.Mode) && (c.needs == nil || c.needs(p))
+}
+
 func (k Known) check(name string) (Check, bool) {
 	i := slices.IndexFunc(k.Checks, func(c Check) bool { return c.Name == name })
 	if i < 0 {
@@ -68,11 +84,35 @@ func (k Known) checkNames() []string {
 	return names
 }
 
-// fitting lists the checks that judge a run by default.
-func (k Known) fitting(mode ringproof.Mode) []ringproof.Invariant {
+// StandardChecks, among the invariants, stands for all checks that suit the
+// plan: a scenario lists beside it only those that it gives parameters.
+const StandardChecks = "standard"
+
+// expanded is the plan's invariants with what stands for others written out.
+func (k Known) expanded(p ringproof.Plan) []ringproof.Invariant {
+	stands := func(i ringproof.Invariant) bool { return i.Check == StandardChecks }
+	if len(p.Invariants) > 0 && !slices.ContainsFunc(p.Invariants, stands) {
+		return p.Invariants
+	}
+	all := k.suiting(p)
+	for _, own := range p.Invariants {
+		i := slices.IndexFunc(all, func(i ringproof.Invariant) bool { return i.Check == own.Check })
+		switch {
+		case stands(own):
+		case i < 0:
+			all = append(all, own)
+		default:
+			all[i] = own
+		}
+	}
+	return all
+}
+
+// suiting lists the checks that judge a run by default.
+func (k Known) suiting(p ringproof.Plan) []ringproof.Invariant {
 	var invariants []ringproof.Invariant
 	for _, c := range k.Checks {
-		if c.Fits(mode) {
+		if c.Suits(p) {
 			invariants = append(invariants, ringproof.Invariant{Check: c.Name})
 		}
 	}
@@ -84,6 +124,12 @@ func Standard() Known {
 	safe := []ringproof.Mode{ringproof.ModeSafe}
 	return Known{
 		Actions: []string{"bootstrap", "add-learner", "bind", "promote", "remove", "move-leader", "launch", "clear"},
+		Flags: []string{
+			"name", "data-dir", "wal-dir", "config-file", "listen-peer-urls", "listen-client-urls", "listen-client-http-urls", "advertise-client-urls",
+			"initial-", "discovery", "discovery-", "force-new-cluster", "strict-reconfig-check", "heartbeat-interval", "election-timeout", "snapshot-count",
+			"logger", "log-", "enable-log-rotation", "client-cert-auth", "trusted-ca-file", "cert-file", "key-file", "client-cert-file", "client-key-file",
+			"peer-", "auto-tls", "feature-gates", "experimental-initial-corrupt-check", "unsafe-no-fsync",
+		},
 		Checks: []Check{
 			{Name: "linearizable", Params: map[string]ParamKind{"checkTimeout": ParamDuration, "checkOps": ParamInteger}},
 			{Name: "acknowledged-writes-survive"},
@@ -96,12 +142,42 @@ func Standard() Known {
 			{Name: "no-identity-reuse"},
 			{Name: "revision-monotone"},
 			{Name: "hash-equal", Modes: safe},
-			{Name: "available", Params: map[string]ParamKind{"maxGap": ParamDuration}, Modes: safe},
+			{Name: "upkeep", needs: operated},
+			{Name: "leases", Params: map[string]ParamKind{"overdue": ParamDuration}, Modes: safe, needs: leased},
+			{Name: "no-panic", Modes: safe},
+			{Name: "available", Params: map[string]ParamKind{"maxGap": ParamDuration, "realGap": ParamDuration}, Modes: safe},
 			{Name: "converges", Params: map[string]ParamKind{"within": ParamDuration}, Modes: safe},
 			{Name: "quiescent", Params: map[string]ParamKind{"atLeast": ParamDuration}, Modes: safe},
+			{Name: "one-lead", Modes: safe},
+			{Name: "work-bounded", Params: map[string]ParamKind{"changes": ParamInteger, "restarts": ParamInteger}, Modes: safe},
 			{Name: "no-leftovers"},
-			{Name: "refusals"},
+			{Name: "refusals", needs: asksTheUnsafe},
+			{Name: "no-trespass", needs: tempts},
+			{Name: "peers-trust-peers", Modes: safe, needs: secured},
+			{Name: "clients-show-certificates", Modes: safe, needs: secured},
+			{Name: "runs-as-asked", Modes: safe},
 			{Name: "disaster", Modes: []ringproof.Mode{ringproof.ModeDisaster}},
 		},
 	}
+}
+
+// secured: its members show certificates.
+func secured(p ringproof.Plan) bool { return p.Ring.Security == "tls" }
+
+// operated: its clients ask members of themselves.
+func operated(p ringproof.Plan) bool { return p.Workload.Profile == "operator" }
+
+// leased reports whether clients of the plan put keys under leases.
+func leased(p ringproof.Plan) bool { return p.Workload.Profile == "apiserver" }
+
+// tempts reports whether a step puts before the subject what it must not change.
+func tempts(p ringproof.Plan) bool {
+	return slices.ContainsFunc(p.Steps, func(s ringproof.Step) bool {
+		return s.Fault != nil && (s.Fault.Kind == ringproof.FaultWrongRing || s.Fault.Kind == ringproof.FaultDryRun)
+	})
+}
+
+// asksTheUnsafe reports whether a step of the plan must be refused.
+func asksTheUnsafe(p ringproof.Plan) bool {
+	return slices.ContainsFunc(p.Steps, func(s ringproof.Step) bool { return s.Op != nil && s.Op.Refused })
 }

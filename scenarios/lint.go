@@ -4,8 +4,12 @@
 package scenarios
 
 import (
+	"errors"
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ringproof/ringproof"
@@ -51,6 +55,9 @@ func (r review) all(world World, worlds []string) Diagnostics {
 	found = append(found, r.sizes()...)
 	found = append(found, r.losses()...)
 	found = append(found, r.canary()...)
+	found = append(found, r.releases()...)
+	found = append(found, r.flags()...)
+	found = append(found, r.asserted()...)
 	for i := range r.plan.Steps {
 		found = append(found, r.order(i)...)
 		found = append(found, r.trigger(i)...)
@@ -84,13 +91,107 @@ func (r review) sizes() Diagnostics {
 			found = append(found, r.say(path, Warning, "S047", "", "%d voters are a fair size; why would a subject refuse them?", s.Op.To)...)
 		}
 	}
-	need := largest(ring.Size, r.plan.Steps)
+	need := largest(ring.Size, kept(r.plan.Steps))
 	if ring.Machines < need {
 		found = append(found, r.say("spec.ring.machines", Error, "S048", "", "%d machines can't hold %d voters", ring.Machines, need)...)
 	} else if n := spares(r.plan.Steps); ring.Machines < need+n {
 		found = append(found, r.say("spec.ring.machines", Warning, "S048", "without one the ring can't get back to its size", "%d machines leave no spare for what the steps lose or move (%d needed)", ring.Machines, need+n)...)
 	}
 	return found
+}
+
+// minors are the releases of etcd that ringproof knows: those that the simulated etcd is
+// a model of, and that the subjects' flags are for.
+var minors = []string{"v3.5", "v3.6", "v3.7"}
+
+// releases judges the releases that the ring's members run, at first and later.
+func (r review) releases() Diagnostics {
+	ring := r.plan.Ring
+	found := r.releaseAt("spec.ring.version", ring.Version)
+	for _, machine := range slices.Sorted(maps.Keys(ring.Members)) {
+		found = append(found, r.releaseAt("spec.ring.members."+machine+".version", ring.Members[machine].Version)...)
+	}
+	for i, s := range r.plan.Steps {
+		if s.Op != nil {
+			found = append(found, r.releaseAt(at(i, ".op.restart.version"), s.Op.Version)...)
+		}
+	}
+	return found
+}
+
+func (r review) releaseAt(path, release string) Diagnostics {
+	if release == "" || slices.ContainsFunc(minors, func(minor string) bool { return strings.HasPrefix(release, minor+".") }) {
+		return nil
+	}
+	return r.say(path, Error, "S054", "", "no etcd %s is known: there are %s", release, strings.Join(minors, ", "))
+}
+
+// asserted judges the numbers of voters that are asserted. A request that is detached
+// may have been met or not.
+func (r review) asserted() Diagnostics {
+	var found Diagnostics
+	asked := []int{r.plan.Ring.Size}
+	for i, s := range r.plan.Steps {
+		switch {
+		case s.Op != nil && s.Op.Kind == ringproof.OpScale && !s.Op.Refused:
+			asked = append(asked, s.Op.To)
+		case s.Assert != nil && s.Assert.Voters > 0 && !slices.Contains(asked, s.Assert.Voters):
+			found = append(found, r.say(at(i, ".assert.ring.voters"), Warning, "S055", "scale the ring before, or assert what it has", "%d voters are asserted, and nothing before asks for them", s.Assert.Voters)...)
+		}
+	}
+	return found
+}
+
+var flagName = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
+
+// flags judges the flags that etcd is given, and whom.
+func (r review) flags() Diagnostics {
+	ring := r.plan.Ring
+	found := r.flagsAt("spec.ring.flags", ring.Flags)
+	for _, machine := range slices.Sorted(maps.Keys(ring.Members)) {
+		path := "spec.ring.members." + machine
+		if n, ok := strings.CutPrefix(machine, "m"); !ok || !numbered(n, ring.Machines) {
+			found = append(found, r.say(path, Error, "S053", "", "there is no machine %q: they are m1 to m%d", machine, ring.Machines)...)
+		}
+		found = append(found, r.flagsAt(path+".flags", ring.Members[machine].Flags)...)
+	}
+	for i, s := range r.plan.Steps {
+		if s.Op != nil {
+			found = append(found, r.flagsAt(at(i, ".op.restart.flags"), s.Op.Flags)...)
+		}
+	}
+	return found
+}
+
+func numbered(text string, most int) bool {
+	n, err := strconv.Atoi(text)
+	return err == nil && n >= 1 && n <= most && strconv.Itoa(n) == text
+}
+
+func (r review) flagsAt(path string, flags map[string]string) Diagnostics {
+	var found Diagnostics
+	for _, name := range slices.Sorted(maps.Keys(flags)) {
+		switch {
+		case !flagName.MatchString(name):
+			found = append(found, r.say(path+"."+name, Error, "S053", "write it as etcd has it, without its dashes: quota-backend-bytes", "%q is no flag", name)...)
+		case r.decoder.known.sets(name):
+			found = append(found, r.say(path+"."+name, Error, "S053", "", "the subject sets %s itself", name)...)
+		}
+	}
+	return found
+}
+
+// kept is the steps without requests that are taken back on their way: what nobody
+// waits for need not be possible.
+func kept(steps []ringproof.Step) []ringproof.Step {
+	var all []ringproof.Step
+	for i, s := range steps {
+		again := slices.ContainsFunc(steps[i+1:], func(later ringproof.Step) bool { return later.Op != nil && later.Op.Kind == ringproof.OpScale })
+		if s.Op == nil || s.Op.Kind != ringproof.OpScale || !s.Detach || !again {
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 // losses counts what is taken for good until an assert says that the ring has
@@ -138,7 +239,7 @@ func (r review) order(i int) Diagnostics {
 		k := r.before(i, name)
 		if k < 0 {
 			found = append(found, r.unknownStep(path, name, i)...)
-		} else if !r.plan.Steps[k].Detach {
+		} else if !r.plan.Steps[k].Detach && !r.plan.Steps[k].Early() {
 			found = append(found, r.say(path, Warning, "S042", "", "step %q isn't detached; it is done already", name)...)
 		}
 	}
@@ -176,7 +277,7 @@ func (r review) unknownStep(path, name string, i int) Diagnostics {
 // trigger asks whether anything before step i can cause its event.
 func (r review) trigger(i int) Diagnostics {
 	t := r.plan.Steps[i].After
-	if t == nil || t.Step != "" && r.before(i, t.Step) < 0 {
+	if t == nil || t.Since == ringproof.EventRunBegins || t.Step != "" && r.before(i, t.Step) < 0 {
 		return nil
 	}
 	voters := r.plan.Ring.Size
@@ -212,8 +313,8 @@ func (r review) causes(s ringproof.Step, voters int, t *ringproof.Trigger) bool 
 }
 
 var (
-	always   = []ringproof.EventKind{ringproof.EventStepBegun, ringproof.EventStepDone, ringproof.EventStepFailed}
-	acted    = []ringproof.EventKind{ringproof.EventActionBegun, ringproof.EventActionDone, ringproof.EventActionFailed, ringproof.EventWaiting, ringproof.EventBoot}
+	always   = []ringproof.EventKind{ringproof.EventStepBegun, ringproof.EventStepDone, ringproof.EventStepFailed, ringproof.EventStepMissed}
+	acted    = []ringproof.EventKind{ringproof.EventActionBegun, ringproof.EventActionDone, ringproof.EventActionFailed, ringproof.EventWaiting, ringproof.EventBoot, ringproof.EventLeads}
 	grown    = []ringproof.EventKind{ringproof.EventMemberAdded, ringproof.EventMemberStarted, ringproof.EventMemberPromoted, ringproof.EventProcessStarted, ringproof.EventMemberUp}
 	shrunk   = []ringproof.EventKind{ringproof.EventMemberRemoved, ringproof.EventMemberDown, ringproof.EventProcessExited, ringproof.EventLeaderChanged}
 	bounced  = []ringproof.EventKind{ringproof.EventMemberDown, ringproof.EventMemberUp, ringproof.EventProcessExited, ringproof.EventProcessStarted, ringproof.EventLeaderChanged}
@@ -234,6 +335,12 @@ func (r review) effects(s ringproof.Step, voters int) []ringproof.EventKind {
 		return union(always, acted, shrunk)
 	case s.Op != nil && s.Op.Kind == ringproof.OpReplace:
 		return union(always, acted, replaced)
+	case s.Op != nil && slices.Contains([]ringproof.OpKind{ringproof.OpCancelReplace, ringproof.OpSuspend, ringproof.OpResume}, s.Op.Kind):
+		return union(always, acted, replaced) // of what was asked for before
+	case s.Op != nil && s.Op.Kind == ringproof.OpReset:
+		return union(always, acted, bounced, []ringproof.EventKind{ringproof.EventRefused, ringproof.EventDiskReplaced})
+	case s.Op != nil && s.Op.Kind == ringproof.OpAsk:
+		return always
 	case s.Op != nil && s.Op.Kind == ringproof.OpMoveLeader:
 		return union(always, acted, []ringproof.EventKind{ringproof.EventLeaderChanged})
 	case s.Op != nil:
@@ -297,9 +404,16 @@ func (r review) step(i int) Diagnostics {
 	return found
 }
 
-// opTarget: an operation is about one member.
+// opTarget: an operation is about one member, and a reset about one machine.
 func (r review) opTarget(i int, op *ringproof.Op) Diagnostics {
 	legal := append(faults.MemberForms(), "mN", "machine/N")
+	if op.Kind == ringproof.OpReset {
+		legal = append(legal, "spare")
+		if op.Endpoint != "" && !faults.Legal(op.Endpoint, legal) {
+			c := complaint{"S016", fmt.Sprintf("%s can't ask %q", op.Kind, op.Endpoint), legal}
+			return Diagnostics{r.decoder.text.at(r.decoder.placed(at(i, ".op.reset.endpoint")), Error, c, "")}
+		}
+	}
 	if op.Target == "" || faults.Legal(op.Target, legal) {
 		return nil
 	}
@@ -312,10 +426,21 @@ func (r review) portable(world World, worlds []string) Diagnostics {
 	if name := world.Name(); name != "" && len(worlds) > 0 && !slices.Contains(worlds, name) {
 		return r.say("spec.worlds", NotApplicable, "S044", "", "the scenario is for %s, not for %s", strings.Join(worlds, ", "), name)
 	}
+	severity := func(err error) Severity {
+		if errors.Is(err, ringproof.ErrHost) {
+			return Skipped
+		}
+		return NotApplicable
+	}
 	var found Diagnostics
+	if rings, ok := world.(interface{ Runs(ringproof.Plan) error }); ok {
+		if err := rings.Runs(r.plan.Plan); err != nil {
+			found = r.say("spec.ring", severity(err), "S044", "", "the ring can't be had in world %s: %v", world.Name(), err)
+		}
+	}
 	for i, s := range r.plan.Steps {
 		if err := world.Supports(s); err != nil {
-			found = append(found, r.say(at(i, ""), NotApplicable, "S044", "", "world %s can't do step %q: %v", world.Name(), s.Name, err)...)
+			found = append(found, r.say(at(i, ""), severity(err), "S044", "", "step %q can't be done in world %s: %v", s.Name, world.Name(), err)...)
 		}
 	}
 	return found

@@ -91,7 +91,7 @@ func (d *decoder) axis(n *yaml.Node, path string) []string {
 // substitute returns the node's text with ${matrix.x} replaced, where the
 // matrix reaches.
 func (d *decoder) substitute(n *yaml.Node, path string) (text string, substituted, ok bool) {
-	if !strings.HasPrefix(path, "spec.") || !strings.Contains(n.Value, "${") {
+	if d.text.holds != holdsScenario || !strings.HasPrefix(path, "spec.") || !strings.Contains(n.Value, "${") {
 		return n.Value, false, true
 	}
 	ok = true

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 
@@ -52,10 +53,13 @@ func plain(n *yaml.Node) {
 // ReadPlan reads a plan in YAML or JSON, as strictly as a scenario is read. It
 // is what replay takes.
 func ReadPlan(name string, src []byte) (ringproof.Plan, Diagnostics) {
-	t := newText(name, src)
+	t := newText(name, holdsScenario, src)
 	tree, found := readTree(t, src)
 	if found.Failed() {
 		return ringproof.Plan{}, found.ordered()
+	}
+	if found := otherwise(t, tree, holdsPlan); found.Failed() {
+		return ringproof.Plan{}, found
 	}
 	dropNulls(tree)
 	d := newDecoder(t, Known{}, nil)
@@ -94,6 +98,11 @@ func (d *decoder) judgePlan(p ringproof.Plan) {
 	d.require("ring.size", p.Ring.Size > 0)
 	d.require("ring.machines", p.Ring.Machines >= p.Ring.Size)
 	d.require("ring.version", p.Ring.Version != "")
+	if domain := Domain(""); p.Ring.Domain != "" {
+		if c, ok := domain.parse(p.Ring.Domain, Known{}); !ok {
+			d.complain(d.placed("ring.domain"), c, "")
+		}
+	}
 	if _, err := ParseCellName(p.Cell); p.Cell != "" && err != nil {
 		d.complain(d.placed("cell"), complaint{code: "S026", message: err.Error()}, "")
 	}
@@ -145,20 +154,34 @@ func (d *decoder) judgeStep(s ringproof.Step, earlier map[string]bool, path stri
 func (d *decoder) judgeOp(op ringproof.Op, path string) {
 	needsTarget, known := map[ringproof.OpKind]bool{
 		ringproof.OpScale: false, ringproof.OpRoll: false, ringproof.OpReplace: true, ringproof.OpRestart: true, ringproof.OpMoveLeader: true,
+		ringproof.OpCancelReplace: false, ringproof.OpSuspend: false, ringproof.OpResume: false, ringproof.OpReset: true, ringproof.OpAsk: true,
 	}[op.Kind]
 	switch {
 	case !known:
 		d.complain(d.placed(path+".kind"), complaint{"S013", fmt.Sprintf("unknown operation %q", op.Kind), Ops()}, "")
+	case op.Endpoint != "" && (op.Kind != ringproof.OpReset || faults.Form(op.Endpoint) == ""):
+		d.complain(d.placed(path+".endpoint"), complaint{code: "S016", message: fmt.Sprintf("%s can't ask %q", op.Kind, op.Endpoint)}, "")
+	case !slices.Contains(requests(op.Kind), op.Request):
+		d.complain(d.placed(path+".request"), complaint{"S019", fmt.Sprintf("%s can't ask for %q", op.Kind, op.Request), requests(op.Kind)}, "")
 	case needsTarget != (op.Target != "") || needsTarget && faults.Form(op.Target) == "":
 		d.complain(d.placed(path+".target"), complaint{code: "S016", message: fmt.Sprintf("%s can't target %q", op.Kind, op.Target)}, "")
 	}
+}
+
+// requests lists what an operation of the kind may ask a member for.
+func requests(kind ringproof.OpKind) []string {
+	if kind != ringproof.OpAsk {
+		return []string{""}
+	}
+	all := fieldsOf(reflect.TypeFor[Ask]())
+	return all[slices.IndexFunc(all, func(f field) bool { return f.name == "request" })].enum
 }
 
 // Ops lists the operations that can be asked of a subject.
 func Ops() []string {
 	var names []string
 	for _, f := range fieldsOf(reflect.TypeFor[Op]()) {
-		if f.name != "refused" {
+		if f.name != "refused" && f.name != "rival" {
 			names = append(names, f.name)
 		}
 	}

@@ -25,7 +25,7 @@ const (
 // YAML can do and a scenario may not, is refused here.
 func readTree(t text, src []byte) (*yaml.Node, Diagnostics) {
 	if len(src) > maxFile {
-		c := complaint{code: "S003", message: fmt.Sprintf("the file has %d bytes, a scenario may have %d", len(src), maxFile)}
+		c := complaint{code: "S003", message: fmt.Sprintf("the file has %d bytes, a %s may have %d", len(src), t.holds, maxFile)}
 		return nil, Diagnostics{text{name: t.name}.at(place{1, 1, 1}, Error, c, "")}
 	}
 	reader := yaml.NewDecoder(bytes.NewReader(src))
@@ -34,18 +34,26 @@ func readTree(t text, src []byte) (*yaml.Node, Diagnostics) {
 		return nil, Diagnostics{t.unreadable(err)}
 	}
 	if len(root.Content) == 0 || root.Content[0].Tag == "!!null" {
-		return nil, Diagnostics{t.at(place{1, 1, 1}, Error, complaint{code: "S002", message: "the file is empty"}, "`ringproof new NAME` writes a scenario to start from")}
+		return nil, Diagnostics{t.at(place{1, 1, 1}, Error, complaint{code: "S002", message: "the file is empty"}, t.beginning())}
 	}
 	var found Diagnostics
 	second, err := nextDocument(reader)
 	switch {
 	case err == nil:
-		found = append(found, t.at(place{second.Line, second.Column, 1}, Error, complaint{code: "S004", message: "a second document begins here; a file holds one scenario"}, ""))
+		found = append(found, t.at(place{second.Line, second.Column, 1}, Error, complaint{code: "S004", message: "a second document begins here; a file holds one " + t.holds}, ""))
 	case !errors.Is(err, io.EOF):
 		found = append(found, t.unreadable(err))
 	}
 	found = append(found, t.refuse(root.Content[0], 1)...)
 	return root.Content[0], found
+}
+
+// beginning says where to find something to start from.
+func (t text) beginning() string {
+	if t.holds == holdsSubject {
+		return "docs/subjects.md shows one to start from"
+	}
+	return "`ringproof new NAME` writes a scenario to start from"
 }
 
 // nextDocument turns a panic of the YAML reader into an error: a scenario file
@@ -70,7 +78,7 @@ var lineOf = regexp.MustCompile(`^line ([0-9]+): `)
 // unreadable places what the YAML reader says.
 func (t text) unreadable(err error) Diagnostic {
 	if errors.Is(err, io.EOF) {
-		return t.at(place{1, 1, 1}, Error, complaint{code: "S002", message: "the file is empty"}, "`ringproof new NAME` writes a scenario to start from")
+		return t.at(place{1, 1, 1}, Error, complaint{code: "S002", message: "the file is empty"}, t.beginning())
 	}
 	if p, ok := t.tab(); ok {
 		return t.at(p, Error, complaint{code: "S007", message: "a tab in the indentation"}, "YAML is indented with spaces only")

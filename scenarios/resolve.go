@@ -25,10 +25,13 @@ const (
 	defaultRate         = 60
 	defaultMinAcked     = 100
 	defaultTimeout      = ringproof.Duration(60 * time.Second)
+	defaultGrace        = ringproof.Duration(30 * time.Second)
 )
 
 // World is what resolving needs to know of a world. Every ringproof.World is
-// one.
+// one. One that has a method Security() says by it how the ring of its subject talks
+// where a scenario leaves that open, by Runs(ringproof.Plan) which rings it can't have, and
+// by Virtual() that time costs nothing there.
 type World interface {
 	Name() string
 	Supports(ringproof.Step) error
@@ -52,11 +55,15 @@ func (s *Scenario) Resolve(cell Cell, subject string, world World) (ringproof.Pl
 		return ringproof.Plan{}, Diagnostics{s.text.at(place{1, 1, 1}, Error, c, "the cells are those that `ringproof plan` prints")}
 	}
 	form, d := s.decode(cell.Values)
+	if talks, ok := world.(interface{ Security() string }); ok {
+		form.Spec.Ring.Security = cmp.Or(form.Spec.Ring.Security, talks.Security())
+	}
 	p := form.plan()
 	p.Cell, p.Scenario, p.Source = cell.String(), s.Name, s.File
 	p.Matrix, p.Seed, p.Subject, p.World = cell.Values, cell.Seed, subject, world.Name()
-	if len(p.Invariants) == 0 {
-		p.Invariants = s.known.fitting(p.Mode)
+	p.Invariants = s.known.expanded(p.Plan)
+	if in, ok := world.(interface{ Virtual() bool }); ok && in.Virtual() {
+		p.watchAtRest()
 	}
 	for i := range p.Steps {
 		p.Steps[i].Position = fmt.Sprintf("%s:%d", s.File, d.placed(fmt.Sprintf("spec.steps[%d]", i)).line)
@@ -64,6 +71,19 @@ func (s *Scenario) Resolve(cell Cell, subject string, world World) (ringproof.Pl
 	p.draw()
 	found := append(d.found, review{form: form, plan: p, decoder: d}.all(world, s.Worlds)...)
 	return p.Plan, found.ordered()
+}
+
+// simRest is how long a simulated ring is watched at rest: longer than the
+// slowest loop of the reference, which waits a minute for a machine that is
+// absent. Virtual minutes are cheap; a real ring is watched for some seconds.
+const simRest = "3m0s"
+
+func (p *draft) watchAtRest() {
+	for i, v := range p.Invariants {
+		if v.Check == "quiescent" && v.Params["atLeast"] == "" {
+			p.Invariants[i].Params = map[string]string{"atLeast": simRest}
+		}
+	}
 }
 
 // stranger tells whether the cell isn't one of the scenario's.
@@ -117,7 +137,33 @@ func (f Form) ring(steps []ringproof.Step) ringproof.RingSpec {
 		ReplaceAfter: cmp.Or(r.ReplaceAfter, defaultReplaceAfter),
 		Volume:       cmp.Or(int64(r.Volume), defaultVolume),
 		SnapCount:    r.SnapCount,
+		Certificates: r.Certificates,
+		Domain:       string(r.Domain),
+		Flags:        texts(r.Flags),
+		Members:      owned(r.Members),
 	}
+}
+
+func texts(flags map[string]Text) map[string]string {
+	if flags == nil {
+		return nil
+	}
+	plain := map[string]string{}
+	for name, value := range flags {
+		plain[name] = string(value)
+	}
+	return plain
+}
+
+func owned(members map[string]Own) map[string]ringproof.Own {
+	if members == nil {
+		return nil
+	}
+	plain := map[string]ringproof.Own{}
+	for machine, own := range members {
+		plain[machine] = ringproof.Own{Version: string(own.Version), Flags: texts(own.Flags)}
+	}
+	return plain
 }
 
 // largest is the most voters that the ring is asked to have.
@@ -162,7 +208,11 @@ func (f Form) workload() ringproof.Workload {
 }
 
 func (f Form) assumptions(w ringproof.Workload) ringproof.Assumptions {
-	a := ringproof.Assumptions{MinAcked: defaultMinAcked, FaultsFired: f.Spec.Assumptions.FaultsFired != "any"}
+	a := ringproof.Assumptions{
+		MinAcked:    defaultMinAcked,
+		FaultsFired: f.Spec.Assumptions.FaultsFired != "any",
+		StepsTried:  f.Spec.Assumptions.StepsTried != "any",
+	}
 	if w.Profile == "none" {
 		a.MinAcked = 0
 	}
@@ -192,24 +242,35 @@ func (s Step) step() ringproof.Step {
 
 func (a After) trigger() *ringproof.Trigger {
 	return &ringproof.Trigger{
-		Event: ringproof.EventKind(a.Event), Step: a.Step, Action: string(a.Action), Nth: cmp.Or(a.Nth, 1),
+		Event: ringproof.EventKind(a.Event), Step: a.Step, Action: string(a.Action), Nth: cmp.Or(a.Nth, 1), Since: ringproof.EventKind(a.Since),
 		Delay: a.Delay, Timeout: cmp.Or(a.Timeout, defaultTimeout),
 	}
 }
 
 func (o Op) operation() *ringproof.Op {
-	op := &ringproof.Op{Refused: o.Refused}
+	op := &ringproof.Op{Refused: o.Refused, Rival: o.Rival}
 	switch {
 	case o.Scale != nil:
 		op.Kind, op.To = ringproof.OpScale, o.Scale.To
 	case o.Replace != nil:
 		op.Kind, op.Target = ringproof.OpReplace, string(o.Replace.Target)
 	case o.Restart != nil:
-		op.Kind, op.Target = ringproof.OpRestart, string(o.Restart.Target)
+		op.Kind, op.Target, op.Scope, op.For = ringproof.OpRestart, string(o.Restart.Target), o.Restart.Scope, o.Restart.For
+		op.Version, op.Flags = string(o.Restart.Version), texts(o.Restart.Flags)
 	case o.Roll != nil:
-		op.Kind = ringproof.OpRoll
+		op.Kind, op.Scope = ringproof.OpRoll, o.Roll.Scope
 	case o.MoveLeader != nil:
 		op.Kind, op.Target = ringproof.OpMoveLeader, string(o.MoveLeader.Target)
+	case o.CancelReplace != nil:
+		op.Kind = ringproof.OpCancelReplace
+	case o.Reset != nil:
+		op.Kind, op.Target, op.Endpoint = ringproof.OpReset, string(o.Reset.Target), string(o.Reset.Endpoint)
+	case o.Suspend != nil:
+		op.Kind = ringproof.OpSuspend
+	case o.Resume != nil:
+		op.Kind = ringproof.OpResume
+	case o.Ask != nil:
+		op.Kind, op.Target, op.Request = ringproof.OpAsk, string(o.Ask.Target), o.Ask.Request
 	}
 	return op
 }
@@ -225,7 +286,7 @@ func (f Fault) harm() *ringproof.Fault {
 		for _, choice := range []struct {
 			name  string
 			value *string
-		}{{"scope", &fault.Scope}, {"shape", &fault.Shape}, {"leave", &fault.Leave}, {"decision", &fault.Decision}} {
+		}{{"scope", &fault.Scope}, {"shape", &fault.Shape}, {"leave", &fault.Leave}, {"calls", &fault.Calls}, {"at", &fault.At}, {"remount", &fault.Remount}, {"decision", &fault.Decision}} {
 			if p, ok := entry.Param(choice.name); ok {
 				*choice.value = cmp.Or(*choice.value, p.Values[0])
 			}
@@ -242,13 +303,16 @@ func (f Fault) kinds() map[ringproof.FaultKind]*Harm {
 		ringproof.FaultAgentCrash: f.AgentCrash, ringproof.FaultStaleView: f.StaleView, ringproof.FaultSkippedView: f.SkippedView,
 		ringproof.FaultReplyLoss: f.ReplyLoss, ringproof.FaultSlowNetwork: f.SlowNetwork, ringproof.FaultClockSkew: f.ClockSkew,
 		ringproof.FaultDiskSwap: f.DiskSwap, ringproof.FaultVolumeLoss: f.VolumeLoss, ringproof.FaultMachineLoss: f.MachineLoss,
+		ringproof.FaultStartFailure: f.StartFailure, ringproof.FaultVolumeUnmounted: f.VolumeUnmounted, ringproof.FaultVolumeCopy: f.VolumeCopy,
+		ringproof.FaultTimePasses: f.TimePasses,
+		ringproof.FaultWrongRing:  f.WrongRing, ringproof.FaultDuplicate: f.Duplicate, ringproof.FaultDryRun: f.DryRun, ringproof.FaultKeysDamaged: f.KeysDamaged,
 	}
 }
 
 func (h Harm) fault(kind ringproof.FaultKind) ringproof.Fault {
 	return ringproof.Fault{
 		Kind: kind, Target: string(h.Target), Scope: h.Scope, Shape: h.Shape, Action: string(h.Action), Effect: string(h.Effect),
-		Phase: h.Phase, Decision: h.Decision, Leave: h.Leave, Nth: h.Nth, Back: h.Back, Count: h.Count, Percent: h.Percent,
+		Phase: h.Phase, Decision: h.Decision, Leave: h.Leave, Calls: h.Calls, Records: h.Records, At: h.At, Remount: h.Remount, From: string(h.From), Nth: h.Nth, Back: h.Back, Count: h.Count, Percent: h.Percent,
 		By: ringproof.Duration(h.By), For: h.For, Stagger: h.Stagger,
 	}
 }
@@ -281,10 +345,10 @@ func (p *draft) draw() {
 func targets(s *ringproof.Step) []*string {
 	var all []*string
 	if s.Op != nil {
-		all = append(all, &s.Op.Target)
+		all = append(all, &s.Op.Target, &s.Op.Endpoint)
 	}
 	if s.Fault != nil {
-		all = append(all, &s.Fault.Target)
+		all = append(all, &s.Fault.Target, &s.Fault.From)
 	}
 	return all
 }
@@ -336,6 +400,9 @@ func stepTime(p ringproof.Plan, s ringproof.Step, size int) time.Duration {
 		return map[ringproof.OpKind]time.Duration{
 			ringproof.OpScale: time.Duration(abs(s.Op.To-size)) * 4 * time.Second, ringproof.OpReplace: 6 * time.Second,
 			ringproof.OpRestart: 3 * time.Second, ringproof.OpRoll: time.Duration(size) * 4 * time.Second, ringproof.OpMoveLeader: time.Second,
+			ringproof.OpCancelReplace: time.Second, ringproof.OpSuspend: time.Second, ringproof.OpResume: time.Second,
+			ringproof.OpReset: 4 * time.Second,
+			ringproof.OpAsk:   time.Second,
 		}[s.Op.Kind]
 	case s.Fault != nil && s.Fault.Kind == ringproof.FaultMachineLoss:
 		return p.Ring.ReplaceAfter.Std() + 6*time.Second

@@ -42,10 +42,13 @@ func Parse(name string, src []byte) (*Scenario, Diagnostics) { return Standard()
 
 // Parse reads a scenario that may name what k knows.
 func (k Known) Parse(name string, src []byte) (*Scenario, Diagnostics) {
-	t := newText(name, src)
+	t := newText(name, holdsScenario, src)
 	tree, found := readTree(t, src)
 	if found.Failed() {
 		return nil, found.ordered()
+	}
+	if found := otherwise(t, tree, holdsScenario); found.Failed() {
+		return nil, found
 	}
 	s := &Scenario{File: name, text: t, tree: tree, known: k, axes: map[string]place{}}
 	if found = s.readAxes(); found.Failed() {
@@ -65,6 +68,41 @@ func (k Known) Parse(name string, src []byte) (*Scenario, Diagnostics) {
 		return nil, found.ordered()
 	}
 	return s, found.ordered()
+}
+
+// runs are what a file of each kind is for.
+var runs = map[string]string{
+	holdsScenario: "`ringproof run FILE` runs it",
+	holdsPlan:     "`ringproof replay FILE` runs it",
+	holdsSubject:  "`ringproof run --world local --subject FILE` puts it on trial",
+}
+
+// group is what the apiVersion of all of ringproof's files begins with.
+const group = "ringproof.dev/"
+
+// looksLike is the kind of file that the tree begins as; "": none.
+func looksLike(tree *yaml.Node) string {
+	version, kind := child(tree, "apiVersion"), child(tree, "kind")
+	ours := version != nil && strings.HasPrefix(version.Value, group)
+	switch {
+	case ours && kind != nil && kind.Value == SubjectKind:
+		return holdsSubject
+	case ours:
+		return holdsScenario
+	case child(tree, "cell") != nil:
+		return holdsPlan
+	}
+	return ""
+}
+
+// otherwise refuses a file of another kind, as which it is well formed: each of its
+// keys would be an error, and none would say what is wrong.
+func otherwise(t text, tree *yaml.Node, wanted string) Diagnostics {
+	is := looksLike(tree)
+	if is == "" || is == wanted {
+		return nil
+	}
+	return Diagnostics{t.at(place{tree.Line, tree.Column, 1}, Error, complaint{code: "S057", message: fmt.Sprintf("this is a %s, and not a %s", is, wanted)}, runs[is])}
 }
 
 // readAxes reads spec.matrix alone: the rest can't be read without it.
@@ -202,7 +240,9 @@ func (v *Invariant) decode(d *decoder, n *yaml.Node, path string) {
 		name, _, ok := d.substitute(n, path)
 		if ok {
 			v.Check = name
-			d.knownCheck(n, name)
+			if name != StandardChecks {
+				d.knownCheck(n, name)
+			}
 		}
 		return
 	}

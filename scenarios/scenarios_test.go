@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -245,4 +246,31 @@ func FuzzReadPlan(f *testing.F) {
 		_, found = scenarios.ReadPlan("again.yaml", b.Bytes())
 		require.Empty(t, found.String(), b.String())
 	})
+}
+
+// TestShippedScenariosAssertTheirHypothesis: a hypothesis that nothing asserts is
+// prose. Each says what the ring comes to, how long clients may wait at most, and
+// how much the subject may change; the defaults of the checks are nobody's claim.
+func TestShippedScenariosAssertTheirHypothesis(t *testing.T) {
+	all, err := scenarios.Shipped()
+	require.NoError(t, err)
+	for _, s := range all {
+		p, found := s.Resolve(s.Cells(1)[0], "reference", scenarios.Anywhere("sim"))
+		require.NoError(t, found.Err())
+		require.True(t, slices.ContainsFunc(p.Steps, func(s ringproof.Step) bool { return s.Assert != nil }), "%s asserts nothing", s.Name)
+		if p.Mode != ringproof.ModeSafe {
+			continue
+		}
+		params := map[string]map[string]string{}
+		for _, i := range p.Invariants {
+			params[i.Check] = i.Params
+		}
+		require.NotEmpty(t, params["available"]["maxGap"], "%s: give available a maxGap of its own", s.Name)
+		require.NotEmpty(t, params["work-bounded"]["changes"], "%s: say in work-bounded how many changes it takes", s.Name)
+		for _, c := range scenarios.Standard().Checks {
+			if _, asked := params[c.Name]; c.Suits(p) {
+				require.True(t, asked, "%s leaves out %s; begin its invariants with %s", s.Name, c.Name, scenarios.StandardChecks)
+			}
+		}
+	}
 }

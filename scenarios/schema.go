@@ -38,6 +38,19 @@ func Schema() []byte {
 	return append(text, '\n')
 }
 
+// SubjectSchema returns the JSON schema of a subject's file.
+func SubjectSchema() []byte {
+	reflector := jsonschema.Reflector{RequiredFromJSONSchemaTags: true, Anonymous: true, ExpandedStruct: true, Mapper: durations}
+	schema := reflector.Reflect(&SubjectForm{})
+	schema.ID = "https://ringproof.dev/schemas/subject-v1alpha1.json"
+	schema.Title = "ringproof subject"
+	text, err := json.MarshalIndent(schema, "", "  ")
+	if err != nil {
+		panic("scenarios: the schema can't be printed: " + err.Error())
+	}
+	return append(text, '\n')
+}
+
 func durations(t reflect.Type) *jsonschema.Schema {
 	if t == reflect.TypeFor[ringproof.Duration]() {
 		return &jsonschema.Schema{Type: "string", Pattern: durationPattern}

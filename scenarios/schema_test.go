@@ -91,7 +91,7 @@ func TestEverySchemaKeyDecodes(t *testing.T) {
 	root := readSchema(t)
 	root.walk(root, "", func(path string) {
 		src := document(path)
-		d := newDecoder(newText("t.yaml", []byte(src)), Standard(), nil)
+		d := newDecoder(newText("t.yaml", holdsScenario, []byte(src)), Standard(), nil)
 		var n yaml.Node
 		require.NoError(t, yaml.Unmarshal([]byte(src), &n))
 		var form Form
@@ -118,7 +118,7 @@ func document(path string) string {
 }
 
 func TestEveryOpAndFaultOfTheVocabularyCanBeWritten(t *testing.T) {
-	assert.Equal(t, []string{"scale", "replace", "restart", "roll", "move-leader"}, Ops())
+	assert.Equal(t, []string{"scale", "replace", "restart", "roll", "move-leader", "reset", "cancel-replace", "suspend", "resume", "ask"}, Ops())
 	assert.Equal(t, faults.Kinds(), func() (names []string) {
 		for _, f := range fieldsOf(reflect.TypeFor[Fault]()) {
 			names = append(names, f.name)

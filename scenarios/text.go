@@ -55,6 +55,32 @@ func eventNames() []string {
 	return names
 }
 
+// Domain is what stands behind the dot of machines' names.
+type Domain string
+
+// longestDomain leaves room for m32 and a dot: a host name has 253 characters at most.
+const longestDomain = 249
+
+var domainPattern = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+func (d *Domain) parse(text string, _ Known) (complaint, bool) {
+	*d = Domain(text)
+	number := strings.Trim(text[strings.LastIndex(text, ".")+1:], "0123456789") == ""
+	switch {
+	case len(text) > longestDomain:
+		return complaint{code: "S056", message: fmt.Sprintf("a domain of %d characters: it may have %d, for names to have 253", len(text), longestDomain)}, false
+	case number || !domainPattern.MatchString(text):
+		return complaint{code: "S056", message: fmt.Sprintf("domain %q: between its dots are 1 to 63 lower-case letters, digits and dashes, and the last part is no number", text)}, false
+	}
+	return complaint{}, true
+}
+
+// JSONSchema is its form.
+func (Domain) JSONSchema() *jsonschema.Schema {
+	most := uint64(longestDomain)
+	return &jsonschema.Schema{Type: "string", Pattern: domainPattern.String(), MaxLength: &most}
+}
+
 // Action is the name of something that the subject does.
 type Action string
 
@@ -145,6 +171,19 @@ func (Release) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", Pattern: releasePattern}
 }
 
+// Text is any single value, as it is written.
+type Text string
+
+func (t *Text) parse(text string, _ Known) (complaint, bool) {
+	*t = Text(text)
+	return complaint{}, true
+}
+
+// JSONSchema allows every scalar.
+func (Text) JSONSchema() *jsonschema.Schema {
+	return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string"}, {Type: "number"}, {Type: "boolean"}}}
+}
+
 // Rate is operations a second, written 60/s or 600/m.
 type Rate float64
 
@@ -201,21 +240,27 @@ const durationPattern = `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
 
 var duration = regexp.MustCompile(durationPattern)
 
+// A run takes no longer than a day; clocks in it may go on by years.
+const (
+	longestSpan  = 24 * time.Hour
+	longestShift = 10 * 365 * 24 * time.Hour
+)
+
 func parseDuration(text string) (ringproof.Duration, complaint, bool) {
 	d, err := time.ParseDuration(text)
-	if err == nil && duration.MatchString(text) && d <= 24*time.Hour {
+	if err == nil && duration.MatchString(text) && d <= longestSpan {
 		return ringproof.Duration(d), complaint{}, true
 	}
 	message := fmt.Sprintf("duration %q: write a number with a unit, such as 15s or 500ms", text)
 	if n, err := strconv.ParseFloat(text, 64); err == nil && n >= 0 && !math.IsInf(n, 0) {
 		message = fmt.Sprintf("duration %q has no unit; did you mean \"%ss\"?", text, text)
-	} else if d > 24*time.Hour {
+	} else if d > longestSpan {
 		message = fmt.Sprintf("duration %q is longer than a day", text)
 	}
 	return 0, complaint{"S017", message, nil}, false
 }
 
-// Shift is a length of time that may be negative: -5m.
+// Shift is by how much a clock goes on, -5m or 400d, or what else is longer.
 type Shift ringproof.Duration
 
 func (s *Shift) parse(text string, _ Known) (complaint, bool) {
@@ -226,12 +271,22 @@ func (s *Shift) parse(text string, _ Known) (complaint, bool) {
 
 // JSONSchema gives the pattern of a shift.
 func (Shift) JSONSchema() *jsonschema.Schema {
-	return &jsonschema.Schema{Type: "string", Pattern: "^-?" + strings.TrimPrefix(durationPattern, "^")}
+	return &jsonschema.Schema{Type: "string", Pattern: "^-?([0-9]+d|" + strings.Trim(durationPattern, "^$") + ")$"}
 }
+
+var days = regexp.MustCompile(`^[0-9]{1,5}d$`)
 
 func parseShift(text string) (ringproof.Duration, complaint, bool) {
 	length, negative := strings.CutPrefix(text, "-")
+	if days.MatchString(length) {
+		n, _ := strconv.Atoi(strings.TrimSuffix(length, "d"))
+		length = fmt.Sprintf("%dh", n*24)
+	}
 	d, c, ok := parseDuration(length)
+	if long, err := time.ParseDuration(length); err == nil && long > longestSpan && duration.MatchString(length) {
+		d, ok = ringproof.Duration(long), long <= longestShift
+		c.message = fmt.Sprintf("duration %q is longer than ten years", text)
+	}
 	if negative {
 		d = -d
 	}

@@ -25,6 +25,19 @@ type connection struct {
 	endpoint string
 	to       *place // nil: not known yet
 	who      *identity
+	with     *server // that has let it in; it does so once for each connection
+}
+
+// enter does the handshake that the etcd at the endpoint asks for.
+func (x *connection) enter(to *server) error {
+	if x.with == to {
+		return nil
+	}
+	err := admit(x.who, to.client, x.to, to.machine.clock())
+	if err == nil {
+		x.with = to
+	}
+	return err
 }
 
 // caller is clientv3 without a clientv3.Client: its interfaces, each made by

@@ -25,6 +25,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/checks"
+	"github.com/ringproof/ringproof/harness"
 	"github.com/ringproof/ringproof/internal/subject"
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/store"
@@ -36,7 +38,8 @@ import (
 var repeated = []string{
 	"agent-crash-replace", "clock-skew-during-replace", "disk-full-follower", "disk-swap", "machine-lost-at-3", "majority-disks-lost",
 	"partition-during-grow", "paused", "reply-loss-during-grow", "rolling-restart", "skipped-view-grow", "slow-network-during-grow", "stale-view-replace",
-	"store-outage-during-replace", "store-stale-during-grow",
+	"store-outage-during-replace", "store-stale-during-grow", "certificates-expire", "filesystem-mounted-late", "log-copied", "start-fails",
+	"dry-run", "duplicate-machine", "keys-damaged", "wrong-ring",
 }
 
 // outcome is a run as far as another can be compared with it.
@@ -64,11 +67,51 @@ var shipped = sync.OnceValue(func() map[string]ringproof.Plan {
 
 func outcomeOf(t *testing.T, plan ringproof.Plan) outcome {
 	t.Helper()
-	h, trace, err := sim.Run(t.Context(), plan, &subject.Simulated{}, sim.Options{})
-	require.NoError(t, err)
-	sum := sha256.New()
-	require.NoError(t, h.Write(sum))
-	return outcome{trace, hex.EncodeToString(sum.Sum(nil))}
+	return hashed(t)(run(t, plan, sim.New(plan.Seed, &subject.Simulated{})))
+}
+
+// run carries out the plan in its world.
+func run(t *testing.T, plan ringproof.Plan, w *sim.World) (ringproof.History, sim.Trace, error) {
+	t.Helper()
+	h, err := harness.Run(t.Context(), plan, w, harness.Options{})
+	h.Measures = w.Measures()
+	return h, w.Trace, err
+}
+
+func hashed(t *testing.T) func(ringproof.History, sim.Trace, error) outcome {
+	return func(h ringproof.History, trace sim.Trace, err error) outcome {
+		t.Helper()
+		require.NoError(t, err)
+		sum := sha256.New()
+		require.NoError(t, h.Write(sum))
+		return outcome{trace, hex.EncodeToString(sum.Sum(nil))}
+	}
+}
+
+// TestShortcutsChangeNothing: what a world leaves out for speed can't be told from
+// its trace or its history. Only the questions that it spares are events.
+func TestShortcutsChangeNothing(t *testing.T) {
+	for _, name := range repeated {
+		t.Run(name, func(t *testing.T) {
+			plan := shipped()[name]
+			alone := hashed(t)(run(t, plan, sim.OpenAlone(plan.Seed, &subject.Simulated{})))
+			assert.Equal(t, outcomeOf(t, plan), alone)
+		})
+	}
+}
+
+// TestExact: nor does a world that asks all that there is to ask come to another end.
+func TestExact(t *testing.T) {
+	for _, name := range repeated {
+		t.Run(name, func(t *testing.T) {
+			plan := shipped()[name]
+			h, _, err := run(t, plan, sim.Open(plan.Seed, &subject.Simulated{}, sim.Options{Exact: true}))
+			require.NoError(t, err)
+			for _, f := range checks.Judge(&h) {
+				assert.NotEqual(t, ringproof.Fail, f.Verdict, "%s", f)
+			}
+		})
+	}
 }
 
 func outcomes(t *testing.T, names []string) map[string]outcome {

@@ -39,11 +39,12 @@ type disk struct {
 	data     map[string]*etcd.Dir
 	full     map[string]bool // by the steps that filled it up
 	home     *Machine        // where it belongs
+	foreign  map[string]bool // data that no etcd here has written, or opened
 	numbers  map[*Machine]int
 }
 
 func newDisk(capacity int64) *disk {
-	return &disk{capacity: capacity, files: map[string][]byte{}, folders: map[string]bool{}, data: map[string]*etcd.Dir{}, numbers: map[*Machine]int{}, full: map[string]bool{}}
+	return &disk{capacity: capacity, files: map[string][]byte{}, folders: map[string]bool{}, data: map[string]*etcd.Dir{}, numbers: map[*Machine]int{}, foreign: map[string]bool{}, full: map[string]bool{}}
 }
 
 // insert puts the disk into the machine. One that comes back is the one that it
@@ -116,6 +117,7 @@ func (d *disk) open(name string) (*etcd.Dir, error) {
 	if d.data[name] == nil {
 		d.data[name] = etcd.NewDir()
 	}
+	delete(d.foreign, name)
 	return d.data[name], nil
 }
 
@@ -169,8 +171,10 @@ func (m mount) Remove(name string) error {
 		_, log, found := m.machine.readLog()
 		data.Damage()
 		d = m.touch(quickSync/2, quickSync)
+		foreign := d.foreign[name]
 		delete(d.data, name)
-		if found {
+		delete(d.foreign, name)
+		if found && !foreign {
 			m.machine.world.cleared = append(m.machine.world.cleared, log)
 			m.machine.renumber()
 		}
@@ -179,6 +183,53 @@ func (m mount) Remove(name string) error {
 	d.remove(inside)
 	maps.DeleteFunc(d.folders, func(other string, _ bool) bool { return inside(other) })
 	return nil
+}
+
+// Rename moves files, and etcd's data; those are none of the running member's any
+// more.
+func (m mount) Rename(old, name string) error {
+	m.machine.world.engine.trace.note("rename " + old + " " + name)
+	d := m.touch(quickSync/2, quickSync)
+	old, name = path.Clean(old), path.Clean(name)
+	if there, _ := m.Exists(name); there {
+		return &fs.PathError{Op: "rename", Path: m.Path(name), Err: fs.ErrExist}
+	}
+	if there, _ := m.Exists(old); !there {
+		return &fs.PathError{Op: "rename", Path: m.Path(old), Err: fs.ErrNotExist}
+	}
+	if data := d.data[old]; data != nil {
+		_, log, found := m.machine.readLog()
+		delete(d.data, old)
+		d.data[name], d.foreign[name] = data, true
+		delete(d.foreign, old)
+		if found {
+			m.machine.world.cleared = append(m.machine.world.cleared, log)
+			m.machine.renumber()
+		}
+	}
+	moved := func(other string) (string, bool) {
+		rest, in := strings.CutPrefix(other, old)
+		return name + rest, in && (rest == "" || rest[0] == '/')
+	}
+	for _, other := range slices.Sorted(maps.Keys(d.files)) {
+		if to, in := moved(other); in {
+			d.files[to] = d.files[other]
+			delete(d.files, other)
+		}
+	}
+	for _, other := range slices.Sorted(maps.Keys(d.folders)) {
+		if to, in := moved(other); in {
+			d.folders[to] = true
+			delete(d.folders, other)
+		}
+	}
+	return nil
+}
+
+// Prepared reports whether the machine's data filesystem is mounted.
+func (m mount) Prepared() (bool, error) {
+	m.machine.world.engine.alive()
+	return m.machine.away == nil, nil
 }
 
 func (m mount) Exists(name string) (bool, error) {

@@ -5,6 +5,7 @@ package sim
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,7 +25,33 @@ func (w *World) Evidence(ctx context.Context) (ringproof.Evidence, error) {
 	w.readDisks(&e)
 	look.Dump(ctx, w, len(w.present()), &e)
 	look.Hashes(ctx, w, w.reach, &e)
+	client, err := dialer(w.secure)
+	if err != nil {
+		return e, err
+	}
+	for _, m := range w.present() {
+		if m.etcd == nil {
+			continue
+		}
+		e.Etcds = append(e.Etcds, look.Process(m.name, m.etcd.args, nil, m.etcd.release()))
+		if client != nil && client.leaf != nil && m.etcd.peer != nil {
+			e.PeerPorts = append(e.PeerPorts, m.tried(m.etcd.peer, func(l *identity) bool {
+				return client.proven(l.roots, x509.ExtKeyUsageClientAuth, "") == nil
+			}))
+			e.ClientPorts = append(e.ClientPorts, m.tried(m.etcd.client, func(*identity) bool { return false }))
+		}
+	}
 	return e, ctx.Err()
+}
+
+// tried reports what a port of the machine's etcd does with who shows a certificate
+// that is proven so, or shows none.
+func (m *Machine) tried(port *credentials, proven func(listener *identity) bool) ringproof.Port {
+	listener, err := port.identity()
+	if err != nil {
+		return ringproof.Port{Machine: m.name, Err: err.Error()}
+	}
+	return ringproof.Port{Machine: m.name, Admits: listener == nil || !listener.auth || proven(listener)}
 }
 
 // readLog reads the log on the machine's disk; found is false when there is none.
@@ -33,7 +60,7 @@ func (m *Machine) readLog() (log ringproof.MemberLog, read raftlog.Log, found bo
 	for _, name := range slices.Sorted(maps.Keys(m.disk.data)) {
 		data := m.disk.data[name]
 		member, cluster, _, found, err := data.Whose()
-		if !found {
+		if !found || m.disk.foreign[name] {
 			continue
 		}
 		if err != nil {
@@ -46,6 +73,12 @@ func (m *Machine) readLog() (log ringproof.MemberLog, read raftlog.Log, found bo
 		return log, read, true
 	}
 	return log, read, false
+}
+
+// logged reports whether an etcd's own log is on the machine's disk.
+func (m *Machine) logged() bool {
+	_, _, found := m.readLog()
+	return found
 }
 
 // keepLog notes whose log a disk holds before the disk is taken away.

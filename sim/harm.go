@@ -8,12 +8,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/internal/look"
+	"github.com/ringproof/ringproof/sim/etcd"
 )
 
 // Supports tells whether the simulated world can do the step: all of them, but
@@ -23,6 +25,32 @@ func Supports(s ringproof.Step) error {
 		return nil
 	}
 	return fmt.Errorf("%s: %w in sim", s.Fault.Kind, errors.ErrUnsupported)
+}
+
+// Runs tells why a plan's ring can't be simulated; nil: it can. A flag that the
+// model doesn't know would end each etcd at its start.
+func Runs(p ringproof.Plan) error {
+	try := func(version string, flags map[string]string) error {
+		var args []string
+		for _, name := range slices.Sorted(maps.Keys(flags)) {
+			args = append(args, "--"+name+"="+flags[name])
+		}
+		if _, err := etcd.Parse(version, args); err != nil {
+			return fmt.Errorf("etcd %s with %s: %w: %w in sim", version, strings.Join(args, " "), err, errors.ErrUnsupported)
+		}
+		return nil
+	}
+	errs := []error{try(p.Ring.Version, p.Ring.Flags)}
+	for _, machine := range slices.Sorted(maps.Keys(p.Ring.Members)) {
+		own := p.Ring.Members[machine]
+		errs = append(errs, try(cmp.Or(own.Version, p.Ring.Version), own.Flags))
+	}
+	for _, s := range p.Steps {
+		if s.Op != nil && s.Op.Changes() {
+			errs = append(errs, try(cmp.Or(s.Op.Version, p.Ring.Version), s.Op.Flags))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // seams are the faults that the subject's decorators carry out.
@@ -46,6 +74,15 @@ func init() {
 		ringproof.FaultSlowNetwork: (*World).slow,
 		ringproof.FaultReplyLoss:   (*World).loseReplies,
 		ringproof.FaultClockSkew:   (*World).skewClock,
+
+		ringproof.FaultStartFailure:    (*World).failStarts,
+		ringproof.FaultVolumeUnmounted: (*World).unmount,
+		ringproof.FaultVolumeCopy:      (*World).copyData,
+		ringproof.FaultTimePasses:      nothing,
+		ringproof.FaultWrongRing:       (*World).replaceByStranger,
+		ringproof.FaultDuplicate:       (*World).duplicate,
+		ringproof.FaultDryRun:          (*World).runDry,
+		ringproof.FaultKeysDamaged:     nothing,
 	}
 }
 
@@ -66,6 +103,10 @@ func (w *World) Do(ctx context.Context, s ringproof.Step, targets []string) (str
 		return w.partition(s, targets)
 	case s.Fault.Kind == ringproof.FaultDiskSwap:
 		return w.rotate(s.Name, targets)
+	case s.Fault.Kind == ringproof.FaultTimePasses:
+		return w.letPass(s)
+	case s.Fault.Kind == ringproof.FaultKeysDamaged:
+		return w.damageKeys(ctx, *s.Fault)
 	case s.Fault.Kind == ringproof.FaultReplyLoss:
 		targets = w.all(targets)
 	}
@@ -75,20 +116,22 @@ func (w *World) Do(ctx context.Context, s ringproof.Step, targets []string) (str
 // each does the same to every target at one instant, as a power cut does.
 func (w *World) each(targets []string, do func(*Machine) (string, error)) (string, error) {
 	var evidence []string
-	var failures []error
-	for _, name := range targets {
+	failures := make([]error, len(targets))
+	for i, name := range targets {
 		m := w.machine(name)
 		if m == nil {
-			failures = append(failures, fmt.Errorf("there is no machine %s", name))
+			failures[i] = fmt.Errorf("there is no machine %s", name)
 			continue
 		}
 		if m.lost && len(targets) > 1 {
 			continue // what is gone can't be taken again; the others can
 		}
-		said, err := do(m)
-		evidence, failures = append(evidence, said), append(failures, err)
+		said := ""
+		if said, failures[i] = do(m); failures[i] == nil {
+			evidence = append(evidence, said)
+		}
 	}
-	return strings.Join(evidence, "; "), errors.Join(failures...)
+	return strings.Join(evidence, "; "), ringproof.Partial(targets, failures)
 }
 
 func (w *World) kill(m *Machine, s ringproof.Step) (string, error) {
@@ -103,6 +146,9 @@ func (w *World) kill(m *Machine, s ringproof.Step) (string, error) {
 		if m.agent == nil || m.agent.ended {
 			return "", fmt.Errorf("no agent runs on %s", m.name)
 		}
+		if s.Fault.For > 0 {
+			m.hold(s.Name)
+		}
 		m.killAgent()
 		return m.name + ": SIGKILL to the agent", nil
 	case m.etcd == nil:
@@ -111,6 +157,26 @@ func (w *World) kill(m *Machine, s ringproof.Step) (string, error) {
 	pid := m.etcd.pid
 	m.etcd.end()
 	return fmt.Sprintf("%s: SIGKILL to etcd %d", m.name, pid), nil
+}
+
+// hold keeps the agent from being started again until the step is healed, as an
+// init system does that was told to, or that has given up.
+func (m *Machine) hold(step string) {
+	if m.held == nil {
+		m.held = map[string]bool{}
+	}
+	m.held[step] = true
+}
+
+// letGo starts the agent, unless another step holds it.
+func (m *Machine) letGo(step string) {
+	if !m.held[step] {
+		return
+	}
+	delete(m.held, step)
+	if m.on && !m.lost && !m.world.closing && (m.agent == nil || m.agent.ended) {
+		m.startAgent()
+	}
 }
 
 func (w *World) pause(m *Machine, s ringproof.Step) (string, error) {
@@ -151,15 +217,27 @@ func (w *World) loseVolume(m *Machine, s ringproof.Step) (string, error) {
 		m.etcd.end()
 	}
 	m.killAgent()
-	m.insert(newDisk(w.plan.Ring.Volume))
-	if s.Fault.Leave == "directories" {
+	switch s.Fault.Leave {
+	case "identity":
+		m.loseData()
+	case "directories":
+		m.insert(newDisk(w.plan.Ring.Volume))
 		m.disk.folders["etcd/member/snap"], m.disk.folders["etcd/member/wal"] = true, true
+	default:
+		m.insert(newDisk(w.plan.Ring.Volume))
 	}
 	if wait := s.Fault.For.Std(); wait > 0 && m.on {
 		m.powerOff()
 		w.engine.after(wait, prioTimer, kindMachine, nil, m.powerOn)
 	}
 	return fmt.Sprintf("%s: disk %d is empty", m.name, m.disk.numbers[m]), nil
+}
+
+// loseData takes etcd's data from the disk, and leaves what else is on it: to
+// whoever promised something there, it is another disk.
+func (m *Machine) loseData() {
+	clear(m.disk.data)
+	m.renumber()
 }
 
 func (w *World) fill(m *Machine, s ringproof.Step) (string, error) {
@@ -194,10 +272,102 @@ func (w *World) skewClock(m *Machine, s ringproof.Step) (string, error) {
 	return fmt.Sprintf("%s: the clock jumps by %v", m.name, s.Fault.By), nil
 }
 
+// failStarts ends etcd, and each that is started from now on.
+func (w *World) failStarts(m *Machine, s ringproof.Step) (string, error) {
+	if m.lost {
+		return "", fmt.Errorf("%s is lost", m.name)
+	}
+	if m.failing == nil {
+		m.failing = map[string]string{}
+	}
+	m.failing[s.Name] = cmp.Or(s.Fault.At, "before-log")
+	if m.etcd != nil {
+		m.etcd.end()
+	}
+	return fmt.Sprintf("%s: no etcd can start, it ends %s", m.name, strings.ReplaceAll(m.failing[s.Name], "-", " a ")), nil
+}
+
+// unmount restarts the machine without its data filesystem.
+func (w *World) unmount(m *Machine, _ ringproof.Step) (string, error) {
+	switch {
+	case m.lost || !m.on:
+		return "", fmt.Errorf("%s is off", m.name)
+	case m.away != nil:
+		return "", fmt.Errorf("the data filesystem of %s isn't mounted already", m.name)
+	case len(w.swaps) > 0:
+		return "", errors.New("disks are swapped")
+	}
+	if m.below == nil {
+		m.below = newDisk(0)
+	}
+	m.powerOff()
+	m.away = m.disk
+	m.insert(m.below)
+	m.powerOn()
+	return m.name + ": its data filesystem isn't mounted", nil
+}
+
+// remount ends that. What runs on the directory below goes on there.
+func (m *Machine) remount(how string) {
+	if m.away == nil {
+		return
+	}
+	if how == "reboot" && m.on {
+		m.powerOff()
+		defer m.powerOn()
+	}
+	m.insert(m.away)
+	m.away = nil
+}
+
+// copyData puts a copy of a member's data on a disk that holds none.
+func (w *World) copyData(m *Machine, s ringproof.Step) (string, error) {
+	from := w.machine(s.Fault.From)
+	switch {
+	case m.lost || !m.on:
+		return "", fmt.Errorf("%s is off", m.name)
+	case from == nil || from == m || from.lost || !from.logged():
+		return "", fmt.Errorf("%s holds no data to copy", s.Fault.From)
+	case m.logged():
+		return "", fmt.Errorf("%s holds data of its own", m.name)
+	}
+	m.powerOff()
+	for _, name := range slices.Sorted(maps.Keys(from.disk.data)) {
+		if !from.disk.foreign[name] {
+			m.disk.data[name], m.disk.foreign[name] = from.disk.data[name].Copy(), true
+		}
+	}
+	m.powerOn()
+	return fmt.Sprintf("%s: the data of %s were copied to it", m.name, from.name), nil
+}
+
+// letPass has all clocks go on by so much, in steps, so that whoever looks at one now
+// and then sees a time before each end that is near. Timers are by none of them.
+func (w *World) letPass(s ringproof.Step) (string, error) {
+	const most = 10 * 24 * time.Hour
+	steps := s.Fault.By.Std()/most + 1
+	by, pause := s.Fault.By.Std()/steps, s.Fault.For.Std()/steps
+	w.passing[s.Name] = true
+	var pass func()
+	pass = func() {
+		if steps == 0 || !w.passing[s.Name] {
+			return
+		}
+		steps--
+		w.passed += by
+		w.engine.after(pause, prioTimer, kindMachine, nil, pass)
+	}
+	pass()
+	return fmt.Sprintf("all clocks go on by %v every %v", by, pause), nil
+}
+
 // rotate cuts the power of the targets, moves each disk on to the next of them,
 // and gives them power again.
 func (w *World) rotate(step string, targets []string) (string, error) {
 	var machines []*Machine
+	if slices.ContainsFunc(w.machines, func(m *Machine) bool { return m.away != nil }) {
+		return "", errors.New("a data filesystem isn't mounted")
+	}
 	for _, name := range targets {
 		if m := w.machine(name); m != nil && !m.lost {
 			machines = append(machines, m)
@@ -246,7 +416,7 @@ func (m *Machine) reinsert(d *disk) {
 
 // powerOn starts the machine with the disk that is in it.
 func (m *Machine) powerOn() {
-	if m.on || m.lost || m.world.closing {
+	if m.on || m.lost || m.standIn != nil || m.world.closing {
 		return
 	}
 	m.on = true
@@ -290,7 +460,7 @@ func (w *World) seam(s ringproof.Step, targets []string) error {
 	harm := Seams{Step: s.Name}
 	switch s.Fault.Kind {
 	case ringproof.FaultStoreOutage:
-		harm.StoreOutage = true
+		harm.StoreOutage = s.Fault
 	case ringproof.FaultStoreStale:
 		harm.StoreStale = true
 	default:
@@ -329,18 +499,35 @@ func (w *World) Heal(_ context.Context, s ringproof.Step, targets []string) erro
 		return errors.Join(errs...)
 	case s.Fault.Kind == ringproof.FaultDiskSwap:
 		return w.putBack(s.Name)
+	case s.Fault.Kind == ringproof.FaultTimePasses:
+		delete(w.passing, s.Name)
+		return nil
 	}
 	w.network.mend(s.Name)
-	_, err := w.each(targets, func(m *Machine) (string, error) { w.healOne(m, *s.Fault); return "", nil })
+	_, err := w.each(targets, func(m *Machine) (string, error) { w.healOne(m, s); return "", nil })
 	for _, m := range w.machines {
 		delete(m.disk.full, s.Name) // wherever the disk is by now
+		if m.away != nil {
+			delete(m.away.full, s.Name)
+		}
 	}
 	return err
 }
 
-func (w *World) healOne(m *Machine, f ringproof.Fault) {
-	switch {
+func (w *World) healOne(m *Machine, s ringproof.Step) {
+	switch f := s.Fault; {
+	case f.Kind == ringproof.FaultWrongRing:
+		w.dismissStranger(m)
+	case f.Kind == ringproof.FaultDuplicate:
+		w.dismissTwin(m, s.Name)
 	case m.lost:
+	case f.Kind == ringproof.FaultDryRun:
+		delete(m.dry, s.Name)
+		m.killAgent()
+	case f.Kind == ringproof.FaultStartFailure:
+		delete(m.failing, s.Name)
+	case f.Kind == ringproof.FaultVolumeUnmounted:
+		m.remount(f.Remount)
 	case f.Kind == ringproof.FaultClockSkew:
 		m.skew -= f.By.Std()
 	case f.Kind == ringproof.FaultPause:
@@ -352,6 +539,8 @@ func (w *World) healOne(m *Machine, f ringproof.Fault) {
 		}
 	case f.Kind == ringproof.FaultKill && f.Scope == "machine":
 		m.powerOn()
+	case f.Kind == ringproof.FaultKill && f.Scope == "agent":
+		m.letGo(s.Name)
 	}
 }
 
@@ -359,46 +548,132 @@ func (w *World) healOne(m *Machine, f ringproof.Fault) {
 func (w *World) operate(ctx context.Context, op ringproof.Op, targets []string) (string, error) {
 	switch op.Kind {
 	case ringproof.OpRestart:
-		return w.restart(ctx, w.machine(targets[0]))
+		if op.Changes() {
+			if _, err := w.Subject.Ask(ctx, op, targets); err != nil {
+				return "", err
+			}
+		}
+		return w.restart(ctx, w.machine(targets[0]), op)
 	case ringproof.OpRoll:
-		return w.roll(ctx)
+		return w.roll(ctx, op)
+	case ringproof.OpReset:
+		return w.reset(ctx, op, targets[0])
 	}
 	return w.Subject.Ask(ctx, op, targets)
 }
 
+// reset ends the machine's agent in order, runs the subject's command on the
+// machine, and starts the agent again. The command is a process of the machine's:
+// a loss of power ends it anywhere.
+func (w *World) reset(ctx context.Context, op ringproof.Op, machine string) (text string, err error) {
+	m := w.machine(machine)
+	if m == nil || m.lost || !m.on {
+		return "", fmt.Errorf("%s is off", machine)
+	}
+	w.numbers++
+	name := fmt.Sprintf("reset %d", w.numbers)
+	m.hold(name)
+	defer m.letGo(name)
+	if err := w.end(ctx, m, op); err != nil {
+		return "", err
+	}
+	if !m.on {
+		return "", fmt.Errorf("%s is off", machine)
+	}
+	p := w.process("ringadm@"+machine, m)
+	m.tools = append(m.tools, p)
+	err = fmt.Errorf("%s: its power was cut", machine)
+	w.engine.spawn(p, p.name, func() {
+		text, err = w.Subject.Ask(ctx, op, []string{machine})
+		p.end()
+	})
+	for !p.ended {
+		if err := w.Sleep(ctx, 50*time.Millisecond); err != nil {
+			p.end()
+			return "", err
+		}
+	}
+	return text, err
+}
+
 // roll restarts one member after another, the leader last.
-func (w *World) roll(ctx context.Context) (string, error) {
+func (w *World) roll(ctx context.Context, op ringproof.Op) (string, error) {
 	o, err := w.Observe(ctx)
 	if err != nil {
 		return "", err
 	}
 	members := look.Rolled(o)
 	for _, m := range members {
-		if _, err := w.restart(ctx, w.machine(m.Machine)); err != nil {
+		if _, err := w.restart(ctx, w.machine(m.Machine), op); err != nil {
 			return "", err
 		}
 	}
 	return fmt.Sprintf("%d members", len(members)), nil
 }
 
-// restart stops an etcd in order and waits until the subject has it serving
-// again.
-func (w *World) restart(ctx context.Context, m *Machine) (string, error) {
-	if m == nil || m.etcd == nil {
-		return "", errors.New("restarting etcd: none runs there")
+// restart ends in order what the operation says, and waits until the subject has
+// the member serving again, or the ring has let it go meanwhile. Where no etcd
+// runs the subject owes one already.
+func (w *World) restart(ctx context.Context, m *Machine, op ringproof.Op) (string, error) {
+	if m == nil {
+		return "", errors.New("there is no such machine")
 	}
-	before := m.etcd.pid
-	w.terminate(m.etcd)
+	before, life := 0, m.agent
+	if m.etcd != nil {
+		before = m.etcd.pid
+	}
+	if err := w.end(ctx, m, op); err != nil {
+		return "", err
+	}
 	for ctx.Err() == nil {
 		if w.Sleep(ctx, 100*time.Millisecond) != nil {
 			break
 		}
 		o, err := w.Observe(ctx)
-		if v, on := o.On(m.name); err == nil && on && v.Serving && m.etcd != nil && m.etcd.pid != before {
-			return fmt.Sprintf("%s: SIGTERM to etcd %d", m.name, before), nil
+		v, on := o.On(m.name)
+		again := m.etcd != nil && m.etcd.pid != before || op.Scope == "agent" && m.agent != life && !m.agent.ended
+		switch {
+		case err == nil && o.Fresh && !on:
+			return fmt.Sprintf("%s: %s, and its member has left meanwhile", m.name, op.Stopped()), nil
+		case err == nil && on && v.Serving && again:
+			return fmt.Sprintf("%s: %s", m.name, op.Stopped()), nil
 		}
 	}
-	return "", fmt.Errorf("restarting etcd on %s: it does not serve again: %w", m.name, ctx.Err())
+	return "", fmt.Errorf("restarting %s: its member does not serve again: %w", m.name, ctx.Err())
+}
+
+// stopWithin is how long an init system waits for a process that was told to end.
+const stopWithin = 30 * time.Second
+
+// end ends what the operation says, as far as it runs.
+func (w *World) end(ctx context.Context, m *Machine, op ringproof.Op) error {
+	life := m.agent
+	if m.etcd != nil && (!op.Ends() || op.Scope == "service") {
+		w.terminate(m.etcd)
+	}
+	if !op.Ends() {
+		return nil
+	}
+	if life != nil && !life.ended {
+		m.down = op.For.Std()
+		m.quit()
+	}
+	for waited := time.Duration(0); life != nil && !life.ended; waited += 100 * time.Millisecond {
+		if err := w.Sleep(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+		if waited >= stopWithin {
+			life.end()
+		}
+	}
+	m.down = 0
+	if op.Scope != "machine" || !m.on || m.lost {
+		return nil
+	}
+	m.powerOff()
+	err := w.Sleep(ctx, op.For.Std())
+	m.powerOn()
+	return err
 }
 
 // terminate sends SIGTERM.

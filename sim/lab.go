@@ -6,6 +6,8 @@ package sim
 import (
 	"context"
 	"crypto/tls"
+	"maps"
+	"slices"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -16,12 +18,14 @@ import (
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/internal/client"
 	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/sim/etcd"
 )
 
 // NewLab returns a world without a subject: machines on which whoever drives
-// it starts etcd by hand.
-func NewLab(seed uint64) *World {
+// it starts etcd by hand. An exact one takes no shortcut.
+func NewLab(seed uint64, exact bool) *World {
 	w := New(seed, nil)
+	w.exact(exact)
 	w.recorder = nobody{}
 	w.network.reset = true
 	return w
@@ -74,7 +78,31 @@ func (m *Machine) Cut() {
 	w.block(m.name, w.machines, []*Machine{m})
 }
 
-// Join mends what Cut cut.
+// Part cuts two machines off one another.
+func (m *Machine) Part(other *Machine) {
+	m.world.block(m.name, []*Machine{m}, []*Machine{other})
+	m.world.block(m.name, []*Machine{other}, []*Machine{m})
+}
+
+// Occupy has another program take one of the machine's ports, "peer" or "client".
+func (m *Machine) Occupy(port string) { m.occupied = port }
+
+// LosePart takes a part of the data of the machine's etcd away: "wal", "snap" or "db".
+func (m *Machine) LosePart(part string) error { return m.disk.each(part, (*etcd.Dir).Lose) }
+
+// DamagePart makes it unreadable.
+func (m *Machine) DamagePart(part string) error { return m.disk.each(part, (*etcd.Dir).DamagePart) }
+
+func (d *disk) each(part string, do func(*etcd.Dir, string) error) error {
+	for _, name := range slices.Sorted(maps.Keys(d.data)) {
+		if err := do(d.data[name], part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Join mends what Cut and Part cut.
 func (m *Machine) Join() { m.world.network.mend(m.name) }
 
 // ClusterVersion is what the machine's member says the ring speaks, "3.6.0";

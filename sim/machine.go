@@ -22,24 +22,37 @@ var Epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 // the subject's agent and the etcd that the agent starts. To the agent it is a
 // [host.Host].
 type Machine struct {
-	name    string
-	address string
-	world   *World
-	disk    *disk
-	disks   int  // it has had
-	on      bool // it has power
-	lost    bool // for good
-	skew    time.Duration
-	agent   *process
-	etcd    *server
-	nonces  *stream
-	delays  *stream
-	down    time.Duration // before an agent that was made to crash comes back
-	words   string        // the last output of etcd
-	exit    exit          // of the last etcd that ended by itself
-	life    context.Context
-	number  int
-	arrives []ringproof.Instant // by machine: when what was sent to it last gets there
+	name     string
+	called   string // by what runs on it: another machine may have the same name
+	ip       string
+	address  string // what the others reach it by: its IP address, or its name
+	world    *World
+	disk     *disk
+	away     *disk // the data filesystem that isn't mounted; then disk is what lies below
+	below    *disk // the directory of the root filesystem on which the other is mounted; nil: nobody has looked into it yet
+	disks    int   // it has had
+	on       bool  // it has power
+	lost     bool  // for good
+	skew     time.Duration
+	agent    *process
+	etcd     *server
+	nonces   *stream
+	delays   *stream
+	down     time.Duration      // before an agent that was made to crash comes back
+	held     map[string]bool    // steps that keep the agent from being started
+	quit     context.CancelFunc // SIGTERM to the agent; nil: it can't be had
+	tools    []*process         // what an operator runs here
+	failing  map[string]string  // by step: when an etcd that is started ends
+	words    string             // the last output of etcd
+	exit     exit               // of the last etcd that ended by itself
+	life     context.Context
+	number   int
+	arrives  []ringproof.Instant // by machine: when what was sent to it last gets there
+	occupied string              // a port that another program has: "peer" or "client"
+
+	dry     map[string]bool // by the steps that have its agent change nothing
+	standIn *Machine        // who answers at its address meanwhile
+	strange bool            // no machine of the plan's: nobody counts it
 }
 
 var _ host.Host = (*Machine)(nil)
@@ -47,12 +60,23 @@ var _ host.Host = (*Machine)(nil)
 // Name returns m1, m2, …
 func (m *Machine) Name() string { return m.name }
 
-// Address is the IP address that peers and clients reach.
+// Hostname is what the machine is called by what runs on it. Name tells it from
+// another that was given the same one.
+func (m *Machine) Hostname() string { return m.called }
+
+// DryRun tells whether the agent is to change nothing.
+func (m *Machine) DryRun() bool { return len(m.dry) > 0 }
+
+// Address is what peers and clients reach the machine by: an IP address, or in a
+// ring that is in a domain its Hostname, which every machine resolves.
 func (m *Machine) Address() string { return m.address }
 
 // Binaries are the etcd releases on the machine, with their paths.
 func (m *Machine) Binaries() map[string]string {
 	all := map[string]string{}
+	if m.strange {
+		return map[string]string{"v3.0.0": binaryPath("v3.0.0")} // which no ring runs
+	}
 	for _, version := range m.world.versions() {
 		all[version] = binaryPath(version)
 	}
@@ -65,8 +89,11 @@ func binaryPath(version string) string { return "/opt/etcd/" + version + "/etcd"
 // Now is the machine's clock.
 func (m *Machine) Now() time.Time { return Epoch.Add(m.clock()) }
 
+// Monotonic is the time since the Epoch, whatever Now was set to.
+func (m *Machine) Monotonic() time.Duration { return m.world.clock() }
+
 // clock is what it shows, since the Epoch.
-func (m *Machine) clock() time.Duration { return time.Duration(m.world.engine.now) + m.skew }
+func (m *Machine) clock() time.Duration { return m.world.clock() + m.skew }
 
 // Sleep waits in virtual time; it returns early with ctx's error.
 func (m *Machine) Sleep(ctx context.Context, d time.Duration) error {
@@ -133,21 +160,33 @@ func (m *Machine) sent(to *Machine) *ringproof.Instant {
 // startAgent runs the subject's agent. One that ends is started again, as an init
 // system would, while the machine has power.
 func (m *Machine) startAgent() {
-	if m.world.Subject == nil {
+	if m.world.Subject == nil || len(m.held) > 0 {
 		return // a lab has none
 	}
 	e := m.world.engine
 	p := m.world.process("agent@"+m.name, m)
 	m.agent = p
+	life := m.live()
 	p.panicked = func(what any) {
 		m.world.hear(m, host.Line{Event: host.EventTrouble, Text: fmt.Sprintf("the agent panicked: %v", what)})
 		p.end()
 	}
 	p.gone = append(p.gone, func() { m.comeBack(p) })
 	e.spawn(p, p.name, func() {
-		_ = m.world.Subject.Agent(m)(m.life)
+		_ = m.world.Subject.Agent(m)(life)
 		p.end()
 	})
+}
+
+// live is the context of one life of the agent. Only what may end gets an end of
+// its own: the engine looks after each of them at every turn of a task.
+func (m *Machine) live() context.Context {
+	if !m.world.stops {
+		return m.life
+	}
+	life, quit := context.WithCancel(m.life)
+	m.quit = quit
+	return life
 }
 
 // restartAfter is how long an init system waits before it starts an agent again.
@@ -156,7 +195,7 @@ const restartAfter = 300 * time.Millisecond
 func (m *Machine) comeBack(was *process) {
 	pause := max(restartAfter, m.down)
 	m.world.engine.after(pause, prioTimer, kindMachine, nil, func() {
-		if m.agent == was && m.on && !m.lost && !m.world.closing {
+		if m.agent == was && m.on && !m.lost && !m.world.closing && !m.world.leaving {
 			m.startAgent()
 		}
 	})
@@ -166,6 +205,10 @@ func (m *Machine) comeBack(was *process) {
 func (m *Machine) powerOff() {
 	m.on = false
 	m.killAgent()
+	for _, p := range m.tools {
+		p.end()
+	}
+	m.tools = nil
 	if m.etcd != nil {
 		m.etcd.vanish()
 	}

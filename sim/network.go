@@ -122,11 +122,12 @@ func (n *network) inOrder(from, to *Machine) time.Duration {
 
 // place is where a URL leads.
 type place struct {
-	machine *Machine // nil: nowhere
-	secure  bool     // by its scheme
-	host    string   // and port
-	name    string   // of the host alone
-	met     []*handshake
+	machine   *Machine // nil: nowhere
+	secure    bool     // by its scheme
+	host      string   // and port
+	name      string   // of the host alone
+	met       []*handshake
+	strangers bool // every handshake is the first
 }
 
 // at returns the place of a URL.
@@ -139,14 +140,26 @@ func (n *network) at(address string) (*place, error) {
 		return nil, err
 	}
 	p := placeOf(u)
-	for _, m := range n.world.machines {
-		if m.address == p.name {
-			p.machine = m
-			n.world.places[address] = p
-			return p, nil
-		}
+	if m := n.owner(p.name); m != nil {
+		p.machine, p.strangers = m, n.world.work.Own
+		n.world.places[address] = p
+		return p, nil
 	}
 	return p, fmt.Errorf("dial tcp %s: no route to host", u.Host)
+}
+
+// owner is who answers at the name or IP address: its machine, or one that has it
+// meanwhile.
+func (n *network) owner(host string) *Machine {
+	for _, m := range slices.Concat(n.world.machines, n.world.twins) {
+		switch at := m.address == host || m.ip == host; {
+		case at && m.standIn != nil:
+			return m.standIn
+		case at:
+			return m
+		}
+	}
+	return nil
 }
 
 func placeOf(u *url.URL) *place {
@@ -186,7 +199,7 @@ func (s *server) reach(address string, f func(*server), failed func(error)) {
 			back(fmt.Errorf("dial tcp %s: connect: %w", at.host, errRefused))
 		default:
 			to.hear(func() {
-				if err := trusted(s.peer, to.peer, at, m.clock()); err != nil {
+				if err := meet(s.peer, to.peer, at, m.clock()); err != nil {
 					back(err)
 					return
 				}
@@ -221,6 +234,19 @@ func (s *server) peers() bool {
 	return peer
 }
 
+// holds reports whether who connects to the client port is kept waiting: the etcd
+// listens there, and isn't ready to serve.
+func (s *server) holds() bool { return s.etcd != nil && s.etcd.Holds() }
+
+// Ready lets those in who were kept waiting.
+func (s *server) Ready() {
+	held := s.held
+	s.held = nil
+	for _, enter := range held {
+		s.engine.after(quickHop, prioArrival, kindRequest, s.process, enter)
+	}
+}
+
 func (s *server) clients() bool {
 	_, client := s.etcd.Listening()
 	return client
@@ -230,7 +256,7 @@ func (s *server) clients() bool {
 type parcel struct {
 	timer
 	from   *server
-	to     *place
+	to     *route
 	packet etcd.Packet
 	failed func(error)
 }
@@ -251,22 +277,40 @@ func (s *server) Send(address string, p etcd.Packet, failed func(error)) {
 
 // route is where a peer's URL leads, looked up once: the process sends to the same
 // few all its life.
-func (s *server) route(address string) (*place, error) {
+func (s *server) route(address string) (*route, error) {
 	for _, r := range s.routes {
 		if r.address == address {
-			return r.to, nil
+			return r, nil
 		}
 	}
 	to, err := s.machine.world.network.at(address)
-	if err == nil {
-		s.routes = append(s.routes, route{address, to})
+	if err != nil {
+		return nil, err
 	}
-	return to, err
+	r := &route{address: address, place: to}
+	s.routes = append(s.routes, r)
+	return r, nil
 }
 
+// route is the way to a peer, and who has let the process in there. etcd keeps the
+// stream: a certificate that expires ends none, and counts at the next handshake,
+// which is due once the stream is lost or the peer is another process.
 type route struct {
+	*place
 	address string
-	to      *place
+	with    *server
+}
+
+// enter does the handshake that the peer asks for.
+func (r *route) enter(from, to *server) error {
+	if r.with == to {
+		return nil
+	}
+	err := meet(from.peer, to.peer, r.place, to.machine.clock())
+	if err == nil {
+		r.with = to
+	}
+	return err
 }
 
 // parcel returns an empty one. Half of all events are parcels: they are used
@@ -295,6 +339,7 @@ func (x *parcel) happen() {
 	})
 	switch {
 	case !s.machine.world.network.passes(s.machine, x.to.machine):
+		x.to.with = nil
 		s.unheard(x.failed)
 	case to == nil || to.etcd == nil || !to.peers():
 		x.bounce(fmt.Errorf("dial tcp %s: connect: %w", x.to.host, errRefused))
@@ -320,7 +365,7 @@ func (s *server) unheard(failed func(error)) {
 
 // receive takes a parcel in.
 func (s *server) receive(x *parcel) {
-	err := trusted(x.from.peer, s.peer, x.to, s.machine.clock())
+	err := x.to.enter(x.from, s)
 	if err == nil {
 		s.engine.actor = s.process
 		err = s.etcd.Receive(x.packet)
@@ -481,7 +526,10 @@ func (x *connection) arrive(c *call) {
 	n, m := x.world.network, c.to.machine
 	s := m.etcd
 	switch {
-	case c.over || !n.passes(x.from, m) || !m.on || m.lost: // nothing comes back: the caller's patience ends it
+	case c.over || !n.passes(x.from, m) || !m.on || m.lost || x.from == nil && m.strange: // nothing comes back: the caller's patience ends it
+	case s != nil && s.holds():
+		s.open(c)
+		s.held = append(s.held, func() { x.arrive(c) })
 	case s == nil || s.etcd == nil || !s.clients():
 		n.answer(c, m, nil, undialled(fmt.Errorf("dial tcp %s: connect: %w", c.to.host, errRefused)))
 	case s.paused:
@@ -497,7 +545,7 @@ func (x *connection) arrive(c *call) {
 func (s *server) serve(c *call) {
 	n := s.machine.world.network
 	s.engine.trace.aside(func() string { return fmt.Sprintf("%s is asked %T", s.name, c.request) })
-	if err := trusted(c.from.who, s.client, c.to, s.machine.clock()); err != nil {
+	if err := c.from.enter(s); err != nil {
 		n.answer(c, s.machine, nil, undialled(err))
 		return
 	}

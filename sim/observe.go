@@ -60,6 +60,9 @@ type confirmed struct {
 
 // leased tells whether the leader's list needs no quorum.
 func (w *World) leased(m *Machine, a *look.Answer) bool {
+	if w.work.Ask {
+		return false
+	}
 	election := cmp.Or(w.plan.Ring.Election.Std(), time.Second) // etcd's default
 	c := w.confirmed
 	return c.machine == m && c.term == a.Status.RaftTerm && w.engine.now.Sub(c.at) < election/2 && w.undisturbed()
@@ -135,7 +138,14 @@ func outdone(a *look.Answer, all []look.Answer) bool {
 
 // view is the machine as it is.
 func (m *Machine) view() ringproof.MachineView {
-	return ringproof.MachineView{Name: m.name, Address: m.address, Lost: m.lost, Disk: m.disk.numbers[m], Up: m.on && !m.lost && !m.paused(),
+	disk := m.disk
+	switch {
+	case m.etcd != nil && m.below != nil:
+		disk = m.etcd.home // it goes on where it was started, whatever was mounted over it
+	case m.away != nil:
+		disk = m.away // an empty directory is no disk until somebody uses it
+	}
+	return ringproof.MachineView{Name: m.name, Address: m.address, Lost: m.lost, Disk: disk.numbers[m], Up: m.on && !m.lost && !m.paused(),
 		Etcd: m.on && m.etcd != nil, Agent: m.on && m.agent != nil && !m.agent.ended}
 }
 

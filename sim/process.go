@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -25,12 +26,13 @@ type server struct {
 	args    []string
 	pid     int
 	home    *disk // its data are on this disk, whatever is in the machine now
-	client  *identity
-	peer    *identity
+	client  *credentials
+	peer    *credentials
 	calls   []*call
 	streams []*channel
+	held    []func() // what came to the client port before it was served
 	draws   map[string]*stream
-	routes  []route
+	routes  []*route
 	flush   flush
 }
 
@@ -46,24 +48,56 @@ func (m *Machine) launch(args []string) error {
 	s := &server{process: m.world.process(fmt.Sprintf("etcd@%s", m.name), m), args: args, pid: m.world.pids, home: m.disk, draws: map[string]*stream{}}
 	m.etcd, m.words, m.exit = s, "", exit{}
 	s.gone = append(s.gone, s.hangUp)
-	m.world.tell(ringproof.Event{Kind: ringproof.EventProcessStarted, Machine: m.name, Text: fmt.Sprintf("etcd, pid %d", s.pid)})
+	m.tell(ringproof.Event{Kind: ringproof.EventProcessStarted, Machine: m.name, Text: fmt.Sprintf("etcd, pid %d", s.pid)})
 	m.world.engine.after(startup, prioTimer, kindMachine, s.process, func() { s.boot(version) })
 	return nil
 }
+
+// release is the one whose program it is, "v3.6.16".
+func (s *server) release() string { return path.Base(path.Dir(s.args[0])) }
 
 // startup is how long a process takes from its start to its first question.
 const startup = 40 * time.Millisecond
 
 func (s *server) boot(version string) {
-	config, err := etcd.Parse(version, s.args[1:])
-	if err == nil {
-		s.client, s.peer, err = s.identities(config)
+	when := s.machine.fails()
+	if config, err := etcd.Parse(version, s.args[1:]); err == nil { // what it doesn't understand, etcd says itself
+		err = s.credentials(config)
+		if err == nil && when == "before-log" {
+			err = fmt.Errorf("listen tcp %s:2380: bind: address already in use", s.machine.ip)
+		}
+		if err != nil {
+			s.Exit(1, err.Error())
+			return
+		}
 	}
-	if err != nil {
-		s.Exit(1, err.Error())
+	if port := s.machine.occupied; port != "" {
+		s.Exit(1, fmt.Sprintf("listen tcp %s:%s: bind: address already in use", s.machine.ip, map[string]string{"peer": "2380", "client": "2379"}[port]))
 		return
 	}
 	s.etcd = etcd.Start(s, version, s.args[1:])
+	if when == "after-log" {
+		s.failOnceLogged()
+	}
+}
+
+// fails tells when an etcd that is started now ends; "": it doesn't.
+func (m *Machine) fails() string {
+	for _, step := range slices.Sorted(maps.Keys(m.failing)) {
+		return m.failing[step]
+	}
+	return ""
+}
+
+// failOnceLogged ends the process when it has a log.
+func (s *server) failOnceLogged() {
+	s.After(20*time.Millisecond, func() {
+		if s.home != s.machine.disk || s.machine.logged() {
+			s.Exit(1, "failed to open the database: operation not permitted")
+			return
+		}
+		s.failOnceLogged()
+	})
 }
 
 // hangUp ends what others had open with the process.
@@ -72,7 +106,11 @@ func (s *server) hangUp() {
 	if m.world.closing {
 		return
 	}
-	m.world.tell(ringproof.Event{Kind: ringproof.EventProcessExited, Machine: m.name, Text: fmt.Sprintf("etcd, pid %d", s.pid)})
+	text := fmt.Sprintf("etcd, pid %d", s.pid)
+	if m.etcd == s && m.exit.ok && m.exit.code != 0 {
+		text += ", fatal: " + m.exit.why
+	}
+	m.tell(ringproof.Event{Kind: ringproof.EventProcessExited, Machine: m.name, Text: text})
 	if m.etcd == s {
 		m.etcd = nil
 	}
@@ -119,7 +157,7 @@ func (s *server) Open(dir string) (*etcd.Dir, error) {
 // Sync takes the time of an fsync.
 func (s *server) Sync(d *etcd.Dir, done func(error)) {
 	err := s.home.room("write", root, 0)
-	if s.home != s.machine.disk {
+	if s.home != s.machine.disk && s.home != s.machine.below {
 		err = errors.New("input/output error") // its device was taken away
 	}
 	f := &s.flush
@@ -146,6 +184,16 @@ func (f *flush) happen() {
 
 // Requests is the world's.
 func (s *server) Requests() *etcd.Requests { return &s.machine.world.requests }
+
+// Work is the world's.
+func (s *server) Work() etcd.Work { return s.machine.world.work }
+
+// tell records what happens on a machine of the plan's.
+func (m *Machine) tell(e ringproof.Event) {
+	if !m.strange {
+		m.world.tell(e)
+	}
+}
 
 // Exit ends the process.
 func (s *server) Exit(code int, why string) {

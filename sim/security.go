@@ -58,45 +58,81 @@ type handshake struct {
 	begin, end       time.Duration
 }
 
-// identities reads what etcd was told to show to clients and to peers.
-func (s *server) identities(c etcd.Config) (client, peer *identity, err error) {
-	if client, err = s.identity(c.ClientTLS); err != nil {
-		return nil, nil, err
-	}
-	peer, err = s.identity(c.PeerTLS)
-	return client, peer, err
+// credentials are what a running etcd shows and believes on one of its ports, by the
+// files that its flags name. As etcd does, it reads whom to believe once, at its
+// start, and what to show at each handshake. nil is a port without TLS.
+type credentials struct {
+	files etcd.TLSFiles
+	home  *disk
+	known map[string]*identity // by all files: an etcd that starts again shows the same
+	ca    []byte               // as it was at the start
+
+	cert, key []byte // as they were at the last handshake
+	read      *identity
+	err       error
 }
 
-func (s *server) identity(f etcd.TLSFiles) (*identity, error) {
-	if f.Cert == "" {
+// credentials reads what etcd was told to show to clients and to peers.
+func (s *server) credentials(c etcd.Config) error {
+	for _, side := range []struct {
+		files etcd.TLSFiles
+		to    **credentials
+	}{{c.ClientTLS, &s.client}, {c.PeerTLS, &s.peer}} {
+		if side.files.Cert == "" {
+			continue
+		}
+		*side.to = &credentials{files: side.files, home: s.home, known: s.machine.world.identities, ca: s.home.at(side.files.CA)}
+		if _, err := (*side.to).identity(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// identity is what is shown now. Files are replaced as a whole, so that those which
+// are the same lists say the same.
+func (c *credentials) identity() (*identity, error) {
+	if c == nil {
 		return nil, nil
 	}
-	d, all := s.home, s.machine.world.identities
-	shown := fmt.Sprintf("%s%s%s%t", d.at(f.Cert), d.at(f.Key), d.at(f.CA), f.ClientAuth)
-	if all[shown] == nil {
-		x, err := newIdentity(f, d)
-		if err != nil {
-			return nil, err
-		}
-		all[shown] = x
+	cert, key := c.home.at(c.files.Cert), c.home.at(c.files.Key)
+	if !sameFile(cert, c.cert) || !sameFile(key, c.key) || c.read == nil && c.err == nil {
+		c.cert, c.key = cert, key
+		c.read, c.err = c.look()
 	}
-	return all[shown], nil
+	return c.read, c.err
+}
+
+func (c *credentials) look() (*identity, error) {
+	shown := fmt.Sprintf("%s%s%s%t", c.cert, c.key, c.ca, c.files.ClientAuth)
+	if x := c.known[shown]; x != nil {
+		return x, nil
+	}
+	x, err := newIdentity(c.files, c.cert, c.key, c.ca)
+	if err == nil {
+		c.known[shown] = x
+	}
+	return x, err
+}
+
+func sameFile(a, b []byte) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
 // at is the file of that path on a machine that has the disk.
 func (d *disk) at(file string) []byte { return d.files[strings.TrimPrefix(path.Clean(file), root+"/")] }
 
-func newIdentity(f etcd.TLSFiles, d *disk) (*identity, error) {
+func newIdentity(f etcd.TLSFiles, cert, key, ca []byte) (*identity, error) {
 	x := &identity{auth: f.ClientAuth, roots: x509.NewCertPool()}
-	if _, err := tls.X509KeyPair(d.at(f.Cert), d.at(f.Key)); err != nil {
+	if _, err := tls.X509KeyPair(cert, key); err != nil {
 		return nil, fmt.Errorf("open %s: %w", f.Cert, err)
 	}
-	block, _ := pem.Decode(d.at(f.Cert))
+	block, _ := pem.Decode(cert)
 	var err error
 	if x.leaf, err = x509.ParseCertificate(block.Bytes); err != nil {
 		return nil, err
 	}
-	if !x.roots.AppendCertsFromPEM(d.at(f.CA)) {
+	if !x.roots.AppendCertsFromPEM(ca) {
 		return nil, fmt.Errorf("open %s: no certificate in it", f.CA)
 	}
 	return x, nil
@@ -114,6 +150,25 @@ func dialer(c *tls.Config) (*identity, error) {
 	leaf, err := x509.ParseCertificate(c.Certificates[0].Certificate[0])
 	x.leaf = leaf
 	return x, err
+}
+
+// meet does the handshake of two etcds, or of a client with one, by what both show
+// now.
+func meet(dialer, listener *credentials, at *place, now time.Duration) error {
+	shown, err := dialer.identity()
+	if err != nil {
+		return fmt.Errorf("the dialer has no certificate to show: %w", err)
+	}
+	return admit(shown, listener, at, now)
+}
+
+// admit is the same for a dialer who shows what it showed at first, as clients do.
+func admit(dialer *identity, listener *credentials, at *place, now time.Duration) error {
+	shown, err := listener.identity()
+	if err != nil {
+		return errors.New("authentication handshake failed: remote error: tls: internal error")
+	}
+	return trusted(dialer, shown, at, now)
 }
 
 // trusted does the handshake of a dialer that goes to a place with the listener
@@ -136,8 +191,7 @@ func trusted(dialer, listener *identity, at *place, now time.Duration) error {
 	return h.err
 }
 
-// handshake is the one of the two at the place: every packet asks for it, and
-// few ever meet there.
+// handshake is the one of the two at the place: few ever meet there.
 func (p *place) handshake(dialer, listener *identity) *handshake {
 	for _, h := range p.met {
 		if h.dialer == dialer && h.listener == listener {
@@ -149,7 +203,9 @@ func (p *place) handshake(dialer, listener *identity) *handshake {
 	if c := dialer.leaf; c != nil {
 		h.begin, h.end = max(h.begin, c.NotBefore.Sub(Epoch)), min(h.end, c.NotAfter.Sub(Epoch))
 	}
-	p.met = append(p.met, h)
+	if !p.strangers {
+		p.met = append(p.met, h)
+	}
 	return h
 }
 

@@ -69,29 +69,35 @@ func (s *streams) start(r *pb.WatchCreateRequest, leaderless bool) (*channel, er
 	}
 	m := at.machine
 	s.open = append(s.open, c)
-	x.world.engine.after(x.world.network.hop(x.from, m), prioArrival, kindRequest, nil, func() {
+	var arrive func()
+	arrive = func() {
 		to := m.etcd
 		switch {
-		case c.closed || !x.world.network.passes(x.from, m) || !m.on || m.lost:
+		case c.closed || !x.world.network.passes(x.from, m) || !m.on || m.lost || x.from == nil && m.strange:
+		case to != nil && to.holds():
+			c.server = to
+			to.streams = append(to.streams, c)
+			to.held = append(to.held, arrive)
 		case to == nil || to.etcd == nil || !to.clients():
 			c.end(m, undialled(fmt.Errorf("dial tcp %s: connect: %w", at.host, errRefused)))
 		default:
 			to.hear(func() {
-				if err := trusted(x.who, to.client, at, m.clock()); err != nil {
+				if err := x.enter(to); err != nil {
 					c.end(m, undialled(err))
 					return
 				}
 				c.accepted(to, r)
 			})
 		}
-	})
+	}
+	x.world.engine.after(x.world.network.hop(x.from, m), prioArrival, kindRequest, nil, arrive)
 	return c, nil
 }
 
 // accepted is the stream at its server.
 func (c *channel) accepted(to *server, r *pb.WatchCreateRequest) {
 	c.server = to
-	to.streams = append(slices.DeleteFunc(to.streams, func(c *channel) bool { return c.closed }), c)
+	to.streams = append(slices.DeleteFunc(to.streams, func(o *channel) bool { return o.closed || o == c }), c)
 	c.stream = to.etcd.OpenWatch(!c.leaderless, c.send, func(err error) { c.end(to.machine, err) })
 	c.stream.Recv(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: r}})
 }
@@ -179,7 +185,7 @@ func (c *channel) Close() {
 	c.closed = true
 	s := c.owner
 	s.open = slices.DeleteFunc(s.open, func(o *channel) bool { return o == c })
-	if to := c.server; to != nil && !to.ended {
+	if to := c.server; c.stream != nil && !to.ended {
 		w := s.connection.world
 		w.engine.after(w.network.hop(s.connection.from, to.machine), prioArrival, kindRequest, to.process, c.stream.Close)
 	}
@@ -198,7 +204,7 @@ func (s *streams) Progress(_ context.Context, leaderless bool) error {
 
 func (c *channel) askProgress() {
 	x, to := c.owner.connection, c.server
-	if to == nil || to.ended {
+	if c.stream == nil || to.ended {
 		return
 	}
 	x.world.engine.after(x.world.network.hop(x.from, to.machine), prioArrival, kindRequest, to.process, func() {

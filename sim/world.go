@@ -43,7 +43,7 @@ type Subject interface {
 // Seams are the faults at the subject's seams on one machine.
 type Seams struct {
 	Step        string
-	StoreOutage bool
+	StoreOutage *ringproof.Fault // which calls to the store fail; nil: none
 	StoreStale  bool
 	Fault       *ringproof.Fault // one that the subject's decorators carry out; nil: none
 }
@@ -57,10 +57,12 @@ type World struct {
 	engine     *engine
 	network    *network
 	requests   etcd.Requests
+	work       etcd.Work
 	bucket     bucket
 	plan       ringproof.Plan
 	recorder   ringproof.Recorder
 	machines   []*Machine
+	twins      []*Machine // of the machines, that faults brought up
 	places     map[string]*place
 	dialers    map[*tls.Config]*identity
 	identities map[string]*identity // of listeners, by their files: an etcd that starts again shows the same
@@ -70,10 +72,15 @@ type World struct {
 	cleared    []raftlog.Log         // that are on no disk any more: what the ring became is known from them too
 	steps      map[string]ringproof.FaultKind
 	swaps      map[string]bool // of disks, by step
+	passed     time.Duration   // that all clocks went on by, beside the run's own time
+	passing    map[string]bool // the steps in which they do
 	confirmed  confirmed
 	pids       int
+	built      int // machines
 	numbers    uint64
 	closing    bool
+	leaving    bool // agents that end are not started again
+	stops      bool // the plan ends agents in good order
 }
 
 var _ ringproof.World = (*World)(nil)
@@ -81,10 +88,14 @@ var _ ringproof.World = (*World)(nil)
 // New returns the world of one plan, with the subject in it.
 func New(seed uint64, s Subject) *World {
 	w := &World{Subject: s, engine: newEngine(seed), bucket: bucket{map[string][]byte{}}, places: map[string]*place{},
-		dialers: map[*tls.Config]*identity{}, identities: map[string]*identity{}, members: map[*Machine]bool{}, steps: map[string]ringproof.FaultKind{}, swaps: map[string]bool{}}
+		dialers: map[*tls.Config]*identity{}, identities: map[string]*identity{}, members: map[*Machine]bool{}, steps: map[string]ringproof.FaultKind{}, swaps: map[string]bool{}, passing: map[string]bool{}}
 	w.network = newNetwork(w)
 	return w
 }
+
+// exact has the world take no shortcut: the members do all of their work, each
+// handshake is made, and each list that is to be fresh is read with a quorum.
+func (w *World) exact(on bool) { w.work = etcd.Work{Own: on, Ask: on} }
 
 // patience is how many events a run may take: hours of a ring's life. A subject
 // that never waits would take for ever.
@@ -115,7 +126,7 @@ func (w *World) Traced() string { return fmt.Sprintf("%016x, %d events", w.Trace
 // bury ends every task that still waits, so that its coroutine goes too.
 func (w *World) bury() {
 	w.closing = true
-	for _, m := range w.machines {
+	for _, m := range slices.Concat(w.machines, w.twins) {
 		m.killAgent()
 	}
 	for _, t := range w.engine.own {
@@ -147,10 +158,19 @@ func (w *World) Supports(s ringproof.Step) error { return Supports(s) }
 
 // Tools tells what the run was made with. Every etcd is the model.
 func (w *World) Tools() ringproof.Tools {
-	return ringproof.Tools{Ringproof: w.Version, Go: runtime.Version(), Etcd: map[string]string{w.plan.Ring.Version: "simulated"}}
+	etcd := map[string]string{}
+	for _, version := range w.versions() {
+		etcd[version] = "simulated"
+	}
+	return ringproof.Tools{Ringproof: w.Version, Go: runtime.Version(), Etcd: etcd, Virtual: true}
 }
 
-func (w *World) versions() []string { return []string{w.plan.Ring.Version} }
+// Clock is what a clock shows that is right.
+func (w *World) Clock() time.Time { return Epoch.Add(w.clock()) }
+
+func (w *World) clock() time.Duration { return time.Duration(w.engine.now) + w.passed }
+
+func (w *World) versions() []string { return w.plan.Versions() }
 
 // process makes a process of a machine.
 func (w *World) process(name string, m *Machine) *process {
@@ -161,8 +181,13 @@ func (w *World) process(name string, m *Machine) *process {
 // Start brings up the machines, seeds the subject and starts its agents.
 func (w *World) Start(ctx context.Context, plan ringproof.Plan, recorder ringproof.Recorder) (err error) {
 	w.plan, w.recorder = plan, recorder
+	w.stops = slices.ContainsFunc(plan.Steps, func(s ringproof.Step) bool { return s.Op != nil && s.Op.Ends() })
 	for i := range plan.Ring.Machines {
-		w.add(fmt.Sprintf("m%d", i+1), fmt.Sprintf("10.0.0.%d", i+1))
+		m := w.add(fmt.Sprintf("m%d", i+1), fmt.Sprintf("10.0.0.%d", i+1))
+		if plan.Ring.Domain != "" {
+			m.called = plan.Ring.Host(m.name)
+			m.address = m.called
+		}
 	}
 	if err := w.Subject.Seed(ctx, plan, w); err != nil {
 		return fmt.Errorf("seeding the subject: %w", err)
@@ -177,11 +202,19 @@ func (w *World) Start(ctx context.Context, plan ringproof.Plan, recorder ringpro
 	return nil
 }
 
-func (w *World) add(name, address string) {
-	m := &Machine{name: name, address: address, world: w, on: true, number: len(w.machines) + 1,
+func (w *World) add(name, ip string) *Machine {
+	m := w.build(name, name, ip)
+	w.machines = append(w.machines, m)
+	return m
+}
+
+// build makes a machine that is on, with an empty disk.
+func (w *World) build(name, called, ip string) *Machine {
+	w.built++
+	m := &Machine{name: name, called: called, ip: ip, address: ip, world: w, on: true, number: w.built, dry: map[string]bool{},
 		nonces: w.engine.chance("nonces of " + name), delays: w.engine.chance("delays of " + name)}
 	m.insert(newDisk(w.plan.Ring.Volume))
-	w.machines = append(w.machines, m)
+	return m
 }
 
 // Machines lists the machines, lost ones too.
@@ -194,6 +227,9 @@ func (w *World) machine(name string) *Machine {
 	}
 	return w.machines[i]
 }
+
+// Machine is the machine of that name; nil: there is none.
+func (w *World) Machine(name string) *Machine { return w.machine(name) }
 
 func (w *World) present() []*Machine {
 	return slices.DeleteFunc(slices.Clone(w.machines), func(m *Machine) bool { return m.lost })
@@ -243,7 +279,8 @@ func (w *World) Client(_ context.Context, i int) (ringproof.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client.Client{Etcd: c, Streams: &streams{connection: c.connection}, Machine: m.name, Shut: c.Close}, nil
+	return &client.Client{Etcd: c, Upkeep: c, Leases: remoteLease{c.connection}, Streams: &streams{connection: c.connection},
+		Machine: m.name, URL: w.url(m), Shut: c.Close}, nil
 }
 
 func (w *World) url(m *Machine) string {
@@ -253,15 +290,48 @@ func (w *World) url(m *Machine) string {
 	return "https://" + m.address + ":2379"
 }
 
-// Close ends the machines. Nothing of a simulated world can be left behind.
+// Close ends the world. The agents have been told to end by then, as their context
+// has ended: what they leave behind that is theirs to end is an error. Then the
+// machines are switched off.
 func (w *World) Close() error {
+	left := w.leave()
 	w.closing = true
-	for _, m := range w.machines {
+	for _, m := range slices.Concat(w.machines, w.twins) {
+		if m.standIn != nil {
+			m.standIn.powerOff()
+		}
 		m.on = false
 		m.killAgent()
 		if m.etcd != nil {
 			m.etcd.vanish()
 		}
 	}
-	return nil
+	return left
+}
+
+// leave waits for the agents that run to end, and tells what is left of them.
+func (w *World) leave() error {
+	w.leaving = true
+	var told []*Machine
+	for _, m := range w.present() {
+		if m.on && m.agent != nil && !m.agent.ended && !m.agent.paused && !m.DryRun() && m.life != nil && m.life.Err() != nil {
+			told = append(told, m)
+		}
+	}
+	runs := func(m *Machine) bool { return !m.agent.ended }
+	for waited := time.Duration(0); slices.ContainsFunc(told, runs) && waited < stopWithin; waited += 100 * time.Millisecond {
+		if err := w.Sleep(context.Background(), 100*time.Millisecond); err != nil {
+			return nil // the run was broken off: nobody is there to be asked
+		}
+	}
+	var left []error
+	for _, m := range told {
+		switch {
+		case runs(m):
+			left = append(left, fmt.Errorf("%s: the agent was told to end %s ago, and runs", m.name, stopWithin))
+		case m.etcd != nil:
+			left = append(left, fmt.Errorf("%s: the agent was told to end and has ended, and its etcd, pid %d, runs", m.name, m.etcd.pid))
+		}
+	}
+	return errors.Join(left...)
 }

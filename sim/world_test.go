@@ -234,9 +234,11 @@ func TestRestart(t *testing.T) {
 		hasty, cancel := s.Timeout(s.ctx, 10*time.Second)
 		defer cancel()
 		_, err = s.Do(hasty, ringproof.Step{Op: &op}, []string{"m2"})
-		require.ErrorContains(s, err, "it does not serve again")
-		_, err = s.Do(s.ctx, ringproof.Step{Op: &op}, []string{"m2"})
-		require.ErrorContains(s, err, "none runs there")
+		require.ErrorContains(s, err, "its member does not serve again")
+		again, end := s.Timeout(s.ctx, 10*time.Second)
+		defer end()
+		_, err = s.Do(again, ringproof.Step{Op: &op}, []string{"m2"})
+		require.ErrorContains(s, err, "m2", "none runs there, and none comes")
 	})
 }
 
@@ -295,6 +297,17 @@ func TestSeams(t *testing.T) {
 	})
 }
 
+// TestAnotherRingForAMoment: it is dismissed before its etcd has come up.
+func TestAnotherRingForAMoment(t *testing.T) {
+	play(t, 7, &keeper{machines: 2}, func(s *stage) {
+		f := ringproof.Fault{Kind: ringproof.FaultWrongRing, For: ringproof.Duration(time.Millisecond)}
+		s.do("other", f, "m1")
+		s.heal("other", f, "m1")
+		assert.Nil(s, s.machine("m1").standIn)
+		assert.Empty(s, s.tape.of(ringproof.EventTrespass))
+	})
+}
+
 // TestWhatCannotBeHit: a fault that misses says why, and does nothing.
 func TestWhatCannotBeHit(t *testing.T) {
 	play(t, 7, &keeper{machines: 2}, func(s *stage) {
@@ -322,6 +335,37 @@ func TestWhatCannotBeHit(t *testing.T) {
 }
 
 // TestAWorldLeavesNothing: what still waits when a run ends is ended with it.
+func TestCloseTellsWhatAgentsLeave(t *testing.T) {
+	over, end := context.WithCancel(t.Context())
+	end()
+	told := func(s *stage, names ...string) {
+		for _, name := range names {
+			s.machine(name).life = over
+		}
+	}
+	ring(t, 3, func(s *stage) {
+		assert.NoError(s, s.leave(), "nobody was told to end")
+	})
+	ring(t, 3, func(s *stage) {
+		told(s, "m1", "m2", "m3")
+		s.machine("m3").powerOff()
+		s.Go(s.ctx, "ends", func(ctx context.Context) {
+			_ = s.Sleep(ctx, time.Second)
+			s.machine("m1").etcd.end()
+			s.machine("m1").agent.end()
+			s.machine("m2").agent.end()
+		})
+		err := s.leave()
+		require.ErrorContains(s, err, "m2: the agent was told to end and has ended, and its etcd")
+		assert.NotContains(s, err.Error(), "m1")
+		assert.NotContains(s, err.Error(), "m3", "what has no power left nothing")
+	})
+	ring(t, 3, func(s *stage) {
+		told(s, "m1")
+		require.ErrorContains(s, s.leave(), "m1: the agent was told to end 30s ago, and runs")
+	})
+}
+
 func TestAWorldLeavesNothing(t *testing.T) {
 	var w *World
 	ring(t, 3, func(s *stage) {

@@ -6,139 +6,21 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"os"
-	"os/signal"
-	"runtime/debug"
-	"strings"
-	"syscall"
 
-	"github.com/spf13/cobra"
-
-	"github.com/ringproof/ringproof"
-	"github.com/ringproof/ringproof/internal/local/machines"
+	"github.com/ringproof/ringproof/harness/cli"
 	"github.com/ringproof/ringproof/internal/subject"
 )
 
-// Exit codes, the same for every command.
-const (
-	exitPass         = 0
-	exitFail         = 1
-	exitUsage        = 2
-	exitInconclusive = 3
-	exitEnvironment  = 4
-	exitBug          = 5
-)
-
-// failure is an error with its exit code.
-type failure struct {
-	code int
-	error
+// registry is what this program puts on trial, and where.
+var registry = cli.Registry{
+	Subjects: []cli.Subject{reference()},
+	Worlds:   []cli.World{cli.Sim(), cli.Local()},
 }
-
-func (f failure) Unwrap() error { return f.error }
-
-func usage(format string, args ...any) error {
-	return failure{exitUsage, fmt.Errorf(format, args...)}
-}
-
-func environment(err error) error {
-	if err == nil {
-		return nil
-	}
-	return failure{exitEnvironment, err}
-}
-
-// errVerdict carries a verdict that is no pass: it has been printed.
-type errVerdict struct{ ringproof.Verdict }
-
-func (e errVerdict) Error() string { return e.String() }
-
-// ballast is never looked at, so that it takes no memory. The collector counts it
-// as something to keep, and waits until it is worth its while: of the half a
-// megabyte that a simulated second leaves behind nearly nothing stays, and it
-// would come after every few seconds of each plan.
-var ballast []byte
 
 func main() {
-	if entered, code := machines.Enter(); entered {
-		os.Exit(code)
-	}
 	if len(os.Args) > 1 && os.Args[1] == "subject" {
 		os.Exit(subject.Main(os.Args[2:]))
 	}
-	if os.Getenv("GOGC") == "" {
-		ballast = make([]byte, 32<<20)
-		debug.SetGCPercent(400)
-	}
-	os.Exit(run(os.Args[1:]))
-}
-
-func run(args []string) (code int) {
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer cancel()
-	defer func() {
-		if broken := recover(); broken != nil {
-			fmt.Fprintf(os.Stderr, "ringproof: a bug of ringproof itself: %v\n%s", broken, debug.Stack())
-			code = exitBug
-		}
-	}()
-	root := command()
-	root.SetArgs(args)
-	return exitCode(root, root.ExecuteContext(ctx))
-}
-
-func exitCode(root *cobra.Command, err error) int {
-	var verdict errVerdict
-	var failed failure
-	switch {
-	case err == nil:
-		return exitPass
-	case errors.As(err, &verdict):
-		return verdictCodes[verdict.Verdict]
-	case errors.As(err, &failed):
-		fmt.Fprintln(root.ErrOrStderr(), "ringproof: "+err.Error())
-		return failed.code
-	case errors.Is(err, context.Canceled):
-		fmt.Fprintln(root.ErrOrStderr(), "ringproof: interrupted")
-		return exitInconclusive
-	case strings.HasPrefix(err.Error(), "unknown command"):
-		fmt.Fprintln(root.ErrOrStderr(), "ringproof: "+err.Error())
-		return exitUsage
-	}
-	fmt.Fprintln(root.ErrOrStderr(), "ringproof: "+err.Error())
-	return exitEnvironment
-}
-
-var verdictCodes = map[ringproof.Verdict]int{
-	ringproof.Pass: exitPass, ringproof.Fail: exitFail, ringproof.Inconclusive: exitInconclusive,
-}
-
-func command() *cobra.Command {
-	root := &cobra.Command{
-		Use:           "ringproof",
-		Short:         "ringproof harms etcd rings while their automation works, and judges what became of them",
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Long: `ringproof runs automation that operates etcd against scenarios of harm, in a
-simulated world or on real etcd, and judges what clients saw and what the ring
-became.
-
-  ringproof run                        every shipped scenario against the reference
-  ringproof run --run leader-killed    one of them
-  ringproof run --world local          the same on real etcd
-  ringproof run my-scenario.yaml       your own
-  ringproof explore --for 10m          plans that nobody wrote
-  ringproof replay PLAN                one plan again
-
-Exit codes: 0 pass, 1 fail, 2 usage or scenario error, 3 inconclusive,
-4 environment, 5 a bug of ringproof itself.`,
-	}
-	root.SetFlagErrorFunc(mistyped)
-	root.AddCommand(runCommand(), replayCommand(), exploreCommand(), sweepCommand(), shrinkCommand(), confirmCommand(), workerCommand(), gaugeCommand(), lintCommand(), planCommand(), listCommand(), newCommand(), explainCommand(),
-		schemaCommand(), etcdCommand(), reportCommand(), doctorCommand(), cleanCommand(), versionCommand(), benchCommand())
-	root.SetHelpCommand(helpCommand(root))
-	return root
+	os.Exit(cli.Main(os.Args[1:], registry))
 }

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ringproof/ringproof"
-	"github.com/ringproof/ringproof/internal/explore"
+	"github.com/ringproof/ringproof/harness/explore"
 	"github.com/ringproof/ringproof/internal/subject"
 	"github.com/ringproof/ringproof/scenarios"
 )
@@ -22,7 +22,7 @@ import (
 // simulatedOutcome runs a plan.
 func simulatedOutcome(t *testing.T, p ringproof.Plan) explore.Outcome {
 	t.Helper()
-	o, err := simulate(context.Background(), p, explore.Options{})
+	o, err := registry.Simulate(context.Background(), p, explore.Options{})
 	require.NoError(t, err)
 	return o
 }
@@ -54,7 +54,7 @@ func TestTheReferenceSurvivesDrawnPlans(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := explore.Plans().Draw(t, "plan")
 		p.Subject = subject.Reference
-		o, err := simulate(context.Background(), p, explore.Options{})
+		o, err := registry.Simulate(context.Background(), p, explore.Options{})
 		require.NoError(t, err)
 		if key, err := o.KeyOf(""); err == nil {
 			p.Expect = explore.Expected(o, key)

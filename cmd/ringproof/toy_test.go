@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"github.com/ringproof/ringproof"
-	"github.com/ringproof/ringproof/internal/explore"
+	"github.com/ringproof/ringproof/harness/explore"
 )
 
 // toyWorld, when it is set, has the workers of a script run a toy in the place
@@ -21,7 +21,7 @@ const toyWorld = "RINGPROOF_TOY"
 
 func init() {
 	if kind := os.Getenv(toyWorld); kind != "" {
-		simulation = toySimulation(kind)
+		registry.Simulation = toySimulation(kind)
 	}
 }
 

@@ -15,10 +15,12 @@ import (
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/checks"
-	"github.com/ringproof/ringproof/examples/tiny"
-	"github.com/ringproof/ringproof/internal/explore"
+	"github.com/ringproof/ringproof/harness"
+	"github.com/ringproof/ringproof/harness/explore"
 	"github.com/ringproof/ringproof/scenarios"
 	"github.com/ringproof/ringproof/sim"
+
+	"example.com/tiny"
 )
 
 // here runs plans one after another in this process.
@@ -29,8 +31,9 @@ var _ explore.Runner = (*here)(nil)
 func (r *here) Run(ctx context.Context, jobs []explore.Job) (results []explore.Result) {
 	for _, job := range jobs {
 		r.runs++
-		h, trace, err := sim.Run(ctx, job.Plan, &tiny.Launcher{}, sim.Options{})
-		o := explore.Outcome{Hash: trace.Hash, Events: trace.Events}
+		w := sim.New(job.Plan.Seed, &tiny.Launcher{})
+		h, err := harness.Run(ctx, job.Plan, w, harness.Options{})
+		o := explore.Outcome{Hash: w.Trace.Hash, Events: w.Trace.Events}
 		if err == nil {
 			o.Findings = checks.Judge(&h)
 			for _, f := range o.Findings {

@@ -16,6 +16,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,7 +30,7 @@ import (
 // Launcher implements sim.Subject.
 type Launcher struct {
 	world *sim.World
-	size  int
+	ring  ringproof.RingSpec
 }
 
 var _ sim.Subject = (*Launcher)(nil)
@@ -37,13 +39,14 @@ const formed = "formed"
 
 // Seed makes the store.
 func (l *Launcher) Seed(ctx context.Context, plan ringproof.Plan, w *sim.World) error {
-	l.world, l.size = w, plan.Ring.Size
+	l.world, l.ring = w, plan.Ring
 	return store.Init(ctx, w.Store(nil))
 }
 
-// Agent keeps an etcd running.
+// Agent keeps an etcd running, and stops it when it is told to end itself.
 func (l *Launcher) Agent(m *sim.Machine) func(context.Context) error {
 	return func(ctx context.Context) error {
+		defer func() { _ = m.Process().Stop(context.WithoutCancel(ctx), 5*time.Second) }()
 		for ctx.Err() == nil {
 			if err := l.turn(ctx, m); err != nil {
 				m.Log(host.Line{Event: host.EventTrouble, Text: err.Error()})
@@ -100,7 +103,7 @@ func (l *Launcher) mark(ctx context.Context, m *sim.Machine, s store.Store) erro
 }
 
 func (l *Launcher) founder(m *sim.Machine) bool {
-	for _, other := range l.world.Machines()[:l.size] {
+	for _, other := range l.world.Machines()[:l.ring.Size] {
 		if other == m {
 			return true
 		}
@@ -110,17 +113,24 @@ func (l *Launcher) founder(m *sim.Machine) bool {
 
 func (l *Launcher) command(m *sim.Machine, state string) []string {
 	var cluster []string
-	for _, other := range l.world.Machines()[:l.size] {
+	for _, other := range l.world.Machines()[:l.ring.Size] {
 		cluster = append(cluster, other.Name()+"="+peerURL(other))
 	}
-	var binary string
-	for _, path := range m.Binaries() { // order: there is one
-		binary = path
-	}
-	return []string{binary, "--name=" + m.Name(), "--data-dir=" + m.Disk().Path("etcd"),
+	own := l.ring.Own(m.Name())
+	args := []string{m.Binaries()[own.Version], "--name=" + m.Name(), "--data-dir=" + m.Disk().Path("etcd"),
 		"--listen-peer-urls=" + peerURL(m), "--initial-advertise-peer-urls=" + peerURL(m),
 		"--listen-client-urls=" + clientURL(m), "--advertise-client-urls=" + clientURL(m),
 		"--initial-cluster=" + strings.Join(cluster, ","), "--initial-cluster-state=" + state}
+	if l.ring.Election > 0 {
+		args = append(args, fmt.Sprintf("--heartbeat-interval=%d", l.ring.Heartbeat.Std().Milliseconds()), fmt.Sprintf("--election-timeout=%d", l.ring.Election.Std().Milliseconds()))
+	}
+	if l.ring.SnapCount > 0 {
+		args = append(args, fmt.Sprintf("--snapshot-count=%d", l.ring.SnapCount))
+	}
+	for _, flag := range slices.Sorted(maps.Keys(own.Flags)) {
+		args = append(args, "--"+flag+"="+own.Flags[flag])
+	}
+	return args
 }
 
 func peerURL(m *sim.Machine) string   { return "http://" + m.Address() + ":2380" }

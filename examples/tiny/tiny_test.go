@@ -11,8 +11,10 @@ import (
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/checks"
-	"github.com/ringproof/ringproof/examples/tiny"
+	"github.com/ringproof/ringproof/harness"
 	"github.com/ringproof/ringproof/sim"
+
+	"example.com/tiny"
 )
 
 func plan(steps ...ringproof.Step) ringproof.Plan {
@@ -24,15 +26,16 @@ func plan(steps ...ringproof.Step) ringproof.Plan {
 
 // judge runs the plan, and returns the checks that failed it.
 func judge(t *testing.T, p ringproof.Plan) (failed []string, trace sim.Trace) {
-	h, trace, err := sim.Run(t.Context(), p, &tiny.Launcher{}, sim.Options{Told: func(e ringproof.Event) { t.Log(e) }})
+	w := sim.New(p.Seed, &tiny.Launcher{})
+	h, err := harness.Run(t.Context(), p, w, harness.Options{Told: func(e ringproof.Event) { t.Log(e) }})
 	require.NoError(t, err)
 	for _, f := range checks.Judge(&h) {
 		if f.Verdict == ringproof.Fail {
 			failed = append(failed, f.Check+": "+f.Message)
 		}
 	}
-	t.Logf("trace %016x, %d events, %d operations", trace.Hash, trace.Events, len(h.Operations))
-	return failed, trace
+	t.Logf("trace %s, %d operations", h.Trace, len(h.Operations))
+	return failed, w.Trace
 }
 
 func TestCalm(t *testing.T) {
@@ -51,9 +54,10 @@ func TestVolumeLost(t *testing.T) {
 func BenchmarkCalm(b *testing.B) {
 	p := plan(ringproof.Step{Name: "live", After: &ringproof.Trigger{Event: ringproof.EventHealPhase, Timeout: ringproof.Duration(10 * time.Minute)}, Assert: &ringproof.Assert{Voters: 3}})
 	for b.Loop() {
-		h, trace, err := sim.Run(b.Context(), p, &tiny.Launcher{}, sim.Options{})
+		w := sim.New(p.Seed, &tiny.Launcher{})
+		_, err := harness.Run(b.Context(), p, w, harness.Options{})
 		require.NoError(b, err)
-		b.ReportMetric(h.Measures["simulatedSeconds"], "simulated-s/op")
-		b.ReportMetric(float64(trace.Events), "events/op")
+		b.ReportMetric(w.Now().Seconds(), "simulated-s/op")
+		b.ReportMetric(float64(w.Trace.Events), "events/op")
 	}
 }

@@ -51,7 +51,7 @@ type Stream interface {
 
 // Dial opens a real client of one endpoint, with every retry off: a request
 // that was repeated behind the caller's back would make two of one.
-func Dial(endpoint string, secure *tls.Config) (*clientv3.Client, error) {
+func Dial(endpoint string, secure *tls.Config, more ...grpc.DialOption) (*clientv3.Client, error) {
 	once := func(ctx context.Context, method string, request, reply any, c *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		return invoke(ctx, method, request, reply, c, append(opts, grpc.WaitForReady(false))...)
 	}
@@ -62,21 +62,24 @@ func Dial(endpoint string, secure *tls.Config) (*clientv3.Client, error) {
 		MaxUnaryRetries:      1,
 		DialKeepAliveTime:    time.Second,
 		DialKeepAliveTimeout: time.Second,
-		DialOptions: []grpc.DialOption{
+		DialOptions: append([]grpc.DialOption{
 			grpc.WithChainUnaryInterceptor(once),
 			grpc.WithConnectParams(grpc.ConnectParams{
 				Backoff:           backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.5, MaxDelay: 200 * time.Millisecond},
 				MinConnectTimeout: time.Second,
 			}),
-		},
+		}, more...),
 	})
 }
 
 // Client speaks the vocabulary's requests to etcd.
 type Client struct {
 	Etcd    clientv3.KV
+	Upkeep  clientv3.Maintenance
+	Leases  etcdserverpb.LeaseClient // clientv3's own repeats a keep-alive that fails
 	Streams Streams
 	Machine string // asked
+	URL     string // of its etcd
 	Shut    func() error
 
 	Leaderless bool // a stream outlives the loss of the leader
@@ -92,7 +95,11 @@ func (c *Client) Close() error { return c.Shut() }
 
 // Do makes one attempt.
 func (c *Client) Do(ctx context.Context, r ringproof.Request) (ringproof.Response, error) {
-	response, err := c.do(ctx, r)
+	ask := c.do
+	if r.Kind.Operates() {
+		ask = c.operate
+	}
+	response, err := ask(ctx, r)
 	if err != nil && refused(err) {
 		err = fmt.Errorf("%w: %w", ringproof.ErrRefused, err)
 	}
@@ -104,7 +111,7 @@ func (c *Client) do(ctx context.Context, r ringproof.Request) (ringproof.Respons
 	case ringproof.RequestGet, ringproof.RequestRange:
 		return c.get(ctx, r)
 	case ringproof.RequestPut:
-		put, err := c.Etcd.Put(ctx, r.Key, r.Value)
+		put, err := c.Etcd.Put(ctx, r.Key, r.Value, writing(r)...)
 		if err != nil {
 			return ringproof.Response{}, err
 		}
@@ -126,30 +133,27 @@ func (c *Client) do(ctx context.Context, r ringproof.Request) (ringproof.Respons
 		}
 		return header(compacted.Header), nil
 	}
+	if r.Kind.OfLease() {
+		response, err := c.lease(ctx, r)
+		return response, clientv3.ContextError(ctx, err)
+	}
 	return ringproof.Response{}, fmt.Errorf("request %q: there is no such kind", r.Kind)
 }
 
 func (c *Client) get(ctx context.Context, r ringproof.Request) (ringproof.Response, error) {
-	var opts []clientv3.OpOption
-	if r.Kind == ringproof.RequestRange {
-		opts = append(opts, clientv3.WithPrefix())
-	}
-	if r.Serializable {
-		opts = append(opts, clientv3.WithSerializable())
-	}
-	if r.Revision > 0 {
-		opts = append(opts, clientv3.WithRev(r.Revision))
-	}
-	got, err := c.Etcd.Get(ctx, r.Key, opts...)
+	got, err := c.Etcd.Get(ctx, first(r), reading(r)...)
 	if err != nil {
 		return ringproof.Response{}, err
 	}
 	response := header(got.Header)
-	response.KVs = kvs(got.Kvs)
+	response.KVs, response.More = kvs(got.Kvs), got.More
 	return response, nil
 }
 
 func (c *Client) txn(ctx context.Context, r ringproof.Request) (ringproof.Response, error) {
+	if r.General() {
+		return c.general(ctx, r)
+	}
 	done, err := c.Etcd.Txn(ctx).
 		If(clientv3.Compare(clientv3.ModRevision(r.Key), "=", r.Compare)).
 		Then(clientv3.OpPut(r.Key, r.Value)).
@@ -251,5 +255,5 @@ func kv(from *mvccpb.KeyValue) ringproof.KV { return keyed(string(from.Key), fro
 
 func keyed(key string, from *mvccpb.KeyValue) ringproof.KV {
 	return ringproof.KV{Key: key, Value: string(from.Value), CreateRevision: from.CreateRevision,
-		ModRevision: from.ModRevision, Version: from.Version}
+		ModRevision: from.ModRevision, Version: from.Version, Lease: from.Lease}
 }

@@ -41,29 +41,67 @@ func (v version) programs() []program {
 // goBuild is the builder of real releases. Each program is built in a
 // throw-away module that requires it and nothing else, so that it gets the
 // dependencies its own go.mod names and not those of the other programs.
-func goBuild(ctx context.Context, v version, work, entry string, say func(string)) error {
+//
+// A release is its etcd. A tool that can't be had at that version, such as the
+// etcdutl of v3.6.2, which no checksum database knows, comes from the nearest
+// release of the same minor.
+func goBuild(ctx context.Context, v version, work, entry string, say func(string)) (borrowed map[string]version, err error) {
 	say("downloading modules")
 	programs := v.programs()
+	borrowed = map[string]version{}
 	for i, p := range programs {
-		dir := filepath.Join(work, p.file)
-		err := p.require(ctx, dir)
-		if err != nil && i == 0 && ctx.Err() == nil {
-			return explain(ctx, v, work, err)
-		}
-		if err == nil {
-			err = p.download(ctx, dir)
+		err := p.fetch(ctx, work)
+		switch {
+		case err == nil || ctx.Err() != nil:
+		case i == 0:
+			return nil, explain(ctx, v, work, err)
+		case refused(err):
+			programs[i], err = p.borrow(ctx, v, work, err)
+			if err == nil {
+				borrowed[p.file], _ = parseVersion(programs[i].at)
+				say(fmt.Sprintf("%s can't be had, taking that of %s", p.file, programs[i].at))
+			}
 		}
 		if err != nil {
-			return fmt.Errorf("cannot download %s %s: %w; --etcd-bin DIR takes a build of your own", p.module, p.at, err)
+			return nil, fmt.Errorf("cannot download %s %s: %w; --etcd-bin DIR takes a build of your own", p.module, p.at, err)
 		}
 	}
 	for i, p := range programs {
 		say(fmt.Sprintf("building %s (%d of %d)", p.file, i+1, len(programs)))
 		if err := p.build(ctx, filepath.Join(work, p.file), filepath.Join(entry, p.file)); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return borrowed, nil
+}
+
+// borrow fetches the program of the nearest release of v's minor that has one.
+// why is the refusal of v's own, and its answer if no other can be had.
+func (p program) borrow(ctx context.Context, v version, work string, why error) (program, error) {
+	known, err := listVersions(ctx, work, p.module)
+	if err != nil {
+		return p, err
+	}
+	for _, other := range siblings(v, known) {
+		p.at = other.String()
+		err := p.fetch(ctx, work)
+		if err == nil || !refused(err) {
+			return p, err
+		}
+	}
+	return p, fmt.Errorf("%w; and no other %d.%d has one", why, v[0], v[1])
+}
+
+// fetch makes the program ready to be built in a folder of its name.
+func (p program) fetch(ctx context.Context, work string) error {
+	dir := filepath.Join(work, p.file)
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	if err := p.require(ctx, dir); err != nil {
+		return err
+	}
+	return p.download(ctx, dir)
 }
 
 // require writes the throw-away module. It takes over the Go version of the
@@ -79,7 +117,8 @@ func (p program) require(ctx context.Context, dir string) error {
 	}
 	language := strings.TrimSpace(out)
 	if language == "" { // also what the go command prints when it cannot read the file
-		return errors.New("its go.mod names no Go version, or cannot be read")
+		_, err := goCommand(ctx, dir, "mod", "download", p.module+"@"+p.at)
+		return errors.Join(errors.New("its go.mod names no Go version, or cannot be read"), err)
 	}
 	module := fmt.Sprintf("module ringproof.dev/throwaway\n\ngo %s\n\nrequire %s %s\n", language, p.module, p.at)
 	return os.WriteFile(filepath.Join(dir, "go.mod"), []byte(module), 0o644)

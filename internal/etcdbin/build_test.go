@@ -146,6 +146,55 @@ func TestAListedReleaseThatCannotBeHadIsNotUnknown(t *testing.T) {
 	require.NotErrorIs(t, err, ErrUnknownVersion)
 }
 
+// unlisted takes one release of a tool out of the proxy.
+func unlisted(t *testing.T, dir, tool, release string) {
+	at := filepath.Join(dir, "go.etcd.io", "etcd", tool, "v3", "@v")
+	list, err := os.ReadFile(filepath.Join(at, "list"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(at, "list"), []byte(strings.Replace(string(list), release+"\n", "", 1)), 0o644))
+	for _, ext := range []string{".info", ".mod", ".zip"} {
+		require.NoError(t, os.Remove(filepath.Join(at, release+ext)))
+	}
+}
+
+func TestAToolThatCannotBeHadIsBorrowedFromTheNearestRelease(t *testing.T) {
+	dir := proxy(t, "v3.5.2", "v3.6.0", "v3.6.2", "v3.6.4", "v3.6.16")
+	unlisted(t, dir, "etcdutl", "v3.6.2")
+	unlisted(t, dir, "etcdutl", "v3.6.4")
+	c := Cache{Dir: t.TempDir()}
+	var told []string
+	release, err := c.Install(t.Context(), "v3.6.2", func(line string) { told = append(told, line) })
+	require.NoError(t, err)
+	assert.Equal(t, "v3.6.2", release.Version)
+	assert.Equal(t, map[string]string{"etcdutl": "v3.6.0"}, release.Borrowed)
+	assert.Contains(t, told, "etcd v3.6.2: etcdutl can't be had, taking that of v3.6.0")
+
+	again, ok, err := c.Lookup("v3.6.2")
+	require.NoError(t, err)
+	require.True(t, ok)
+	assert.Equal(t, release, again, "a release from the cache says so too")
+}
+
+func TestAToolThatAProxyCannotBeAskedForIsNotBorrowed(t *testing.T) {
+	dir := proxy(t, "v3.6.0", "v3.6.2")
+	zip := filepath.Join(dir, "go.etcd.io", "etcd", "etcdutl", "v3", "@v", "v3.6.2.zip")
+	require.NoError(t, os.WriteFile(zip, []byte("torn on the way"), 0o644))
+	_, err := Cache{Dir: t.TempDir()}.Install(t.Context(), "v3.6.2", nil)
+	require.ErrorContains(t, err, "cannot download go.etcd.io/etcd/etcdutl/v3 v3.6.2")
+}
+
+func TestAReleaseWithoutItsEtcdIsNotBorrowed(t *testing.T) {
+	dir := proxy(t, "v3.6.0", "v3.6.2")
+	unlisted(t, dir, "server", "v3.6.2")
+	_, err := Cache{Dir: t.TempDir()}.Install(t.Context(), "v3.6.2", nil)
+	require.ErrorIs(t, err, ErrUnknownVersion)
+}
+
+func TestSiblingsAreOfTheSameMinorAndTheNearestFirst(t *testing.T) {
+	known := sortVersions([]string{"v3.5.2", "v3.6.0", "v3.6.1", "v3.6.2", "v3.6.4", "v3.6.16", "v3.7.2", "v4.6.2"})
+	assert.Equal(t, []string{"v3.6.1", "v3.6.4", "v3.6.0", "v3.6.16"}, texts(siblings(version{3, 6, 2}, known)))
+}
+
 func TestAReleaseThatMissesAProgramNamesIt(t *testing.T) {
 	dir := proxy(t, "v3.6.16")
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "go.etcd.io", "etcd", "etcdutl")))

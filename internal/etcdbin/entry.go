@@ -24,6 +24,7 @@ type manifest struct {
 	Digests   map[string]string `json:"digests"`
 	GoVersion string            `json:"goVersion"`
 	Built     time.Time         `json:"built"`
+	Borrowed  map[string]string `json:"borrowed,omitempty"` // tool → the release it is of, when its own can't be had
 }
 
 const manifestFile = "manifest.json"
@@ -34,10 +35,11 @@ var errDamaged = errors.New("the cached binaries are damaged")
 
 var errNotRunnable = errors.New("not an executable file")
 
-// seal writes the manifest, once every binary has said that it is v. It does
-// not sync to disk: what a power cut tears, the digests find.
-func seal(ctx context.Context, entry string, v version) error {
-	goVersion, err := askAll(ctx, entry, v)
+// seal writes the manifest, once every binary has said that it is v, or what it
+// was borrowed from. It does not sync to disk: what a power cut tears, the
+// digests find.
+func seal(ctx context.Context, entry string, v version, borrowed map[string]version) error {
+	goVersion, err := askAll(ctx, entry, v, borrowed)
 	if err != nil {
 		return err
 	}
@@ -45,7 +47,14 @@ func seal(ctx context.Context, entry string, v version) error {
 	if err != nil {
 		return err
 	}
-	text, err := json.MarshalIndent(manifest{v.String(), digests, goVersion, time.Now().UTC().Round(time.Second)}, "", "  ")
+	m := manifest{Version: v.String(), Digests: digests, GoVersion: goVersion, Built: time.Now().UTC().Round(time.Second)}
+	if len(borrowed) > 0 {
+		m.Borrowed = map[string]string{}
+	}
+	for file, of := range borrowed { // order: into a map
+		m.Borrowed[file] = of.String()
+	}
+	text, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -98,7 +107,7 @@ func damage(err error) error {
 
 func newRelease(dir string, v version, m manifest) Release {
 	release := Release{
-		Version: m.Version, Digests: m.Digests, GoVersion: m.GoVersion, Source: "built",
+		Version: m.Version, Digests: m.Digests, GoVersion: m.GoVersion, Source: "built", Borrowed: m.Borrowed,
 		Etcd: filepath.Join(dir, "etcd"), Etcdctl: filepath.Join(dir, "etcdctl"),
 	}
 	if len(v.files()) == 3 {

@@ -6,7 +6,8 @@
 // A release is built once, from the Go module proxy and under the checksum
 // database, and kept in a cache with the digest of every binary. What comes
 // out of the cache has been hashed again: a binary that is not the one that
-// was built is never run.
+// was built is never run. A release is its etcd: where only a tool of it can't
+// be had, that of the nearest release stands in, and the release says so.
 //
 // A person may bring a build of their own instead; see [FromDir].
 package etcdbin
@@ -31,7 +32,8 @@ type Release struct {
 	Etcdutl   string            `json:"etcdutl,omitempty"` // none before 3.5
 	Digests   map[string]string `json:"digests"`           // file name → SHA-256 in hex
 	GoVersion string            `json:"goVersion"`
-	Source    string            `json:"source"` // "built", or "user's own: DIR"
+	Source    string            `json:"source"`             // "built", or "user's own: DIR"
+	Borrowed  map[string]string `json:"borrowed,omitempty"` // tool → the release it is of, when this one's can't be had
 }
 
 // Cache holds one folder a release. Any number of processes may share it.
@@ -104,9 +106,9 @@ func (c Cache) open(versions []version) ([]Release, error) {
 	return found, errors.Join(errs...)
 }
 
-// A builder writes the binaries of a release into entry. It may use work,
-// which holds nothing else, as it likes.
-type builder func(ctx context.Context, v version, work, entry string, say func(string)) error
+// A builder writes the binaries of a release into entry, and says which tools
+// are of another release. It may use work, which holds nothing else, as it likes.
+type builder func(ctx context.Context, v version, work, entry string, say func(string)) (borrowed map[string]version, err error)
 
 func (c Cache) install(ctx context.Context, text string, progress func(string), build builder) (Release, error) {
 	v, err := parseVersion(text)
@@ -166,10 +168,11 @@ func (c Cache) add(ctx context.Context, v version, say func(string), build build
 	if err := os.Mkdir(entry, 0o755); err != nil {
 		return err
 	}
-	if err := build(ctx, v, work, entry, say); err != nil {
+	borrowed, err := build(ctx, v, work, entry, say)
+	if err != nil {
 		return err
 	}
-	if err := seal(ctx, entry, v); err != nil {
+	if err := seal(ctx, entry, v, borrowed); err != nil {
 		return err
 	}
 	return replace(filepath.Join(c.Dir, v.String()), entry, filepath.Join(work, "damaged"))

@@ -22,8 +22,8 @@ import (
 
 // scripts is a builder whose binaries only know how to tell a version.
 func scripts(says string) builder {
-	return func(_ context.Context, v version, _, entry string, _ func(string)) error {
-		return writeScripts(entry, v.files(), says)
+	return func(_ context.Context, v version, _, entry string, _ func(string)) (map[string]version, error) {
+		return nil, writeScripts(entry, v.files(), says)
 	}
 }
 
@@ -37,8 +37,8 @@ func writeScripts(dir string, files []string, says string) error {
 	return nil
 }
 
-func noBuild(context.Context, version, string, string, func(string)) error {
-	return errors.New("built what was there")
+func noBuild(context.Context, version, string, string, func(string)) (map[string]version, error) {
+	return nil, errors.New("built what was there")
 }
 
 // entries lists what a cache shows: locks stay by design, anything else
@@ -87,10 +87,10 @@ func TestReleasesBefore35HaveNoEtcdutl(t *testing.T) {
 func TestInstallsAtOnceBuildOnce(t *testing.T) {
 	c := Cache{Dir: t.TempDir()}
 	var builds, inside atomic.Int32
-	slow := func(ctx context.Context, v version, work, entry string, say func(string)) error {
+	slow := func(ctx context.Context, v version, work, entry string, say func(string)) (map[string]version, error) {
 		builds.Add(1)
 		if inside.Add(1) > 1 {
-			return errors.New("two builds at once")
+			return nil, errors.New("two builds at once")
 		}
 		defer inside.Add(-1)
 		time.Sleep(200 * time.Millisecond)
@@ -175,8 +175,8 @@ func TestAFailedBuildLeavesNothing(t *testing.T) {
 	for name, build := range map[string]builder{
 		"refused":       noBuild,
 		"wrong version": scripts("3.6.15"),
-		"incomplete": func(_ context.Context, _ version, _, entry string, _ func(string)) error {
-			return writeScripts(entry, []string{"etcd", "etcdctl"}, "3.6.16")
+		"incomplete": func(_ context.Context, _ version, _, entry string, _ func(string)) (map[string]version, error) {
+			return nil, writeScripts(entry, []string{"etcd", "etcdctl"}, "3.6.16")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -202,13 +202,13 @@ func TestABuildThatDiedIsSweptByTheNext(t *testing.T) {
 func TestCancelMidBuildLeavesNothing(t *testing.T) {
 	c := Cache{Dir: t.TempDir()}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	_, err := c.install(ctx, "v3.6.16", nil, func(ctx context.Context, v version, work, entry string, _ func(string)) error {
+	_, err := c.install(ctx, "v3.6.16", nil, func(ctx context.Context, v version, work, entry string, _ func(string)) (map[string]version, error) {
 		if err := writeScripts(entry, v.files(), "3.6.16"); err != nil {
-			return err
+			return nil, err
 		}
 		cancel(errors.New("interrupt"))
 		_, err := run(ctx, exec.CommandContext(ctx, "sleep", "600"))
-		return err
+		return nil, err
 	})
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorContains(t, err, "interrupt")

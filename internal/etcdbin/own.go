@@ -43,16 +43,20 @@ func FromDir(ctx context.Context, dir string) (Release, error) {
 	return release, nil
 }
 
-// askAll wants every binary in dir to say that it is v, and returns the Go
-// version that built etcd.
-func askAll(ctx context.Context, dir string, v version) (goVersion string, err error) {
+// askAll wants every binary in dir to say that it is v, or what it was borrowed
+// from, and returns the Go version that built etcd.
+func askAll(ctx context.Context, dir string, v version, borrowed map[string]version) (goVersion string, err error) {
 	for _, file := range v.files() {
+		of, other := borrowed[file]
+		if !other {
+			of = v
+		}
 		said, builtWith, err := ask(ctx, dir, file)
 		if err != nil {
 			return "", err
 		}
-		if "v"+said != v.String() {
-			return "", fmt.Errorf("%s was built for etcd %s, and says that it is %s", file, v, said)
+		if "v"+said != of.String() {
+			return "", fmt.Errorf("%s was built for etcd %s, and says that it is %s", file, of, said)
 		}
 		if file == "etcd" {
 			goVersion = builtWith

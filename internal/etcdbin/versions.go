@@ -4,6 +4,7 @@
 package etcdbin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,41 +66,55 @@ func Versions(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	known, err := listVersions(ctx, dir)
+	known, err := releases(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
 	return texts(known), nil
 }
 
-func listVersions(ctx context.Context, dir string) ([]version, error) {
-	out, err := goCommand(ctx, dir, "list", "-m", "-versions", "-f", "{{range .Versions}}{{println .}}{{end}}", serverModule)
+// releases lists those of etcd itself, the older ones among them.
+func releases(ctx context.Context, dir string) ([]version, error) {
+	known, err := listVersions(ctx, dir, serverModule)
+	if err != nil {
+		return nil, err
+	}
+	for v := range older { // order: the slice is sorted below
+		known = append(known, v)
+	}
+	slices.SortFunc(known, compareVersions)
+	return slices.Compact(known), nil
+}
+
+// listVersions lists the releases of one module that the proxy names.
+func listVersions(ctx context.Context, dir, module string) ([]version, error) {
+	out, err := goCommand(ctx, dir, "list", "-m", "-versions", "-f", "{{range .Versions}}{{println .}}{{end}}", module)
 	if ctx.Err() != nil || errors.Is(err, errNoGo) {
 		return nil, err
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w for the releases of etcd: %w; check GOPROXY and the network", ErrProxyUnreachable, err)
 	}
-	texts := strings.Fields(out)
-	for v := range older {
-		texts = append(texts, v.String())
-	}
-	return sortVersions(texts), nil
+	return sortVersions(strings.Fields(out)), nil
 }
 
 // answered holds the words of a proxy that was reached and said no. A lost
 // connection has none of them.
 var answered = regexp.MustCompile(`\b(403|404|410) |unknown revision|invalid version|no such file or directory`)
 
+// refused reports whether err is a proxy's or checksum database's answer, and
+// no lost connection.
+func refused(err error) bool { return answered.MatchString(err.Error()) }
+
 // explain turns the refusal to give v into what a person can act on.
 func explain(ctx context.Context, v version, dir string, refusal error) error {
-	known, err := listVersions(ctx, dir)
+	known, err := releases(ctx, dir)
 	switch {
 	case err != nil:
 		return fmt.Errorf("cannot build etcd %s: %w", v, err)
 	case slices.Contains(known, v):
 		return fmt.Errorf("cannot download etcd %s: %w", v, refusal)
-	case !answered.MatchString(refusal.Error()):
+	case !refused(refusal):
 		return fmt.Errorf("%w for etcd %s: %w; check GOPROXY and the network", ErrProxyUnreachable, v, refusal)
 	}
 	return unknown(v, known)
@@ -127,6 +142,15 @@ func nearest(v version, known []version) []version {
 	}
 	slices.SortStableFunc(near, func(a, b version) int { return slices.Compare(v.minorsTo(a), v.minorsTo(b)) })
 	return near
+}
+
+// siblings are the other known releases of v's minor, the nearest first, and of
+// two equally near the newer.
+func siblings(v version, known []version) []version {
+	same := slices.DeleteFunc(slices.Clone(known), func(w version) bool { return w == v || w[0] != v[0] || w[1] != v[1] })
+	far := func(w version) int { return max(w[2]-v[2], v[2]-w[2]) }
+	slices.SortFunc(same, func(a, b version) int { return cmp.Or(cmp.Compare(far(a), far(b)), compareVersions(b, a)) })
+	return same
 }
 
 func (v version) minorsTo(w version) []int {

@@ -118,18 +118,24 @@ type toy struct {
 
 var _ Subject = (*toy)(nil)
 
-func (s *toy) Seed(_ context.Context, _ ringproof.Plan, dir string) error {
-	s.dir = dir
+func (s *toy) Etcd() Etcd { return UsualEtcd() }
+
+func (s *toy) Stop() Stop { return UsualStop() }
+
+func (s *toy) Supports(ringproof.Step) error { return nil }
+
+func (s *toy) Seed(_ context.Context, site Site, _ Run) error {
+	s.dir = site.Dir
 	return nil
 }
 
-func (s *toy) Agent(m Machine) []string {
+func (s *toy) Agent(m Machine) Program {
 	self, _ := os.Executable()
 	binary := ""
 	for _, path := range m.Etcd {
 		binary = path
 	}
-	return []string{self, asAgent, s.dir, m.Name, m.Address, m.DataDir, m.Run, binary}
+	return Program{Args: []string{self, asAgent, s.dir, m.Name, m.Address, m.DataDir, m.Run, binary}}
 }
 
 func (s *toy) Harm(f Seams, machine string) error {
@@ -137,7 +143,7 @@ func (s *toy) Harm(f Seams, machine string) error {
 	return nil
 }
 
-func (s *toy) Ask(ctx context.Context, op ringproof.Op, targets []string) (string, error) {
+func (s *toy) Ask(ctx context.Context, op ringproof.Op, targets []string, _ Run) (string, error) {
 	if op.Kind != ringproof.OpReplace {
 		return "", fmt.Errorf("%s: %w", op.Kind, ErrRefused)
 	}
@@ -165,6 +171,10 @@ func (s *toy) Ask(ctx context.Context, op ringproof.Op, targets []string) (strin
 		return "", err
 	}
 	return "replaced", os.WriteFile(filepath.Join(n.run, "ring"), []byte(ring), 0o600)
+}
+
+func (s *toy) Reset(context.Context, Machine, string, Run) (string, error) {
+	return "", fmt.Errorf("reset: %w", ErrRefused)
 }
 
 func (s *toy) Hear(line string) (ringproof.Event, bool) {

@@ -10,23 +10,29 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/ringproof/ringproof"
-	"github.com/ringproof/ringproof/internal/client"
 	"github.com/ringproof/ringproof/internal/look"
 )
 
 // How long one machine may take to answer: the observer, who comes again soon,
-// and the last look, which decides.
+// and the last look, which decides. Both ask again, as long as that takes, while
+// the host starves the run.
 const (
 	glance   = 500 * time.Millisecond
-	lastLook = 3 * time.Second
+	lastLook = 5 * time.Second
 )
+
+// mostTimes is how often one machine is asked in a look, each time twice as long.
+const mostTimes = 3
 
 // looker asks the etcd of one machine.
 type looker struct {
@@ -76,7 +82,7 @@ func (w *World) disks() map[string]int {
 	defer w.mu.Unlock()
 	disks := map[string]int{}
 	for _, n := range w.nodes {
-		noticeWipe(n)
+		w.noticeWipe(n)
 		if !n.swap {
 			disks[n.name] = n.disk
 		}
@@ -92,14 +98,14 @@ func (w *World) machineViews() []ringproof.MachineView {
 	nodes := slices.Clone(w.nodes)
 	w.mu.Unlock()
 	for _, n := range nodes {
-		v := ringproof.MachineView{Name: n.name, Address: n.machine.Addr().String(), Lost: n.lost, Disk: n.disk}
-		v.Up = !n.lost && n.machine.On() && !n.paused
-		etcd := 0
-		if !n.lost && n.machine.On() {
-			etcd, v.Agent = processes(n)
+		v := ringproof.MachineView{Name: n.name, Address: w.address(n), Lost: n.lost, Disk: n.disk}
+		v.Up = !n.lost && n.machine.On() && !n.paused && !n.taken
+		etcd, agent := 0, 0
+		if !n.lost && !n.taken && n.machine.On() {
+			etcd, agent = w.etcd(n), w.life(n)
 		}
-		v.Etcd = etcd != 0
-		w.process(n, etcd)
+		v.Etcd, v.Agent = etcd != 0, agent != 0
+		w.process(n, etcd, agent)
 		views = append(views, v)
 	}
 	return views
@@ -108,12 +114,12 @@ func (w *World) machineViews() []ringproof.MachineView {
 // noticeWipe counts a disk as a new one when the log on it is gone or another:
 // whoever clears a member's data has taken its disk as surely as a fault. Its
 // world is locked.
-func noticeWipe(n *node) {
+func (w *World) noticeWipe(n *node) {
 	if n.lost || n.swap { // a swap is the fault's doing
 		return
 	}
 	var inode uint64
-	dir := filepath.Join(n.machine.DataRoot(), "etcd", "member", "wal")
+	dir := filepath.Join(w.data(n), "member", "wal")
 	stat, err := os.Stat(dir)
 	// A directory without a file is no log: etcd puts another in its place.
 	if logs, _ := filepath.Glob(filepath.Join(dir, "*.wal")); err == nil && len(logs) > 0 {
@@ -125,30 +131,18 @@ func noticeWipe(n *node) {
 	n.wal = inode
 }
 
-func processes(n *node) (etcd int, agent bool) {
-	all, err := n.machine.Processes()
-	if err != nil {
-		return 0, false
-	}
-	for _, p := range all {
-		switch {
-		case isEtcd(p.Args):
-			etcd = p.PID
-		case p.Tag == "agent":
-			agent = true
-		}
-	}
-	return etcd, agent
-}
-
 // process tells when the machine's etcd is another than before.
-func (w *World) process(n *node, pid int) {
+func (w *World) process(n *node, pid, agent int) {
 	w.mu.Lock()
 	before := n.etcd
-	n.etcd = pid
+	n.etcd, n.agentPID = pid, agent
 	w.mu.Unlock()
 	if before != 0 && before != pid {
-		w.recorder.Record(ringproof.Event{Kind: ringproof.EventProcessExited, Machine: n.name, Text: fmt.Sprintf("etcd, pid %d", before)})
+		text := fmt.Sprintf("etcd, pid %d", before)
+		if why := w.lastWord(n); why != "" {
+			text += ", " + why
+		}
+		w.recorder.Record(ringproof.Event{Kind: ringproof.EventProcessExited, Machine: n.name, Text: text})
 	}
 	if pid != 0 && before != pid {
 		w.recorder.Record(ringproof.Event{Kind: ringproof.EventProcessStarted, Machine: n.name, Text: fmt.Sprintf("etcd, pid %d", pid)})
@@ -170,7 +164,7 @@ func (w *World) ask(ctx context.Context, within time.Duration) []look.Answer {
 
 func (w *World) askOne(ctx context.Context, n *node, within time.Duration) look.Answer {
 	a := look.Answer{Machine: n.name}
-	if !n.machine.On() || n.paused {
+	if !n.machine.On() || n.paused || n.taken {
 		a.Err = fmt.Errorf("the machine is off or paused")
 		return a
 	}
@@ -179,12 +173,44 @@ func (w *World) askOne(ctx context.Context, n *node, within time.Duration) look.
 		a.Err = err
 		return a
 	}
+	for times := 1; ; times++ {
+		a = w.question(ctx, n, c, within<<(times-1))
+		if times > 1 && a.Err != nil {
+			a.Err = fmt.Errorf("%w; asked %d times, as the host was busy", a.Err, times)
+		}
+		if !a.Silent || times == mostTimes || ctx.Err() != nil || !w.hurried() {
+			return a
+		}
+	}
+}
+
+// hurried reports whether the host keeps processors from the run just now: half of
+// the last beats at least.
+func (w *World) hurried() bool {
+	now := w.Now()
+	return w.Starved(ringproof.Span{From: now.Add(-4 * beat), To: now}) >= beat
+}
+
+// unanswered reports whether err is of somebody who took the question and said nothing
+// in time. One that refuses the connection isn't there.
+func unanswered(err error) bool {
+	switch status.Code(err) {
+	case codes.DeadlineExceeded, codes.Canceled, codes.Unavailable:
+		return !strings.Contains(err.Error(), "connection refused")
+	}
+	return errors.Is(err, context.DeadlineExceeded)
+}
+
+// question asks once.
+func (w *World) question(ctx context.Context, n *node, c *clientv3.Client, within time.Duration) (a look.Answer) {
+	a.Machine = n.name
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	if a.Status, a.Err = c.Status(ctx, w.url(n)); a.Err != nil {
-		return a
+	if a.Status, a.Err = c.Status(ctx, w.url(n)); a.Err == nil {
+		a.Members, a.Err = c.MemberList(ctx, clientv3.WithSerializable())
 	}
-	if a.Members, a.Err = c.MemberList(ctx, clientv3.WithSerializable()); a.Err != nil {
+	if a.Err != nil {
+		a.Silent = unanswered(a.Err)
 		return a
 	}
 	w.isMember(n)
@@ -210,7 +236,7 @@ func (w *World) looker(n *node) (*clientv3.Client, error) {
 	if l := w.looks[n.name]; l != nil {
 		return l.client, nil
 	}
-	c, err := client.Dial(w.url(n), w.secure)
+	c, err := w.dial(n)
 	if err != nil {
 		return nil, err
 	}

@@ -12,14 +12,20 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/faults"
@@ -28,45 +34,6 @@ import (
 	"github.com/ringproof/ringproof/internal/local/machines"
 	"github.com/ringproof/ringproof/internal/look"
 )
-
-// Subject is the automation on trial, as processes.
-type Subject interface {
-	// Seed prepares what the machines meet in, below dir.
-	Seed(ctx context.Context, plan ringproof.Plan, dir string) error
-	// Agent is the command line to keep running on a machine.
-	Agent(Machine) []string
-	// Harm sets what one step does at the subject's own seams on a machine, in
-	// the place of what that step set before. A step that sets nothing takes its
-	// harm away.
-	Harm(f Seams, machine string) error
-	// Ask carries out an operation. An error that wraps ErrRefused says that
-	// the subject refused it.
-	Ask(ctx context.Context, op ringproof.Op, targets []string) (string, error)
-	// Hear turns a line of an agent's output into an event.
-	Hear(line string) (ringproof.Event, bool)
-	// Credentials are those of a client of the ring; nil: plain.
-	Credentials(context.Context) (*tls.Config, error)
-}
-
-// ErrRefused says that the subject refused an operation.
-var ErrRefused = fmt.Errorf("%w by the subject", ringproof.ErrRefused)
-
-// Machine is where an agent runs.
-type Machine struct {
-	Name    string
-	Address string
-	DataDir string // its data filesystem, as it sees it
-	Run     string // a directory that outlives its volume
-	Etcd    map[string]string
-}
-
-// Seams is what one step does at the subject's seams on one machine.
-type Seams struct {
-	Step        string
-	StoreOutage bool
-	StoreStale  bool
-	Fault       *ringproof.Fault // at an action, effect or decision of the subject
-}
 
 // World is a ring of real processes.
 type World struct {
@@ -87,21 +54,35 @@ type World struct {
 	looks  map[string]*looker
 	logs   []ringproof.MemberLog // of disks that are gone
 	steps  map[string]ringproof.FaultKind
-	down   time.Duration // of an agent that was made to crash
+	down   time.Duration                // of an agent that was made to crash
+	twins  map[string]*machines.Machine // of machines, by name and step
 	ending bool
+	tools  int // commands that operators ran on machines
+	pace   pace
+	over   chan struct{}     // closed when the world is
+	said   map[string][]byte // the logs of its processes, once it is closed
 }
 
 // node is one machine with what the harness did to it.
 type node struct {
-	name    string
-	machine *machines.Machine
-	run     string
-	disk    int
-	wal     uint64 // inode of the log on the disk; 0: none was seen
-	swap    bool   // its volume is being swapped
-	lost    bool
-	paused  bool
-	etcd    int // pid of its etcd, as last seen
+	name     string
+	machine  *machines.Machine
+	run      string
+	disk     int
+	wal      uint64 // inode of the log on the disk; 0: none was seen
+	swap     bool   // its volume is being swapped
+	lost     bool
+	paused   bool
+	etcd     int // pid of its etcd, as last seen
+	agentPID int
+	heard    int64           // how much of its output was looked through
+	held     map[string]bool // steps that keep the agent from being started
+	down     time.Duration   // of an agent that was told to end
+
+	dry    map[string]bool // by the steps that have its agent change nothing
+	broken broken          // by the steps that keep its etcd from starting
+	copied string          // the state of the log that was copied to it; "": none was
+	taken  bool            // an etcd of another ring answers at its address
 }
 
 var _ ringproof.World = (*World)(nil)
@@ -139,8 +120,13 @@ func (w *World) Go(ctx context.Context, _ string, f func(context.Context)) {
 	w.tasks.Go(func() { f(ctx) })
 }
 
-// Supports tells whether this host can do the step.
-func (w *World) Supports(s ringproof.Step) error { return Supports(s, limits()) }
+// Supports tells whether this host can do the step with the subject.
+func (w *World) Supports(s ringproof.Step) error {
+	if err := Supports(s, limits()); err != nil {
+		return err
+	}
+	return w.Subject.Supports(s)
+}
 
 // Supports tells whether a local world with these limits (nil: namespaces) can
 // do the step.
@@ -154,8 +140,18 @@ func Supports(s ringproof.Step, limits error) error {
 	if limits == nil {
 		return nil
 	}
-	if s.Fault.Kind == ringproof.FaultPartition || s.Fault.Kind == ringproof.FaultDiskFull {
+	switch s.Fault.Kind {
+	case ringproof.FaultPartition, ringproof.FaultDiskFull, ringproof.FaultWrongRing, ringproof.FaultVolumeUnmounted:
 		return fmt.Errorf("%s: %w", s.Fault.Kind, limits)
+	}
+	return nil
+}
+
+// Runs tells why a local world with these limits (nil: namespaces) can't have the
+// plan's ring; nil: it can. Names are resolved by a file that is mounted on machines.
+func Runs(p ringproof.Plan, limits error) error {
+	if p.Ring.Domain != "" && limits != nil {
+		return fmt.Errorf("machines in %s: %w", p.Ring.Domain, limits)
 	}
 	return nil
 }
@@ -164,7 +160,7 @@ func limits() error {
 	if machines.Inside() {
 		return nil
 	}
-	return fmt.Errorf("this process runs without namespaces of its own: %w; see ringproof doctor", errors.ErrUnsupported)
+	return fmt.Errorf("%w: ringproof runs without namespaces of its own (%w); see ringproof doctor", ringproof.ErrHost, errors.ErrUnsupported)
 }
 
 // Tools tells what the run was made with.
@@ -179,8 +175,8 @@ func (w *World) Tools() ringproof.Tools {
 // Start brings up the machines, seeds the subject and starts its agents.
 func (w *World) Start(ctx context.Context, plan ringproof.Plan, recorder ringproof.Recorder) (err error) {
 	w.plan, w.recorder = plan, recorder
-	w.looks, w.steps = map[string]*looker{}, map[string]ringproof.FaultKind{}
-	if w.lab, err = machines.NewLab(ctx, machines.Options{VolumeBytes: plan.Ring.Volume, OnExit: w.exited}); err != nil {
+	w.looks, w.steps, w.twins = map[string]*looker{}, map[string]ringproof.FaultKind{}, map[string]*machines.Machine{}
+	if w.lab, err = machines.NewLab(ctx, machines.Options{VolumeBytes: plan.Ring.Volume, Domain: plan.Ring.Domain, OnExit: w.exited}); err != nil {
 		return err
 	}
 	w.dir = w.lab.Shared()
@@ -189,8 +185,9 @@ func (w *World) Start(ctx context.Context, plan ringproof.Plan, recorder ringpro
 			return err
 		}
 	}
-	w.began = time.Now()
-	if err := w.Subject.Seed(ctx, plan, w.dir); err != nil {
+	w.began, w.over = time.Now(), make(chan struct{})
+	w.tasks.Go(func() { w.pace.keep(w.over, w.Now, w.processes) })
+	if err := w.Subject.Seed(ctx, w.site(), w.runner(ctx)); err != nil {
 		return fmt.Errorf("seeding the subject: %w", err)
 	}
 	if w.secure, err = w.Subject.Credentials(ctx); err != nil {
@@ -209,27 +206,86 @@ func (w *World) add(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	n := &node{name: name, machine: m, disk: 1, run: filepath.Join(w.dir, name)}
+	n := &node{name: name, machine: m, disk: 1, run: filepath.Join(w.dir, name), dry: map[string]bool{}}
 	w.nodes = append(w.nodes, n)
-	return os.MkdirAll(n.run, 0o700)
-}
-
-// agent starts the subject's process on the machine.
-func (w *World) agent(ctx context.Context, n *node) error {
-	binaries := map[string]string{}
-	for version, r := range w.Releases {
-		binaries[version] = r.Etcd
+	if err := os.MkdirAll(n.run, 0o700); err != nil {
+		return err
 	}
-	args := w.Subject.Agent(Machine{Name: n.name, Address: n.machine.Addr().String(), DataDir: n.machine.DataDir(), Run: n.run, Etcd: binaries})
-	return n.machine.Start(ctx, machines.Command{Tag: "agent", Args: args,
-		Stdout: func(line string) { w.hear(n, line) },
-		Stderr: func(line string) { n.complain(line) }})
+	return w.linkEtcd(n, true)
 }
 
-// complain keeps what an agent says on its standard error, for whoever looks
-// into a run that is still there.
-func (n *node) complain(line string) {
-	file, err := os.OpenFile(filepath.Join(n.run, "agent.err"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+// agent starts the subject's process on the machine, unless a step holds it.
+func (w *World) agent(ctx context.Context, n *node) error {
+	w.mu.Lock()
+	held := len(n.held) > 0
+	w.mu.Unlock()
+	if held {
+		return nil
+	}
+	w.mu.Lock()
+	dry := len(n.dry) > 0
+	w.mu.Unlock()
+	place := w.place(n)
+	place.DryRun = dry
+	return w.start(ctx, n.machine, n, w.Subject.Agent(place), w.hear)
+}
+
+// start starts an agent of the node on the machine, and has its events heard.
+func (w *World) start(ctx context.Context, on *machines.Machine, n *node, p Program, hear func(*node, string)) error {
+	return on.Start(ctx, machines.Command{Tag: agentTag, Args: p.Args, Env: p.environment(),
+		Stdout: func(line string) { n.keep(line); hear(n, line) },
+		Stderr: n.keep})
+}
+
+// environment is all that the program has in it.
+func (p Program) environment() []string { return append(os.Environ(), p.Env...) }
+
+// agentTag marks an agent, and all that it starts.
+const agentTag = "agent"
+
+// isAgent reports whether the process is an agent itself: of all that bears its tag
+// the one that was started as such, unless it has made itself its etcd.
+func (w *World) isAgent(p machines.Process) bool {
+	return p.Tag == agentTag && p.Leads && !w.isEtcd(p)
+}
+
+// isEtcd reports whether the process is the subject's etcd.
+func (w *World) isEtcd(p machines.Process) bool {
+	program := w.Subject.Etcd().Program
+	return p.Exe == program || len(p.Args) > 0 && filepath.Base(p.Args[0]) == program
+}
+
+// signalEtcd signals the etcd of a machine.
+func (w *World) signalEtcd(n *node, signal syscall.Signal) (machines.Evidence, error) {
+	return n.machine.SignalExe(w.Subject.Etcd().Program, signal)
+}
+
+// site is what the subject is told before it is started.
+func (w *World) site() Site {
+	s := Site{Plan: w.plan, Dir: w.dir}
+	for _, n := range w.nodes {
+		s.Machines = append(s.Machines, w.place(n))
+	}
+	return s
+}
+
+// place is the machine as its subject is told of it.
+func (w *World) place(n *node) Machine {
+	return Machine{Name: w.plan.Ring.Host(n.name), Address: w.address(n), DataDir: n.machine.DataDir(), Plain: limits() != nil, Run: n.run,
+		Etcd: w.binaries(n), Etcdctl: w.etcdctls()}
+}
+
+// address is what the other machines reach it by.
+func (w *World) address(n *node) string {
+	if w.plan.Ring.Domain != "" {
+		return w.plan.Ring.Host(n.name)
+	}
+	return n.machine.Addr().String()
+}
+
+// keep keeps what an agent prints, for whoever looks into a run that is still there.
+func (n *node) keep(line string) {
+	file, err := os.OpenFile(filepath.Join(n.run, agentOutput), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return
 	}
@@ -260,7 +316,7 @@ const restartAfter = 300 * time.Millisecond
 // exited starts an agent again that died while its machine is on, as an init
 // system would.
 func (w *World) exited(e machines.Exit) {
-	if e.Tag != "agent" {
+	if e.Tag != agentTag {
 		return
 	}
 	w.tasks.Go(func() {
@@ -269,11 +325,13 @@ func (w *World) exited(e machines.Exit) {
 		pause := restartAfter
 		if e.Signal == syscall.SIGKILL {
 			pause = max(pause, w.down)
+		} else if n != nil {
+			pause, n.down = max(pause, n.down), 0
 		}
 		w.mu.Unlock()
 		time.Sleep(pause)
 		w.mu.Lock()
-		gone := w.ending || n == nil || n.lost
+		gone := w.ending || n == nil || n.lost || n.taken
 		w.mu.Unlock()
 		if !gone && n.machine.On() {
 			_ = w.agent(context.Background(), n)
@@ -297,7 +355,7 @@ func (w *World) Client(_ context.Context, i int) (ringproof.Client, error) {
 	w.mu.Lock()
 	var alive []*node
 	for _, n := range w.nodes {
-		if l := w.looks[n.name]; !n.lost && l != nil && l.member {
+		if l := w.looks[n.name]; !n.lost && !n.taken && l != nil && l.member {
 			alive = append(alive, n)
 		}
 	}
@@ -306,11 +364,24 @@ func (w *World) Client(_ context.Context, i int) (ringproof.Client, error) {
 		return nil, errors.New("no machine runs a member")
 	}
 	n := alive[i%len(alive)]
-	c, err := client.Dial(w.url(n), w.secure)
+	c, err := w.dial(n)
 	if err != nil {
 		return nil, err
 	}
-	return &client.Client{Etcd: c, Streams: client.Watcher{Watcher: c}, Machine: n.name, Shut: c.Close}, nil
+	return &client.Client{Etcd: c, Upkeep: c, Leases: etcdserverpb.NewLeaseClient(c.ActiveConnection()), Streams: client.Watcher{Watcher: c},
+		Machine: n.name, URL: w.url(n), Shut: c.Close}, nil
+}
+
+// dial opens a client of the machine's etcd. The run resolves no names: it goes to the
+// IP address, and expects there who has the name.
+func (w *World) dial(n *node) (*clientv3.Client, error) {
+	if w.plan.Ring.Domain == "" {
+		return client.Dial(w.url(n), w.secure)
+	}
+	at := n.at(w.Subject.Etcd().Client)
+	return client.Dial(w.url(n), w.secure, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", at)
+	}))
 }
 
 func (w *World) url(n *node) string {
@@ -318,18 +389,27 @@ func (w *World) url(n *node) string {
 	if w.secure != nil {
 		scheme = "https"
 	}
-	return fmt.Sprintf("%s://%s:2379", scheme, n.machine.Addr())
+	return fmt.Sprintf("%s://%s:%d", scheme, w.address(n), w.Subject.Etcd().Client)
+}
+
+// at is a port of the machine, by its IP address.
+func (n *node) at(port int) string {
+	return net.JoinHostPort(n.machine.Addr().String(), strconv.Itoa(port))
 }
 
 // Close ends every process and removes every volume. An error names what was
 // left behind.
 func (w *World) Close() error {
 	w.mu.Lock()
+	if w.over != nil && !w.ending {
+		close(w.over)
+	}
 	w.ending = true
 	looks := w.looks
 	w.mu.Unlock()
 	var errs []error
 	if w.lab != nil {
+		w.said = w.readLogs()
 		errs = append(errs, w.lab.Close())
 	}
 	w.tasks.Wait()
@@ -375,10 +455,13 @@ func (w *World) Do(ctx context.Context, s ringproof.Step, targets []string) (str
 	if evidence, seam, err := w.seam(s, targets); seam {
 		return evidence, err
 	}
-	if s.Fault.Kind == ringproof.FaultPartition {
+	switch s.Fault.Kind {
+	case ringproof.FaultPartition:
 		return w.partition(*s.Fault, targets)
+	case ringproof.FaultKeysDamaged:
+		return w.damageKeys(ctx, *s.Fault)
 	}
-	return w.each(targets, func(n *node) (machines.Evidence, error) { return w.harm(ctx, n, *s.Fault) })
+	return w.each(targets, func(n *node) (machines.Evidence, error) { return w.harm(ctx, n, s) })
 }
 
 // each does the same to every target at once, as a power cut does.
@@ -394,18 +477,21 @@ func (w *World) each(targets []string, do func(*node) (machines.Evidence, error)
 				return
 			}
 			e, err := do(n)
-			evidence[i], failures[i] = e.String(), err
+			if failures[i] = err; err == nil {
+				evidence[i] = e.String()
+			}
 		})
 	}
 	all.Wait()
-	return strings.Join(evidence, "; "), errors.Join(failures...)
+	evidence = slices.DeleteFunc(evidence, func(of string) bool { return of == "" })
+	return strings.Join(evidence, "; "), ringproof.Partial(targets, failures)
 }
 
 // harm does to one machine what the fault says.
-func (w *World) harm(ctx context.Context, n *node, f ringproof.Fault) (machines.Evidence, error) {
-	switch f.Kind {
+func (w *World) harm(ctx context.Context, n *node, step ringproof.Step) (machines.Evidence, error) {
+	switch f := step.Fault; f.Kind {
 	case ringproof.FaultKill:
-		return w.kill(n, f.Scope)
+		return w.kill(n, step)
 	case ringproof.FaultPause:
 		return w.pause(n, f.Scope)
 	case ringproof.FaultMachineLoss:
@@ -416,8 +502,20 @@ func (w *World) harm(ctx context.Context, n *node, f ringproof.Fault) (machines.
 		return w.loseVolume(ctx, n, f.Leave)
 	case ringproof.FaultDiskFull:
 		return n.machine.FillVolume()
+	case ringproof.FaultWrongRing:
+		return w.replaceByStranger(ctx, n, step.Name)
+	case ringproof.FaultDuplicate:
+		return w.duplicate(ctx, n, step.Name)
+	case ringproof.FaultDryRun:
+		return w.runDry(n, step.Name)
+	case ringproof.FaultStartFailure:
+		return w.failStarts(n, step)
+	case ringproof.FaultVolumeUnmounted:
+		return w.unmount(ctx, n)
+	case ringproof.FaultVolumeCopy:
+		return w.copyData(ctx, n, f.From)
 	}
-	return machines.Evidence{}, fmt.Errorf("%s is no fault of this world", f.Kind)
+	return machines.Evidence{}, fmt.Errorf("%s is no fault of this world", step.Fault.Kind)
 }
 
 func (w *World) mark(n *node, change func()) {
@@ -426,21 +524,35 @@ func (w *World) mark(n *node, change func()) {
 	change()
 }
 
-func (w *World) kill(n *node, scope string) (machines.Evidence, error) {
-	switch scope {
+func (w *World) kill(n *node, s ringproof.Step) (machines.Evidence, error) {
+	switch s.Fault.Scope {
 	case "machine":
 		return n.machine.PowerOff()
 	case "agent":
+		if s.Fault.For > 0 {
+			w.hold(n, s.Name)
+		}
 		return w.signalAgent(n, syscall.SIGKILL)
 	}
-	return n.machine.SignalExe("etcd", syscall.SIGKILL)
+	return w.signalEtcd(n, syscall.SIGKILL)
+}
+
+// hold keeps the agent from being started again until the step is healed, as an
+// init system does that was told to, or that has given up.
+func (w *World) hold(n *node, step string) {
+	w.mark(n, func() {
+		if n.held == nil {
+			n.held = map[string]bool{}
+		}
+		n.held[step] = true
+	})
 }
 
 func (w *World) pause(n *node, scope string) (machines.Evidence, error) {
 	if scope == "agent" {
 		return w.signalAgent(n, syscall.SIGSTOP)
 	}
-	stop := func() (machines.Evidence, error) { return n.machine.SignalExe("etcd", syscall.SIGSTOP) }
+	stop := func() (machines.Evidence, error) { return w.signalEtcd(n, syscall.SIGSTOP) }
 	if scope == "machine" {
 		stop = n.machine.Freeze
 	}
@@ -455,16 +567,7 @@ func (w *World) pause(n *node, scope string) (machines.Evidence, error) {
 
 // signalAgent signals the agent and leaves the etcd that it started alone.
 func (w *World) signalAgent(n *node, signal syscall.Signal) (machines.Evidence, error) {
-	all, err := n.machine.Processes()
-	if err != nil {
-		return machines.Evidence{}, err
-	}
-	for _, p := range all {
-		if p.Tag == "agent" && filepath.Base(p.Args[0]) != "etcd" {
-			return n.machine.SignalExe(filepath.Base(p.Args[0]), signal)
-		}
-	}
-	return machines.Evidence{}, fmt.Errorf("no agent runs on %s", n.name)
+	return n.machine.SignalAny("that is an agent", signal, w.isAgent)
 }
 
 // loseVolume puts an empty disk in. etcd dies with the old one, as a process
@@ -473,11 +576,19 @@ func (w *World) loseVolume(ctx context.Context, n *node, leave string) (machines
 	w.keepLog(n)
 	var directories []string
 	if leave == "directories" {
-		directories = []string{"etcd/member/snap", "etcd/member/wal"}
+		for _, part := range []string{"snap", "wal"} {
+			directories = append(directories, filepath.Join(w.Subject.Etcd().Dir, "member", part))
+		}
 	}
 	w.mark(n, func() { n.disk, n.wal, n.swap = n.disk+1, 0, true }) // first: what starts next is on it
 	defer w.mark(n, func() { n.swap = false })
-	e, err := n.machine.SwapVolume(ctx, directories...)
+	var e machines.Evidence
+	var err error
+	if leave == "identity" {
+		e, err = n.machine.LoseDirectory(w.Subject.Etcd().Dir)
+	} else {
+		e, err = n.machine.SwapVolume(ctx, directories...)
+	}
 	if err != nil {
 		return e, err
 	}
@@ -490,15 +601,25 @@ func (w *World) loseVolume(ctx context.Context, n *node, leave string) (machines
 // revive starts the agent if the harm has ended it.
 func (w *World) revive(ctx context.Context, n *node) error {
 	all, err := n.machine.Processes()
-	if err != nil {
+	if err != nil || slices.ContainsFunc(all, w.isAgent) {
 		return err
 	}
-	for _, p := range all {
-		if p.Tag == "agent" && filepath.Base(p.Args[0]) != "etcd" {
+	return w.agent(ctx, n)
+}
+
+// afterBoot starts the agent of a machine that has just got power. That the one
+// before the boot has ended may not have been noticed yet, and whoever notices it
+// starts the agent too.
+func (w *World) afterBoot(ctx context.Context, n *node) (err error) {
+	for range 20 {
+		if err = w.revive(ctx, n); err == nil {
 			return nil
 		}
+		if w.Sleep(ctx, restartAfter) != nil {
+			return err
+		}
 	}
-	return w.agent(ctx, n)
+	return err
 }
 
 // partition cuts the targets off from the other machines, both ways; isolate
@@ -553,7 +674,7 @@ func (w *World) seam(s ringproof.Step, targets []string) (string, bool, error) {
 	harm := Seams{Step: s.Name}
 	switch s.Fault.Kind {
 	case ringproof.FaultStoreOutage:
-		harm.StoreOutage = true
+		harm.StoreOutage = s.Fault
 	case ringproof.FaultStoreStale:
 		harm.StoreStale = true
 	case ringproof.FaultStaleView, ringproof.FaultSkippedView:
@@ -592,17 +713,34 @@ func (w *World) Heal(ctx context.Context, s ringproof.Step, targets []string) er
 			if _, err := n.machine.Unblock(ctx); err != nil {
 				return err
 			}
+			if n.taken {
+				if _, err := n.machine.Block(w.lab.Gateway()); err != nil {
+					return err
+				}
+			}
 		}
 		return nil
 	}
-	_, err := w.each(targets, func(n *node) (machines.Evidence, error) { return machines.Evidence{}, w.healOne(ctx, n, *s.Fault) })
+	_, err := w.each(targets, func(n *node) (machines.Evidence, error) { return machines.Evidence{}, w.healOne(ctx, n, s) })
 	return err
 }
 
-func (w *World) healOne(ctx context.Context, n *node, f ringproof.Fault) error {
-	switch {
+func (w *World) healOne(ctx context.Context, n *node, s ringproof.Step) error {
+	switch f := s.Fault; {
+	case f.Kind == ringproof.FaultDuplicate:
+		return w.dismissTwin(n, s.Name)
+	case f.Kind == ringproof.FaultWrongRing:
+		return w.dismissStranger(ctx, n)
+	case f.Kind == ringproof.FaultStartFailure:
+		return w.mendStarts(n, s.Name)
 	case n.lost:
 		return nil
+	case f.Kind == ringproof.FaultVolumeUnmounted:
+		return w.remount(ctx, n, f.Remount)
+	case f.Kind == ringproof.FaultDryRun:
+		w.mark(n, func() { delete(n.dry, s.Name) })
+		_, err := w.signalAgent(n, syscall.SIGKILL)
+		return err
 	case f.Kind == ringproof.FaultDiskFull:
 		_, err := n.machine.FreeVolume()
 		return err
@@ -610,66 +748,158 @@ func (w *World) healOne(ctx context.Context, n *node, f ringproof.Fault) error {
 		w.mark(n, func() { n.paused = false })
 		_, err := n.machine.Thaw()
 		return err
-	case f.Kind == ringproof.FaultKill && f.Scope == "machine" && !n.machine.On():
+	case f.Kind == ringproof.FaultKill && f.Scope == "machine" && !n.machine.On() && !n.taken:
 		if _, err := n.machine.PowerOn(ctx); err != nil {
 			return err
 		}
-		return w.agent(ctx, n)
+		return w.afterBoot(ctx, n)
+	}
+	if s.Fault.Kind == ringproof.FaultKill && s.Fault.Scope == "agent" {
+		return w.letGo(ctx, n, s.Name)
 	}
 	return nil // the subject starts what was killed
 }
 
+// letGo starts the agent, unless another step holds it. Who is started again after
+// its end may be on its way already.
+func (w *World) letGo(ctx context.Context, n *node, step string) error {
+	w.mark(n, func() { delete(n.held, step) })
+	if n.lost || n.taken || !n.machine.On() {
+		return nil
+	}
+	err := w.revive(ctx, n)
+	if err != nil && w.Sleep(ctx, restartAfter) == nil && w.life(n) != 0 {
+		return nil
+	}
+	return err
+}
+
 // operate carries out what an operator asks.
 func (w *World) operate(ctx context.Context, op ringproof.Op, targets []string) (string, error) {
+	ask := func() (string, error) { return w.Subject.Ask(ctx, op, targets, w.runner(ctx)) }
 	switch op.Kind {
 	case ringproof.OpRestart:
-		return w.restart(ctx, w.node(targets[0]))
+		if op.Changes() {
+			if _, err := ask(); err != nil {
+				return "", err
+			}
+		}
+		return w.restart(ctx, w.node(targets[0]), op)
 	case ringproof.OpRoll:
-		return w.roll(ctx)
+		return w.roll(ctx, op)
+	case ringproof.OpReset:
+		return w.reset(ctx, op, w.node(targets[0]))
 	}
-	return w.Subject.Ask(ctx, op, targets)
+	return ask()
 }
 
 // roll restarts one member after another, the leader last.
-func (w *World) roll(ctx context.Context) (string, error) {
+func (w *World) roll(ctx context.Context, op ringproof.Op) (string, error) {
 	o, err := w.Observe(ctx)
 	if err != nil {
 		return "", err
 	}
 	members := look.Rolled(o)
 	for _, m := range members {
-		if _, err := w.restart(ctx, w.node(m.Machine)); err != nil {
+		if _, err := w.restart(ctx, w.node(m.Machine), op); err != nil {
 			return "", err
 		}
 	}
 	return fmt.Sprintf("%d members", len(members)), nil
 }
 
-// restart stops an etcd in order and waits until the subject has it serving
-// again.
-func (w *World) restart(ctx context.Context, n *node) (string, error) {
+// restart ends in order what the operation says, and waits until the subject has
+// the member serving again, or the ring has let it go meanwhile.
+func (w *World) restart(ctx context.Context, n *node, op ringproof.Op) (string, error) {
 	if n == nil {
 		return "", errors.New("there is no such machine")
 	}
-	e, err := n.machine.SignalExe("etcd", syscall.SIGTERM)
+	etcd, life := w.etcd(n), w.life(n)
+	said, err := w.end(ctx, n, op)
 	if err != nil {
 		return "", err
 	}
-	before := e.Processes[0].PID
 	for ctx.Err() == nil {
 		if err := w.Sleep(ctx, 100*time.Millisecond); err != nil {
 			break
 		}
 		o, err := w.Observe(ctx)
-		if m, on := o.On(n.name); err == nil && on && m.Serving && w.pid(n) != before {
-			return e.String(), nil
+		m, on := o.On(n.name)
+		now := w.life(n)
+		again := w.etcd(n) != etcd || op.Scope == "agent" && now != 0 && now != life
+		switch {
+		case err == nil && o.Fresh && !on:
+			return said + ", and its member has left meanwhile", nil
+		case err == nil && on && m.Serving && again:
+			return said, nil
 		}
 	}
-	return "", fmt.Errorf("restarting etcd on %s: it does not serve again: %w", n.name, ctx.Err())
+	return "", fmt.Errorf("restarting %s: its member does not serve again: %w", n.name, ctx.Err())
 }
 
-func (w *World) pid(n *node) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return n.etcd
+// end ends what the operation says, and tells what heard of it.
+func (w *World) end(ctx context.Context, n *node, op ringproof.Op) (string, error) {
+	if !op.Ends() {
+		e, err := w.signalEtcd(n, syscall.SIGTERM)
+		return e.String(), err
+	}
+	said, err := w.stop(ctx, n, op)
+	if err != nil {
+		return "", err
+	}
+	if op.Scope != "machine" {
+		return said, nil
+	}
+	e, err := n.machine.PowerOff()
+	err = errors.Join(err, w.Sleep(ctx, op.For.Std()))
+	if err != nil {
+		return "", err
+	}
+	if _, err := n.machine.PowerOn(ctx); err != nil {
+		return "", err
+	}
+	return said + "; " + e.String(), w.afterBoot(ctx, n)
+}
+
+// stop ends the agent as an init system does, and with it the etcd of a service: it is
+// told to, and killed when it takes too long.
+func (w *World) stop(ctx context.Context, n *node, op ringproof.Op) (said string, err error) {
+	life, how := w.life(n), w.Subject.Stop()
+	w.mark(n, func() { n.down = op.For.Std() })
+	e, err := w.signalAgent(n, how.Signal)
+	if err != nil && life != 0 {
+		return "", err
+	}
+	said = e.String()
+	if op.Scope == "service" {
+		e, err := w.signalEtcd(n, syscall.SIGTERM)
+		if err != nil {
+			return "", err
+		}
+		said += "; " + e.String()
+	}
+	for waited := time.Duration(0); w.life(n) == life; waited += 50 * time.Millisecond {
+		if waited >= how.Grace {
+			_, _ = w.signalAgent(n, syscall.SIGKILL) // it may end just now
+			return said + fmt.Sprintf("; killed after %v", how.Grace), nil
+		}
+		if err := w.Sleep(ctx, 50*time.Millisecond); err != nil {
+			return "", err
+		}
+	}
+	return said, nil
+}
+
+// life is the pid of the agent; 0 when none runs.
+func (w *World) life(n *node) int { return n.pid(w.isAgent) }
+
+// etcd is the pid of the etcd; 0 when none runs.
+func (w *World) etcd(n *node) int { return n.pid(w.isEtcd) }
+
+func (n *node) pid(is func(machines.Process) bool) int {
+	all, _ := n.machine.Processes()
+	if i := slices.IndexFunc(all, is); i >= 0 {
+		return all[i].PID
+	}
+	return 0
 }

@@ -239,7 +239,7 @@ func (w trial) clients() {
 
 // kills ends processes; the agent starts etcd again, and the world the agent.
 func (w trial) kills() {
-	before := w.pid(w.node("m2"))
+	before := w.etcd(w.node("m2"))
 	require.NotZero(w, before)
 	w.do(ringproof.Fault{Kind: ringproof.FaultKill, Scope: "process"}, "dead: etcd[", "m2")
 	o, err := w.Observe(w.Context())
@@ -249,7 +249,7 @@ func (w trial) kills() {
 		assert.False(w, m.Serving)
 	}
 	w.until("m2 serves again", serving(3))
-	after := w.pid(w.node("m2"))
+	after := w.etcd(w.node("m2"))
 	assert.NotEqual(w, before, after)
 	assert.Contains(w, w.heard.of(ringproof.EventProcessExited, "m2"), fmt.Sprintf("etcd, pid %d", before))
 	assert.Contains(w, w.heard.of(ringproof.EventProcessStarted, "m2"), fmt.Sprintf("etcd, pid %d", after))
@@ -264,7 +264,7 @@ func (w trial) kills() {
 	}
 	w.until("the agent of m2 is dead and its etcd isn't", agent(false))
 	w.until("the agent is started again", agent(true))
-	assert.Equal(w, after, w.pid(w.node("m2")), "the etcd went on")
+	assert.Equal(w, after, w.etcd(w.node("m2")), "the etcd went on")
 	_, err = w.Do(w.Context(), step("nobody", ringproof.Fault{Kind: ringproof.FaultKill}), []string{"m9"})
 	require.ErrorContains(w, err, "there is no machine m9")
 }
@@ -272,7 +272,7 @@ func (w trial) kills() {
 // agentRuns looks for the agent itself: the etcd that it started bears its tag.
 func agentRuns(w trial, machine string) bool {
 	all, _ := w.node(machine).machine.Processes()
-	return slices.ContainsFunc(all, func(p machines.Process) bool { return p.Tag == "agent" && !isEtcd(p.Args) })
+	return slices.ContainsFunc(all, w.isAgent)
 }
 
 func (w trial) pauses() {

@@ -14,7 +14,7 @@ import (
 )
 
 // lastLook is how long each question at the end of a run may take.
-const lastLook = 3 * time.Second
+const lastLook = 10 * time.Second
 
 // Dump reads the whole keyspace with a quorum, through the first of so many
 // seats that answers. Nobody's answer is unknown, and never an empty keyspace.
@@ -34,7 +34,7 @@ func Dump(ctx context.Context, w ringproof.World, seats int, e *ringproof.Eviden
 		e.Revision = all.Header.Revision
 		for _, kv := range all.Kvs {
 			e.Dump = append(e.Dump, ringproof.KV{Key: string(kv.Key), Value: string(kv.Value), CreateRevision: kv.CreateRevision,
-				ModRevision: kv.ModRevision, Version: kv.Version})
+				ModRevision: kv.ModRevision, Version: kv.Version, Lease: kv.Lease})
 		}
 		return
 	}

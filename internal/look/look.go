@@ -25,6 +25,7 @@ type Answer struct {
 	Members *clientv3.MemberListResponse // as it knows them itself
 	Fresh   *clientv3.MemberListResponse // read with a quorum; nil when it wasn't asked or had none
 	Err     error
+	Silent  bool // it took the question, and gave no answer in time
 }
 
 // Ring fills in the members of o, whether they were read with a quorum, and
@@ -32,8 +33,10 @@ type Answer struct {
 func Ring(o *ringproof.Observation, answers []Answer) {
 	o.Members, o.Fresh = membership(answers)
 	for i := range o.Members {
-		place(&o.Members[i], o.Machines)
-		describe(&o.Members[i], answers)
+		m := &o.Members[i]
+		place(m, o.Machines)
+		describe(m, answers)
+		m.Silent = slices.ContainsFunc(answers, func(a Answer) bool { return a.Silent && a.Machine == m.Machine })
 	}
 	for _, a := range answers {
 		if a.Err != nil {

@@ -93,7 +93,9 @@ func newLog(metadata []byte, state *raftpb.HardState, entries []*raftpb.Entry) (
 	return Of(whose.GetNodeID(), whose.GetClusterID(), state, entries), nil
 }
 
-// Values lists the values that the log's entries write, committed or not.
+// Values lists the values that the log's entries write, committed or not. Which
+// branch a transaction takes is found out as it is applied, and no log says it:
+// the values of both are listed.
 func (l Log) Values() []string {
 	var values []string
 	for _, e := range l.entries {
@@ -107,11 +109,19 @@ func (l Log) Values() []string {
 		if put := r.GetPut(); put != nil {
 			values = append(values, string(put.GetValue()))
 		}
-		for _, op := range r.GetTxn().GetSuccess() {
-			if put := op.GetRequestPut(); put != nil {
-				values = append(values, string(put.GetValue()))
-			}
+		values = appendPuts(values, r.GetTxn())
+	}
+	return values
+}
+
+// appendPuts appends the values that the transaction may write, itself or by one
+// within it.
+func appendPuts(values []string, txn *etcdserverpb.TxnRequest) []string {
+	for _, op := range slices.Concat(txn.GetSuccess(), txn.GetFailure()) {
+		if put := op.GetRequestPut(); put != nil {
+			values = append(values, string(put.GetValue()))
 		}
+		values = appendPuts(values, op.GetRequestTxn())
 	}
 	return values
 }

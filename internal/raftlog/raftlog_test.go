@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
 	"go.etcd.io/raft/v3/raftpb"
@@ -131,12 +132,20 @@ func TestValuesOfASingleMember(t *testing.T) {
 	_, err = s.client.Delete(t.Context(), "/w/a")
 	require.NoError(t, err)
 	put(t, s, "/w/a", "c0-3")
+	// As an API server writes two objects that belong together: one in a transaction
+	// within the other. What takes the branch of Else is written as surely.
+	taken, missed := clientv3.Compare(clientv3.Version("/w/b"), ">", 0), clientv3.Compare(clientv3.Version("/w/b"), "=", 0)
+	_, err = s.client.Txn(t.Context()).If(taken).Then(clientv3.OpPut("/w/a", "c0-4"),
+		clientv3.OpTxn([]clientv3.Cmp{taken}, []clientv3.Op{clientv3.OpPut("/w/b", "c0-4-too")}, []clientv3.Op{clientv3.OpGet("/w/b")})).Commit()
+	require.NoError(t, err)
+	_, err = s.client.Txn(t.Context()).If(missed).Then(clientv3.OpGet("/w/c")).Else(clientv3.OpPut("/w/c", "c0-5")).Commit()
+	require.NoError(t, err)
 	status, err := s.client.Status(t.Context(), s.url)
 	require.NoError(t, err)
 
 	log, err := Read(s.dir) // while etcd holds it open
 	require.NoError(t, err)
-	assert.Equal(t, []string{"c0-1", "c0-2", "c0-3"}, log.Values())
+	assert.Equal(t, []string{"c0-1", "c0-2", "c0-3", "c0-4", "c0-4-too", "c0-5"}, log.Values())
 	assert.Equal(t, status.Header.MemberId, log.Member)
 	assert.Equal(t, status.Header.ClusterId, log.Cluster)
 	assert.Equal(t, status.RaftTerm, log.Term)
@@ -187,6 +196,38 @@ func TestChangesOfARingThatGrowsAndShrinks(t *testing.T) {
 	}
 	assert.Equal(t, []string{b.peer}, changes[1].PeerURLs)
 	assert.ElementsMatch(t, []string{b.peer, moved}, changes[3].PeerURLs)
+}
+
+// TestValuesOfATransaction: they are all that it may write, whichever branch it
+// takes and however deep it lies, and nothing that it only compares or reads.
+func TestValuesOfATransaction(t *testing.T) {
+	put := func(value string) *etcdserverpb.RequestOp {
+		return &etcdserverpb.RequestOp{Request: &etcdserverpb.RequestOp_RequestPut{RequestPut: &etcdserverpb.PutRequest{Key: []byte("k"), Value: []byte(value)}}}
+	}
+	within := func(txn *etcdserverpb.TxnRequest) *etcdserverpb.RequestOp {
+		return &etcdserverpb.RequestOp{Request: &etcdserverpb.RequestOp_RequestTxn{RequestTxn: txn}}
+	}
+	get := &etcdserverpb.RequestOp{Request: &etcdserverpb.RequestOp_RequestRange{RequestRange: &etcdserverpb.RangeRequest{Key: []byte("k")}}}
+	compared := &etcdserverpb.Compare{Key: []byte("k"), TargetUnion: &etcdserverpb.Compare_Value{Value: []byte("compared")}}
+	for name, c := range map[string]struct {
+		txn  *etcdserverpb.TxnRequest
+		want []string
+	}{
+		"nothing":     {&etcdserverpb.TxnRequest{Compare: []*etcdserverpb.Compare{compared}, Success: []*etcdserverpb.RequestOp{get}}, nil},
+		"one branch":  {&etcdserverpb.TxnRequest{Success: []*etcdserverpb.RequestOp{put("a")}}, []string{"a"}},
+		"the other":   {&etcdserverpb.TxnRequest{Failure: []*etcdserverpb.RequestOp{get, put("b")}}, []string{"b"}},
+		"both":        {&etcdserverpb.TxnRequest{Success: []*etcdserverpb.RequestOp{put("a")}, Failure: []*etcdserverpb.RequestOp{put("b")}}, []string{"a", "b"}},
+		"one within":  {&etcdserverpb.TxnRequest{Success: []*etcdserverpb.RequestOp{put("a"), within(&etcdserverpb.TxnRequest{Success: []*etcdserverpb.RequestOp{put("a-too")}})}}, []string{"a", "a-too"}},
+		"deep within": {&etcdserverpb.TxnRequest{Failure: []*etcdserverpb.RequestOp{within(&etcdserverpb.TxnRequest{Success: []*etcdserverpb.RequestOp{within(&etcdserverpb.TxnRequest{Failure: []*etcdserverpb.RequestOp{put("c")}})}})}}, []string{"c"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, err := proto.Marshal(&etcdserverpb.InternalRaftRequest{Txn: c.txn})
+			require.NoError(t, err)
+			e := nothing(1, 2)
+			e.Data = text
+			assert.Equal(t, c.want, line(1, e).Values())
+		})
+	}
 }
 
 // TestALogThatBeginsWithASnapshot: what was before it is in the other's log.

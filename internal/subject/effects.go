@@ -68,6 +68,14 @@ func (g gatedDisk) Remove(name string) error {
 	return g.harm.around(p, func() error { return g.Disk.Remove(name) })
 }
 
+func (g gatedDisk) Rename(old, new string) error {
+	p := onDisk("rename", old)
+	if old == launcher.DataDir {
+		p.action = "clear"
+	}
+	return g.harm.around(p, func() error { return g.Disk.Rename(old, new) })
+}
+
 func onDisk(verb, name string) point {
 	return point{effect: verb + " " + name, refusal: &fs.PathError{Op: verb, Path: name, Err: syscall.EIO}}
 }

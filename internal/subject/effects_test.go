@@ -189,7 +189,7 @@ func gated(set ...Setting) (c host.Etcd, real *askable, x *harm) {
 }
 
 func cutAtEffect(effect, phase string, nth int) Setting {
-	return setting("cut", false, false, &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Effect: effect, Phase: phase, Nth: nth}, "m1")
+	return setting("cut", nil, false, &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Effect: effect, Phase: phase, Nth: nth}, "m1")
 }
 
 func TestEveryRequestOfEtcdIsItsEffectInEachPhaseOnce(t *testing.T) {

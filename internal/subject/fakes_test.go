@@ -34,7 +34,8 @@ func newHost() *fakeHost {
 	return &fakeHost{now: time.Unix(1e9, 0), disk: &fakeDisk{files: map[string]string{}}, process: &fakeProcess{}, etcd: &fakeEtcd{}}
 }
 
-func (h *fakeHost) Now() time.Time { return h.now }
+func (h *fakeHost) Now() time.Time           { return h.now }
+func (h *fakeHost) Monotonic() time.Duration { return h.now.Sub(time.Unix(0, 0)) }
 
 func (h *fakeHost) Sleep(ctx context.Context, d time.Duration) error {
 	h.now = h.now.Add(d)
@@ -87,6 +88,14 @@ func (d *fakeDisk) Remove(name string) error {
 	delete(d.files, name)
 	return nil
 }
+
+func (d *fakeDisk) Rename(old, name string) error {
+	d.files[name] = d.files[old]
+	delete(d.files, old)
+	return nil
+}
+
+func (d *fakeDisk) Prepared() (bool, error) { return true, nil }
 
 func (d *fakeDisk) Exists(name string) (bool, error) {
 	_, ok := d.files[name]

@@ -28,10 +28,10 @@ type Faults struct {
 // Setting is what one step of the plan does at the seams.
 type Setting struct {
 	Step        string           `json:"step"`
-	StoreOutage bool             `json:"storeOutage,omitempty"`
-	StoreStale  bool             `json:"storeStale,omitempty"` // reads answer as of the moment when this was first seen
-	Fault       *ringproof.Fault `json:"fault,omitempty"`      // at an action, effect or decision
-	Series      string           `json:"series,omitempty"`     // what Fault counts in
+	StoreOutage *ringproof.Fault `json:"storeOutage,omitempty"` // which calls to the store fail; nil: none
+	StoreStale  bool             `json:"storeStale,omitempty"`  // reads answer as of the moment when this was first seen
+	Fault       *ringproof.Fault `json:"fault,omitempty"`       // at an action, effect or decision
+	Series      string           `json:"series,omitempty"`      // what Fault counts in
 }
 
 // with puts the setting in the place of what its step set before. One that sets
@@ -41,7 +41,7 @@ func (f Faults) with(s Setting) Faults {
 		return Faults{}
 	}
 	set := slices.DeleteFunc(slices.Clone(f.Set), func(other Setting) bool { return other.Step == s.Step })
-	if s.StoreOutage || s.StoreStale || s.Fault != nil {
+	if s.StoreOutage != nil || s.StoreStale || s.Fault != nil {
 		set = append(set, s)
 	}
 	return Faults{Set: set}
@@ -49,7 +49,7 @@ func (f Faults) with(s Setting) Faults {
 
 // setting is a step's harm at one machine. Machines count together unless the
 // fault has a target: then each counts for itself.
-func setting(step string, outage, stale bool, f *ringproof.Fault, machine string) Setting {
+func setting(step string, outage *ringproof.Fault, stale bool, f *ringproof.Fault, machine string) Setting {
 	s := Setting{Step: step, StoreOutage: outage, StoreStale: stale, Fault: f, Series: step}
 	if f != nil && f.Target != "" {
 		s.Series += "@" + machine
@@ -68,12 +68,16 @@ const (
 // EventFaultLanded is the line that tells of a fault that did harm.
 const EventFaultLanded host.Event = "fault-landed"
 
+// EventTrespass tells of an effect that an agent had in a dry run.
+const EventTrespass host.Event = "trespass"
+
 // harm does at one machine's seams what is set there, for one life of its agent.
 type harm struct {
 	faults  func() (Faults, error)
 	tally   tally
 	kill    func()
 	machine string    // as the journal calls it
+	dry     bool      // the agent was told to change nothing
 	journal *Journal  // nil: nothing is recorded
 	host    host.Host // whose log is written
 
@@ -106,8 +110,8 @@ func (x *harm) inner() layer {
 		store: func(_ host.Host, s store.Store) store.Store { return gatedStore{harmedStore{s, x}, x} },
 		brain: func(_ host.Host, b auto.Brain) auto.Brain {
 			do := b.Do
-			b.Do = func(ctx context.Context, r *admin.Ring, a ring.Action) error {
-				return x.around(point{action: string(a.Kind)}, func() error { return do(ctx, r, a) })
+			b.Do = func(ctx context.Context, r *admin.Ring, a ring.Action, f admin.Fence) error {
+				return x.around(point{action: string(a.Kind)}, func() error { return do(ctx, r, a, f) })
 			}
 			return b
 		},
@@ -165,6 +169,9 @@ func (x *harm) around(p point, do func() error) error {
 		return err
 	}
 	x.journal.done(note)
+	if x.dry && p.effect != "" {
+		x.host.Log(host.Line{Event: EventTrespass, Text: p.effect + " in a dry run"})
+	}
 	for _, s := range cuts {
 		if late := s.Fault.Phase == After || s.Fault.Phase == ReplyLost; late && x.fires(s) {
 			return x.cut(s, p)

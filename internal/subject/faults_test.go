@@ -42,7 +42,7 @@ func newTrial(dir, name string) *trial {
 	x.on = s.Host(x.fakeHost)
 	x.store = s.Store(x.on, x.real)
 	b := auto.Reference()
-	b.Do = func(_ context.Context, _ *admin.Ring, a ring.Action) error {
+	b.Do = func(_ context.Context, _ *admin.Ring, a ring.Action, _ admin.Fence) error {
 		x.done[string(a.Kind)]++
 		return nil
 	}
@@ -55,7 +55,7 @@ func (x *trial) set(t *testing.T, set ...Setting) {
 }
 
 func cutAt(action, phase string, nth int) Setting {
-	return setting("crash", false, false, &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Action: action, Phase: phase, Nth: nth}, "m1")
+	return setting("crash", nil, false, &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Action: action, Phase: phase, Nth: nth}, "m1")
 }
 
 // do takes the action and tells whether it was done.
@@ -76,7 +76,7 @@ func (x *trial) do(ctx context.Context, action string) (done bool, err error) {
 		err = x.store.Create(ctx, founding, []byte("{}"))
 		return x.real[founding] != "", err
 	}
-	err = x.brain.Do(ctx, nil, ring.Action{Kind: ring.Kind(action)})
+	err = x.brain.Do(ctx, nil, ring.Action{Kind: ring.Kind(action)}, admin.Unfenced())
 	return x.done[action] > before, err
 }
 
@@ -119,7 +119,7 @@ func killedInTurn(t *testing.T, target string) []int {
 	for _, name := range []string{"m1", "m2", "m3"} {
 		x := newTrial(dir, name)
 		f := &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Action: "promote", Phase: After, Nth: 3, Target: target}
-		x.set(t, setting("crash", false, false, f, name))
+		x.set(t, setting("crash", nil, false, f, name))
 		machines = append(machines, x)
 	}
 	var killed []int
@@ -213,7 +213,7 @@ func TestStoreOutage(t *testing.T) {
 	}
 	assert.Equal(t, []error{nil, nil, nil}, calls())
 	for _, step := range []string{"one", "two"} {
-		x.set(t, Setting{Step: step, StoreOutage: true})
+		x.set(t, Setting{Step: step, StoreOutage: &ringproof.Fault{Kind: ringproof.FaultStoreOutage}})
 		for range 2 {
 			for _, err := range calls() {
 				assert.ErrorIs(t, err, errOutage)
@@ -227,6 +227,20 @@ func TestStoreOutage(t *testing.T) {
 	lines := x.events(EventFaultLanded)
 	require.Len(t, lines, 2, "once for each step")
 	assert.Equal(t, []string{"one", "two"}, []string{lines[0].Step, lines[1].Step})
+}
+
+func TestStoreOutageOfWrites(t *testing.T) {
+	x := newTrial(t.TempDir(), "m1")
+	x.set(t, Setting{Step: "one", StoreOutage: &ringproof.Fault{Kind: ringproof.FaultStoreOutage, Calls: "writes", Records: "formed"}})
+	_, err := x.store.Get(t.Context(), store.MarkerKey)
+	assert.NoError(t, err)
+	_, err = x.store.List(t.Context(), "formed")
+	assert.NoError(t, err, "reads work")
+	assert.NoError(t, x.store.Create(t.Context(), "spec/00000001.json", []byte("{}")), "of other records")
+	assert.ErrorIs(t, x.store.Create(t.Context(), "formed/00000001.json", []byte("{}")), errOutage)
+	x.set(t, Setting{Step: "one", StoreOutage: &ringproof.Fault{Kind: ringproof.FaultStoreOutage, Records: "formed"}})
+	_, err = x.store.List(t.Context(), "formed")
+	assert.ErrorIs(t, err, errOutage)
 }
 
 func TestStoreStale(t *testing.T) {

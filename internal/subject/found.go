@@ -29,6 +29,9 @@ type Found struct {
 	Seconds  float64  `json:"seconds"`        // the median of the seconds of a worker that those took
 	FailedBy []string `json:"failedBy"`       // the checks that failed it in the drawn plans, those that did so most first
 	Seed     uint64   `json:"seed,omitempty"` // of the first drawn plan that failed it
+	// Unsearched says that the drawn plans were not searched to the end: none can
+	// show it, or nobody has waited for it.
+	Unsearched bool `json:"unsearched,omitempty"`
 }
 
 //go:embed found.json

@@ -19,18 +19,30 @@ type Mutant struct {
 	Source   string `json:"source"` // whose hazard it is or was, by the facts' IDs
 	Check    string `json:"check"`  // the check that must fail it, in every world
 	Scenario string `json:"scenario"`
+	SimOnly  string `json:"simOnly,omitempty"` // why it can be shown in the simulated world alone; "": in every one
+	Undrawn  string `json:"undrawn,omitempty"` // why no plan that explore draws can show it; "": one can
 
-	layer func() layer // anew for each process, as it may remember
+	layer func() layer // anew for each process, as it may remember; nil: it lies beneath the reference
+	flaw  func() flaw  // anew for each world; nil: it is one of the reference
 }
 
 var mutants = []Mutant{
 	voterFirst, twoAtOnce, removeBeforeReplace, wrongVictim, unreachableAbsent, countMachines, neverReplaced, orphanLearner,
 	trustDirectory, startOldID, wipeOnUnknown, stateNew, foundAgain, selfDestruct, resetAll, shrinkByWipe,
+	neverRenews, ignoresRetire, putsOff, ignoresSilence, saysNothing, everyAgentLeads, removesMeanwhile, replacesWithVoter,
+	rebalances, restartsPromoted, noHandOver, leavesEtcd, unmountedIsEmpty, resumesCopy, missesEdits, ignoresClusterID,
+	probesByWriting, oneAuthority, dropsFlags, answersAnybody, keepsDiskID,
+	staleRead, forgottenValue, lostEvent, forgetsItsTerm, hashesOtherwise, halfBackup, leaseCutShort, anotherAnswers, listsOtherwise, fallenBack,
+	answersAfterRemoval, panicsOnRequest, harmless, beginsAndRefuses,
 }
 
 // Mutants lists every mutant: first those that decide wrongly about the ring,
 // then those that start or stop an etcd wrongly.
 func Mutants() []Mutant { return slices.Clone(mutants) }
+
+// IsBeneath reports whether the mistake is one of what is seen of the ring, and
+// not one of the reference.
+func (m Mutant) IsBeneath() bool { return m.flaw != nil }
 
 // only is the layer of a mutant that remembers nothing.
 func only(l layer) func() layer { return func() layer { return l } }
@@ -38,6 +50,17 @@ func only(l layer) func() layer { return func() layer { return l } }
 func act(a ring.Action) ring.Decision      { return ring.Decision{Action: &a} }
 func wait(why string) ring.Decision        { return ring.Decision{Wait: why} }
 func is(d ring.Decision, k ring.Kind) bool { return d.Action != nil && d.Action.Kind == k }
+
+// decidedOn is the decision as one on o, whatever the brain inside a mutant was
+// shown: the guard is to find that o is no more, not that the mutant is wrong.
+func decidedOn(o ring.Observed, d ring.Decision) ring.Decision {
+	if d.Action != nil {
+		a := *d.Action
+		a.On = ring.Roles(o.Members)
+		d.Action = &a
+	}
+	return d
+}
 
 func memberOf(o ring.Observed, id ring.ID) (ring.Member, bool) {
 	i := slices.IndexFunc(o.Members, func(m ring.Member) bool { return m.ID == id })

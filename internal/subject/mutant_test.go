@@ -26,12 +26,14 @@ import (
 	"github.com/ringproof/ringproof/scenarios"
 )
 
+const release ring.Version = "v3.6.10"
+
 // voting is a ring of healthy voters on m1, m2, … and as many machines.
 func voting(voters, machines int) ring.Observed {
 	o := ring.Observed{Listed: true}
 	for i := 1; i <= machines; i++ {
 		name := fmt.Sprintf("m%d", i)
-		m := ring.Machine{Name: name, PeerURL: "https://" + name, Disk: "disk" + name, Present: true, Able: true}
+		m := ring.Machine{Name: name, PeerURL: "https://" + name, Disk: "disk" + name, Present: true, Versions: []ring.Version{release}}
 		o.Machines = append(o.Machines, m)
 		if i <= voters {
 			o.Members = append(o.Members, ring.Member{ID: ring.ID(i), Name: name, Machine: name, Disk: m.Disk, PeerURL: m.PeerURL, Serving: true, Leader: i == 1})
@@ -76,7 +78,7 @@ type moment struct {
 // listed for it must be what the reference decides.
 func moments() map[string]moment {
 	spec := func(n int, retire ...string) ring.Spec {
-		return ring.Spec{Nodes: n, Retire: retire, ReplaceAfter: time.Minute}
+		return ring.Spec{Nodes: n, Version: release, Retire: retire, ReplaceAfter: time.Minute}
 	}
 	learner := func(m *ring.Member) { m.Learner = true }
 	bound := func(m *ring.Member) { m.Learner, m.Disk = true, "diskm4" }
@@ -104,6 +106,9 @@ func moments() map[string]moment {
 		"gone":            {spec(5), goneFrom(voting(6, 6), 2)},
 		"shrink":          {spec(3), voting(5, 5)},
 		"shrink-emptied":  {spec(3), otherDiskIn(voting(5, 5), 5)},
+		"quorum-lost":     {spec(3), ring.Observed{Why: "no leader", Unread: time.Minute}},
+		"leader-retires":  {spec(3, "m1"), voting(4, 4)},
+		"retire-catch-up": {spec(5, "m2"), with(voting(4, 5), 5, func(m *ring.Member) { m.Learner, m.Disk, m.Name, m.Serving = true, "diskm5", "m5", true })},
 		"shrink-waited":   {spec(3), with(otherDiskIn(voting(5, 5), 5), 5, silent(time.Minute))},
 	}
 }
@@ -113,6 +118,7 @@ const (
 	bind4   = "ringadm member bind 4 --machine m4 --disk diskm4"
 	remove1 = "ringadm member remove 1"
 	remove2 = "ringadm member remove 2"
+	later   = "wait: the next look"
 )
 
 // otherwise is what each mutant decides otherwise, by its beginning.
@@ -127,11 +133,18 @@ var otherwise = map[string]map[string]string{
 	"orphan-learner":        {"unbound-learner": "wait: member m4 (4) was added and will start"},
 	"trust-directory":       {"two-lost": "wait: voter m1", "volume-lost": "wait: voter m2 (2) does not", "shrink-emptied": "wait: voter m5", "shrink-waited": "wait: voter m5"},
 	"start-old-id":          {"two-lost": "wait: voter m1", "volume-lost": "wait: voter m2 (2) does not", "shrink-emptied": "wait: voter m5", "shrink-waited": "wait: voter m5"},
+	"ignores-retire":        {"retire": "wait: steady", "retire-joined": "ringadm member remove 4", "leader-retires": "ringadm member remove 4"},
+	"puts-off":              {"retire": later, "grow": later, "one-missing": later, "retire-and-grow": later},
+	"ignores-silence":       {"paused": "wait: voter m2 (2) does not"},
+	"says-nothing":          {"quorum-lost": "halt: something is wrong"},
+	"replaces-with-voter":   {"unbound-voter": bind4},
+	"removes-meanwhile":     {"retire-catch-up": remove2},
+	"no-hand-over":          {"leader-retires": remove1},
 	"shrink-by-wipe":        {"shrink": "wait: the machines beyond", "shrink-emptied": "wait: the machines beyond"},
 }
 
 func brainOf(m Mutant, h host.Host) auto.Brain {
-	s := seams([]layer{m.layer()})
+	s := seams([]layer{m.observed()})
 	return s.Brain(s.Host(h), auto.Reference())
 }
 
@@ -154,6 +167,29 @@ func TestMutantsLeaveWhatTheySawAsItWas(t *testing.T) {
 		for name, at := range moments() {
 			brainOf(m, newHost()).Next(at.spec, at.o)
 			assert.Equal(t, moments()[name].o, at.o, "%s changed the observation at %s", m.Name, name)
+		}
+	}
+}
+
+// TestMutantsSayOnceThatTheyWereReached: where a mutant decides as the reference
+// does nothing was tried, and what it says a hundred times is heard once.
+func TestMutantsSayOnceThatTheyWereReached(t *testing.T) {
+	for _, m := range Mutants() {
+		h, differs := newHost(), len(otherwise[m.Name]) > 0
+		s := seams([]layer{m.observed()})
+		on := s.Host(h)
+		brain := s.Brain(on, auto.Reference())
+		brain.Next(moments()["steady"].spec, moments()["steady"].o)
+		if m.Name != everyAgentLeads.Name {
+			assert.Empty(t, h.events(EventReached), "%s at rest", m.Name)
+		}
+		for range 2 {
+			for name := range otherwise[m.Name] {
+				brain.Next(moments()[name].spec, moments()[name].o)
+			}
+		}
+		if said := h.events(EventReached); differs && assert.Len(t, said, 1, m.Name) {
+			assert.Equal(t, m.Name, said[0].Text)
 		}
 	}
 }
@@ -291,7 +327,7 @@ func TestOrphanLearnerBindsInOneGoUnlessCutOff(t *testing.T) {
 		r.Use("https://m1")
 		var asked []ring.Action
 		b := auto.Reference()
-		b.Do = func(_ context.Context, _ *admin.Ring, a ring.Action) error {
+		b.Do = func(_ context.Context, _ *admin.Ring, a ring.Action, _ admin.Fence) error {
 			asked = append(asked, a)
 			if a.Kind == ring.AddLearner {
 				_, _ = h.etcd.add([]string{a.PeerURL}, true)
@@ -302,7 +338,7 @@ func TestOrphanLearnerBindsInOneGoUnlessCutOff(t *testing.T) {
 			return nil
 		}
 		b = orphanLearner.layer().brain(h, b)
-		err := b.Do(t.Context(), r, ring.Action{Kind: ring.AddLearner, Machine: "m4", Disk: "d4", PeerURL: "https://m4"})
+		err := b.Do(t.Context(), r, ring.Action{Kind: ring.AddLearner, Machine: "m4", Disk: "d4", PeerURL: "https://m4"}, admin.Unfenced())
 		if cut {
 			assert.ErrorIs(t, err, context.DeadlineExceeded)
 			assert.Len(t, asked, 1)
@@ -310,8 +346,8 @@ func TestOrphanLearnerBindsInOneGoUnlessCutOff(t *testing.T) {
 		}
 		require.NoError(t, err)
 		require.Len(t, asked, 2)
-		assert.Equal(t, ring.Action{Kind: ring.Bind, Member: 1, Machine: "m4", Disk: "d4"}, asked[1])
-		require.NoError(t, b.Do(t.Context(), r, ring.Action{Kind: ring.Remove, Member: 1}))
+		assert.Equal(t, ring.Action{Kind: ring.Bind, Member: 1, Machine: "m4", Disk: "d4", On: []ring.Role{{ID: 1, Learner: true}}}, asked[1])
+		require.NoError(t, b.Do(t.Context(), r, ring.Action{Kind: ring.Remove, Member: 1}, admin.Unfenced()))
 		assert.Len(t, asked, 3, "nothing but additions is followed by a binding")
 	}
 }
@@ -474,7 +510,7 @@ func TestFaultsHitWhatAMutantDoes(t *testing.T) {
 	s := seams(x.layers([]layer{orphanLearner.layer()}))
 	var asked []ring.Kind
 	b := auto.Reference()
-	b.Do = func(_ context.Context, _ *admin.Ring, a ring.Action) error {
+	b.Do = func(_ context.Context, _ *admin.Ring, a ring.Action, _ admin.Fence) error {
 		asked = append(asked, a.Kind)
 		_, _ = h.etcd.add([]string{a.PeerURL}, true)
 		return nil
@@ -482,7 +518,7 @@ func TestFaultsHitWhatAMutantDoes(t *testing.T) {
 	b = s.Brain(s.Host(h), b)
 	r := &admin.Ring{Host: h}
 	r.Use("https://m1")
-	err := b.Do(t.Context(), r, ring.Action{Kind: ring.AddLearner, PeerURL: "https://m4"})
+	err := b.Do(t.Context(), r, ring.Action{Kind: ring.AddLearner, PeerURL: "https://m4"}, admin.Unfenced())
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
 	assert.Equal(t, []ring.Kind{ring.AddLearner}, asked, "the mutant's own second request came before the fault")
 }

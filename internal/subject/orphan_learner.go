@@ -26,12 +26,12 @@ var orphanLearner = Mutant{
 	Scenario: "agent-crash-grow[action=add-learner,phase=after]",
 	layer: only(layer{brain: func(_ host.Host, b auto.Brain) auto.Brain {
 		do, decide := b.Do, b.Next
-		b.Do = func(ctx context.Context, r *admin.Ring, a ring.Action) error {
-			err := do(ctx, r, a)
+		b.Do = func(ctx context.Context, r *admin.Ring, a ring.Action, f admin.Fence) error {
+			err := do(ctx, r, a, f)
 			if err != nil || a.Kind != ring.AddLearner {
 				return err
 			}
-			return bindAdded(ctx, r, a, do)
+			return bindAdded(ctx, r, a, func(bind ring.Action) error { return do(ctx, r, bind, f) })
 		}
 		b.Next = func(spec ring.Spec, o ring.Observed) ring.Decision { return negligent(decide, spec, o) }
 		return b
@@ -51,15 +51,14 @@ func negligent(inner next, spec ring.Spec, o ring.Observed) ring.Decision {
 }
 
 // bindAdded binds the learner that was just added for a.
-func bindAdded(ctx context.Context, r *admin.Ring, a ring.Action, do func(context.Context, *admin.Ring, ring.Action) error) error {
-	r.Decided = nil // it was decided on the ring without the learner
+func bindAdded(ctx context.Context, r *admin.Ring, a ring.Action, do func(ring.Action) error) error {
 	list, err := r.List(ctx)
 	if err != nil {
 		return fmt.Errorf("binding what was added: %w", err)
 	}
 	for _, m := range list.Members {
 		if slices.Contains(m.PeerURLs, a.PeerURL) {
-			return do(ctx, r, ring.Action{Kind: ring.Bind, Member: ring.ID(m.ID), Machine: a.Machine, Disk: a.Disk})
+			return do(ring.Action{Kind: ring.Bind, Member: ring.ID(m.ID), Machine: a.Machine, Disk: a.Disk, On: admin.Roles(list.Members)})
 		}
 	}
 	return fmt.Errorf("binding what was added: no member is at %s", a.PeerURL)

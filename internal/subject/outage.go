@@ -25,14 +25,14 @@ type harmedStore struct {
 }
 
 func (s harmedStore) Create(ctx context.Context, key string, value []byte) error {
-	if step, out := s.harm.step(outage); out {
+	if step, out := s.harm.step(outage(key, true)); out {
 		return s.refuse(step, "create "+key)
 	}
 	return s.Store.Create(ctx, key, value)
 }
 
 func (s harmedStore) Get(ctx context.Context, key string) ([]byte, error) {
-	past, err := s.read(ctx, "get "+key)
+	past, err := s.read(ctx, "get", key)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (s harmedStore) Get(ctx context.Context, key string) ([]byte, error) {
 }
 
 func (s harmedStore) List(ctx context.Context, prefix string) ([]string, error) {
-	past, err := s.read(ctx, "list "+prefix)
+	past, err := s.read(ctx, "list", prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -56,9 +56,9 @@ func (s harmedStore) List(ctx context.Context, prefix string) ([]string, error) 
 
 // read tells how a read is to be answered: not at all, as of a past, or, when
 // that is nil, truly.
-func (s harmedStore) read(ctx context.Context, call string) (past map[string]bool, err error) {
-	if step, out := s.harm.step(outage); out {
-		return nil, s.refuse(step, call)
+func (s harmedStore) read(ctx context.Context, call, key string) (past map[string]bool, err error) {
+	if step, out := s.harm.step(outage(key, false)); out {
+		return nil, s.refuse(step, call+" "+key)
 	}
 	switch step, stale := s.harm.step(staleness); {
 	case !stale:
@@ -70,7 +70,14 @@ func (s harmedStore) read(ctx context.Context, call string) (past map[string]boo
 	return s.harm.past, nil
 }
 
-func outage(s Setting) bool    { return s.StoreOutage }
+// outage tells which settings fail a call about the key.
+func outage(key string, writes bool) func(Setting) bool {
+	return func(s Setting) bool {
+		f := s.StoreOutage
+		return f != nil && (writes || f.Calls != "writes") && (f.Records == "" || series(key) == f.Records)
+	}
+}
+
 func staleness(s Setting) bool { return s.StoreStale }
 
 // step returns the first step that sets the harm.

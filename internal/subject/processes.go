@@ -12,11 +12,13 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/faults"
 	"github.com/ringproof/ringproof/internal/local"
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/pki"
@@ -43,10 +45,24 @@ type Processes struct {
 
 var _ local.Subject = (*Processes)(nil)
 
+// Etcd is where ringadm keeps etcd, and what it prints.
+func (p *Processes) Etcd() local.Etcd {
+	e := local.UsualEtcd()
+	e.Output = func(run string) string { return filepath.Join(run, "etcd.log") }
+	return e
+}
+
+// Stop is what an init system does with ringadm.
+func (p *Processes) Stop() local.Stop { return local.UsualStop() }
+
+// Supports always returns nil: the reference can be asked for every operation, and
+// has every seam.
+func (p *Processes) Supports(ringproof.Step) error { return nil }
+
 // Seed makes the store, as an operator would.
-func (p *Processes) Seed(ctx context.Context, plan ringproof.Plan, dir string) error {
-	p.plan, p.dir, p.store = plan, dir, "file://"+filepath.Join(dir, "store")
-	_, err := p.ringadm(ctx, append([]string{"seed", p.store}, pairs(specOf(plan.Ring))...)...)
+func (p *Processes) Seed(ctx context.Context, site local.Site, _ local.Run) error {
+	p.plan, p.dir, p.store = site.Plan, site.Dir, "file://"+filepath.Join(site.Dir, "store")
+	_, err := p.ringadm(ctx, append([]string{"seed", p.store}, pairs(specOf(p.plan.Ring))...)...)
 	return err
 }
 
@@ -61,35 +77,32 @@ func (p *Processes) ringadm(ctx context.Context, args ...string) (string, error)
 	return strings.TrimSpace(output.String()), nil
 }
 
-// decorated tells whether the plan needs the seams.
+// decorated reports whether the plan needs the seams.
 func (p *Processes) decorated() bool {
-	for _, s := range p.plan.Steps {
-		if s.Fault == nil {
-			continue
-		}
-		switch s.Fault.Kind {
-		case ringproof.FaultStoreOutage, ringproof.FaultStoreStale, ringproof.FaultAgentCrash, ringproof.FaultStaleView, ringproof.FaultSkippedView:
-			return true
-		}
-	}
-	return len(p.Mutants) > 0
+	return len(p.Mutants) > 0 || slices.ContainsFunc(p.plan.Steps, faults.AtSeam)
 }
 
 // Agent is the command line for one machine.
-func (p *Processes) Agent(m local.Machine) []string {
+func (p *Processes) Agent(m local.Machine) local.Program {
 	args := []string{p.Ringadm}
 	if p.decorated() {
-		args = []string{p.Self, "subject", "--faults", p.file(m.Name), "--fired", filepath.Join(p.dir, "fired-")}
+		args = []string{p.Self, "subject", "--faults", filepath.Join(m.Run, "faults.json"), "--fired", filepath.Join(p.dir, "fired-")}
 		for _, name := range p.Mutants {
 			args = append(args, "--mutant", name)
 		}
 		args = append(args, "--")
 	}
 	args = append(args, "auto", p.store, "--machine", m.Name, "--address", m.Address, "--data", m.DataDir, "--run", m.Run)
+	if m.Plain {
+		args = append(args, "--no-mount")
+	}
 	for version, binary := range m.Etcd {
 		args = append(args, "--etcd", version+"="+binary)
 	}
-	return args
+	if m.DryRun {
+		args = append(args, "--dry-run")
+	}
+	return local.Program{Args: args}
 }
 
 func (p *Processes) file(machine string) string {
@@ -108,34 +121,38 @@ func (p *Processes) Harm(f local.Seams, machine string) error {
 }
 
 // Ask carries out an operation as an operator would.
-func (p *Processes) Ask(ctx context.Context, op ringproof.Op, targets []string) (string, error) {
-	switch op.Kind {
-	case ringproof.OpScale, ringproof.OpReplace:
-		_, pair := change(store.Spec{}, op, targets)
-		return p.respec(ctx, pair)
-	case ringproof.OpMoveLeader:
-		return p.moveLeader(ctx, targets[0])
+func (p *Processes) Ask(ctx context.Context, op ringproof.Op, targets []string, run local.Run) (string, error) {
+	switch {
+	case respecs(op.Kind):
+		_, pairs := change(store.Spec{}, op, hosts(p.plan.Ring, targets))
+		return p.respec(ctx, pairs)
+	case op.Kind == ringproof.OpMoveLeader:
+		return p.moveLeader(ctx, p.plan.Ring.Host(targets[0]), run)
 	}
 	return "", fmt.Errorf("%s is no operation of the reference", op.Kind)
 }
 
-func (p *Processes) respec(ctx context.Context, pair string) (string, error) {
-	said, err := p.ringadm(ctx, "spec", p.store, pair)
+func (p *Processes) respec(ctx context.Context, pairs []string) (string, error) {
+	said, err := p.ringadm(ctx, append([]string{"spec", p.store}, pairs...)...)
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && strings.Contains(err.Error(), "refused") {
 		return "", fmt.Errorf("%w: %w", local.ErrRefused, err)
 	}
+	if errors.As(err, &exit) && strings.Contains(err.Error(), store.ErrExists.Error()) {
+		return "", fmt.Errorf("%w: %w", ringproof.ErrConflict, err)
+	}
 	return said, err
 }
 
-// moveLeader finds the member's ID in ringadm's own list.
-func (p *Processes) moveLeader(ctx context.Context, machine string) (string, error) {
+// moveLeader finds the member's ID in ringadm's own list. Where machines are reached
+// by name its operator sits at the machine: nobody else resolves the names.
+func (p *Processes) moveLeader(ctx context.Context, machine string, run local.Run) (string, error) {
 	opened, err := p.open(ctx)
 	if err != nil {
 		return "", err
 	}
 	defer opened.Close()
-	urls, err := clientURLs(ctx, opened, p.plan.Ring.Security)
+	urls, err := clientURLs(ctx, opened, p.plan.Ring.Security, "")
 	if err != nil {
 		return "", err
 	}
@@ -144,7 +161,15 @@ func (p *Processes) moveLeader(ctx context.Context, machine string) (string, err
 		return "", err
 	}
 	reach := []string{"--endpoints", strings.Join(urls, ","), "--data", secure}
-	listed, err := p.ringadm(ctx, append([]string{"member", "list", "--json"}, reach...)...)
+	ringadm := func(args ...string) (string, error) { return p.ringadm(ctx, append(args, reach...)...) }
+	if p.plan.Ring.Domain != "" {
+		ringadm = func(args ...string) (string, error) {
+			return run(machine, func(local.Machine) local.Program {
+				return local.Program{Args: slices.Concat([]string{p.Ringadm}, args, reach)}
+			})
+		}
+	}
+	listed, err := ringadm("member", "list", "--json")
 	if err != nil {
 		return "", err
 	}
@@ -156,7 +181,28 @@ func (p *Processes) moveLeader(ctx context.Context, machine string) (string, err
 	if err != nil {
 		return "", err
 	}
-	return p.ringadm(ctx, append([]string{"member", "move-leader", id.String()}, reach...)...)
+	return ringadm("member", "move-leader", id.String())
+}
+
+// Reset empties a machine's disk as its operator would, with what the agent left
+// there.
+func (p *Processes) Reset(ctx context.Context, m local.Machine, endpoint string, run local.Run) (string, error) {
+	opened, err := p.open(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer opened.Close()
+	urls, err := clientURLs(ctx, opened, p.plan.Ring.Security, p.plan.Ring.Host(endpoint))
+	if err != nil {
+		return "", err
+	}
+	return reset(func(member string) (string, error) {
+		args := []string{p.Ringadm, "reset", "--data", m.DataDir, "--run", m.Run, "--endpoints", strings.Join(urls, ",")}
+		if member != "" {
+			args = append(args, member)
+		}
+		return run(m.Name, func(local.Machine) local.Program { return local.Program{Args: args} })
+	})
 }
 
 func (p *Processes) open(ctx context.Context) (store.Blob, error) { return store.Open(ctx, p.store) }
@@ -198,5 +244,5 @@ func (p *Processes) Hear(line string) (ringproof.Event, bool) {
 	if json.Unmarshal([]byte(line), &l) != nil {
 		return ringproof.Event{}, false
 	}
-	return hear(l)
+	return hear(l, p.plan.Ring)
 }

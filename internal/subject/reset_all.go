@@ -56,6 +56,7 @@ func (w *volumeWatch) Running() ([]string, error) {
 	if args == nil || err != nil || !lost {
 		return args, err
 	}
+	reached(w.host)
 	ctx := context.Background()
 	if err := w.Stop(ctx, time.Second); err != nil {
 		return args, err

@@ -61,7 +61,7 @@ type (
 func deciding(otherwise func(next, ring.Spec, ring.Observed) ring.Decision) layer {
 	return layer{brain: func(_ host.Host, b auto.Brain) auto.Brain {
 		inner := b.Next
-		b.Next = func(spec ring.Spec, o ring.Observed) ring.Decision { return otherwise(inner, spec, o) }
+		b.Next = func(spec ring.Spec, o ring.Observed) ring.Decision { return decidedOn(o, otherwise(inner, spec, o)) }
 		return b
 	}}
 }
@@ -112,6 +112,8 @@ func (m machine) Dial(endpoint string, secure *tls.Config) (host.Etcd, error) {
 }
 
 // asking is the layer of a mutant that asks etcd otherwise.
-func asking(client func(host.Etcd) host.Etcd) layer {
-	return layer{host: func(h host.Host) host.Host { return machine{Host: h, client: client} }}
+func asking(client func(host.Host, host.Etcd) host.Etcd) layer {
+	return layer{host: func(h host.Host) host.Host {
+		return machine{Host: h, client: func(c host.Etcd) host.Etcd { return client(h, c) }}
+	}}
 }

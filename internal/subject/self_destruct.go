@@ -68,6 +68,7 @@ func (s *suicide) judge(ctx context.Context, answered bool) {
 		}
 		return
 	}
+	reached(s.host)
 	s.alone, s.until = time.Time{}, now.Add(backOff)
 	_ = s.Stop(context.WithoutCancel(ctx), time.Second)
 }

@@ -72,6 +72,7 @@ func (o *ordinals) Running() ([]string, error) {
 	if err != nil || !o.beyond(args) {
 		return args, err
 	}
+	reached(o.host)
 	if err := o.Stop(context.Background(), time.Second); err != nil {
 		return args, err
 	}

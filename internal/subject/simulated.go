@@ -6,13 +6,17 @@ package subject
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/auto"
 	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/launcher"
 	"github.com/ringproof/ringproof/reference/pki"
 	"github.com/ringproof/ringproof/reference/ring"
 	"github.com/ringproof/ringproof/reference/store"
@@ -53,7 +57,7 @@ func (s *Simulated) Seed(ctx context.Context, plan ringproof.Plan, w *sim.World)
 	if err := store.Init(ctx, shared); err != nil {
 		return err
 	}
-	if spec.Security == "tls" {
+	if spec.Security.Secure() {
 		if err := s.found(ctx, shared); err != nil {
 			return err
 		}
@@ -63,16 +67,11 @@ func (s *Simulated) Seed(ctx context.Context, plan ringproof.Plan, w *sim.World)
 }
 
 func (s *Simulated) found(ctx context.Context, shared store.Store) error {
-	authority, err := pki.NewAuthority(s.now(), "ringadm")
+	authority, err := launcher.NewAuthority(s.now())
 	if err != nil {
 		return err
 	}
-	key, err := authority.KeyPEM()
-	if err != nil {
-		return err
-	}
-	_, err = store.Log[store.Authority]{Store: shared, Prefix: auto.AuthorityPrefix}.Append(ctx, 0,
-		store.Authority{CertPEM: authority.CertPEM(), KeyPEM: key})
+	_, err = store.Log[store.Authority]{Store: shared, Prefix: auto.AuthorityPrefix}.Append(ctx, 0, authority)
 	return err
 }
 
@@ -87,17 +86,26 @@ func (s *Simulated) now() time.Time { return operator{world: s.world}.Now() }
 func (s *Simulated) Agent(m *sim.Machine) func(context.Context) error {
 	return func(ctx context.Context) error {
 		x := newHarm(func() (Faults, error) { return s.faults[m.Name()], nil }, s.tally, m.Kill)
-		x.machine, x.journal = m.Name(), s.Journal
+		x.machine, x.journal, x.dry = m.Name(), s.Journal, m.DryRun()
 		var layers []layer
 		for _, mutant := range s.mutants {
-			layers = append(layers, mutant.layer())
+			layers = append(layers, mutant.observed())
 		}
 		seams := seams(x.layers(layers))
 		h := seams.Host(m)
-		agent := auto.New(h, seams.Store(h, s.world.Store(m)), auto.Config{Machine: m.Name(), Address: m.Address(),
-			Binaries: m.Binaries(), Brain: seams.Brain(h, auto.Reference())})
+		agent := auto.New(h, seams.Store(h, s.world.Store(m)), auto.Config{Machine: m.Hostname(), Address: m.Address(),
+			Binaries: releases(m.Binaries()), DryRun: m.DryRun(), Brain: seams.Brain(h, auto.Reference())})
 		return agent.Run(ctx, stopWithin)
 	}
+}
+
+// releases are the binaries as the reference is told of them.
+func releases(binaries map[string]string) map[ring.Version]string {
+	all := map[ring.Version]string{}
+	for version, path := range binaries { // order: a map of a map
+		all[ring.Version(version)] = path
+	}
+	return all
 }
 
 // stopWithin is how long ringadm takes at most to end in order.
@@ -130,11 +138,13 @@ func counting(f Faults) (n int) {
 
 // Ask carries out an operation as ringadm would for an operator.
 func (s *Simulated) Ask(ctx context.Context, op ringproof.Op, targets []string) (string, error) {
-	switch op.Kind {
-	case ringproof.OpScale, ringproof.OpReplace:
-		return s.respec(ctx, op, targets)
-	case ringproof.OpMoveLeader:
-		return s.moveLeader(ctx, targets[0])
+	switch {
+	case respecs(op.Kind):
+		return s.respec(ctx, op, hosts(s.plan.Ring, targets))
+	case op.Kind == ringproof.OpMoveLeader:
+		return s.moveLeader(ctx, s.plan.Ring.Host(targets[0]))
+	case op.Kind == ringproof.OpReset:
+		return s.reset(ctx, op, targets[0])
 	}
 	return "", fmt.Errorf("%s is no operation of the reference", op.Kind)
 }
@@ -146,18 +156,21 @@ func (s *Simulated) respec(ctx context.Context, op ringproof.Op, targets []strin
 	if err != nil {
 		return "", err
 	}
-	spec, pair := change(spec, op, targets)
+	spec, pairs := change(spec, op, targets)
+	pair := strings.Join(pairs, " ")
 	if err := spec.Validate(); err != nil {
 		return "", fmt.Errorf("%w by the subject: ringadm spec %s: %w", ringproof.ErrRefused, pair, err)
 	}
-	if _, err := log.Append(ctx, n, spec); err != nil {
+	if _, err := log.Append(ctx, n, spec); errors.Is(err, store.ErrExists) {
+		return "", fmt.Errorf("%w: ringadm spec %s: %w", ringproof.ErrConflict, pair, err)
+	} else if err != nil {
 		return "", fmt.Errorf("ringadm spec %s: %w", pair, err)
 	}
 	return pair, nil
 }
 
 func (s *Simulated) moveLeader(ctx context.Context, machine string) (string, error) {
-	urls, err := clientURLs(ctx, s.world.Store(nil), s.plan.Ring.Security)
+	urls, err := clientURLs(ctx, s.world.Store(nil), s.plan.Ring.Security, "")
 	if err != nil {
 		return "", err
 	}
@@ -176,12 +189,26 @@ func (s *Simulated) moveLeader(ctx context.Context, machine string) (string, err
 	if err != nil {
 		return "", err
 	}
-	move := ring.Action{Kind: ring.MoveLeader, Member: id, Machine: machine}
-	return move.String(), r.Do(ctx, move)
+	move := ring.Action{Kind: ring.MoveLeader, Member: id, Machine: machine, On: ring.Roles(view.RingMembers())}
+	return move.String(), r.Do(ctx, move, admin.Unfenced())
+}
+
+// reset empties a machine's disk, as its operator does there.
+func (s *Simulated) reset(ctx context.Context, op ringproof.Op, machine string) (string, error) {
+	urls, err := clientURLs(ctx, s.world.Store(nil), s.plan.Ring.Security, s.plan.Ring.Host(op.Endpoint))
+	if err != nil {
+		return "", err
+	}
+	m := s.world.Machine(machine)
+	return reset(func(member string) (string, error) {
+		id, _ := strconv.ParseUint(member, 16, 64)
+		disk, err := launcher.Reset(m, id, launcher.ListAt(ctx, m, urls))
+		return "it is disk " + disk.ID + " now", err
+	})
 }
 
 // Hear turns a line of an agent's log into an event.
-func (s *Simulated) Hear(l host.Line) (ringproof.Event, bool) { return hear(l) }
+func (s *Simulated) Hear(l host.Line) (ringproof.Event, bool) { return hear(l, s.plan.Ring) }
 
 // Credentials are those of the harness's clients.
 func (s *Simulated) Credentials(ctx context.Context) (*tls.Config, error) {
@@ -202,7 +229,7 @@ type operator struct {
 	world *sim.World
 }
 
-func (o operator) Now() time.Time { return sim.Epoch.Add(time.Duration(o.world.Now())) }
+func (o operator) Now() time.Time { return o.world.Clock() }
 
 func (o operator) Sleep(ctx context.Context, d time.Duration) error { return o.world.Sleep(ctx, d) }
 

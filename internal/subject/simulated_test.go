@@ -4,7 +4,6 @@
 package subject
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -16,7 +15,7 @@ import (
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/checks"
 	"github.com/ringproof/ringproof/faults"
-	"github.com/ringproof/ringproof/internal/run"
+	"github.com/ringproof/ringproof/harness"
 	"github.com/ringproof/ringproof/sim"
 )
 
@@ -42,11 +41,10 @@ func life(first ringproof.Fault) ringproof.Plan {
 		}}
 }
 
-func simulate(t *testing.T, plan ringproof.Plan, s *Simulated) (h ringproof.History) {
+func simulate(t *testing.T, plan ringproof.Plan, s *Simulated) ringproof.History {
 	t.Helper()
 	w := sim.New(plan.Seed, s)
-	var err error
-	require.NoError(t, w.Drive(t.Context(), func(ctx context.Context) { h, err = run.Run(ctx, plan, w, run.Options{}) }))
+	h, err := harness.Run(t.Context(), plan, w, harness.Options{})
 	require.NoError(t, err)
 	return h
 }
@@ -105,9 +103,9 @@ func TestTheReferenceComesToTheseEffects(t *testing.T) {
 	}
 	assert.Equal(t, []string{
 		"create epochs", "create formed", "create identity", "create machines",
-		"etcd grant", "etcd keep-alive", "etcd member-add", "etcd member-promote", "etcd member-remove", "etcd move-leader", "etcd put", "etcd txn",
-		"remove etcd", "start", "write disk.json", "write known.json",
-		"write pki/ca.crt", "write pki/client.crt", "write pki/client.key", "write pki/peer.crt", "write pki/peer.key", "write pki/server.crt", "write pki/server.key",
+		"etcd grant", "etcd keep-alive", "etcd member-add", "etcd member-promote", "etcd member-remove", "etcd move-leader", "etcd revoke", "etcd txn",
+		"rename etcd", "start", "stop", "write disk.json", "write known.json",
+		"write pki/ca.crt", "write pki/client.crt", "write pki/client.key", "write pki/peer-ca.crt", "write pki/peer.crt", "write pki/peer.key", "write pki/server.crt", "write pki/server.key",
 	}, slices.Sorted(maps.Keys(names)))
 
 	again := &Simulated{Journal: &Journal{}}

@@ -82,7 +82,7 @@ func Main(args []string) int {
 	flags.Func("mutant", "`name` of a hazard to put in; repeatable", func(name string) error {
 		m, err := LookupMutant(name)
 		if err == nil {
-			mutants = append(mutants, m.layer())
+			mutants = append(mutants, m.observed())
 		}
 		return err
 	})
@@ -95,6 +95,7 @@ func Main(args []string) int {
 		return cli.Main(flags.Args(), seams(mutants))
 	}
 	x := newHarm(func() (Faults, error) { return readFaults(*file) }, newMarkers(*fired), die)
+	x.dry = slices.Contains(flags.Args(), "--dry-run")
 	return cli.Main(flags.Args(), seams(x.layers(mutants)))
 }
 

@@ -26,7 +26,7 @@ var twoAtOnce = Mutant{
 	Check:    "one-change-at-a-time",
 	Scenario: "flap",
 	layer: func() layer {
-		l := asking(func(c host.Etcd) host.Etcd { return crowding{c} })
+		l := asking(func(h host.Host, c host.Etcd) host.Etcd { return crowding{c, h} })
 		l.brain = deciding(hasty).brain
 		return l
 	},
@@ -35,26 +35,35 @@ var twoAtOnce = Mutant{
 // hasty decides as if the learner in flight were promoted already, if that
 // leads to another addition.
 func hasty(inner next, spec ring.Spec, o ring.Observed) ring.Decision {
-	done := o
-	done.Members = slices.Clone(o.Members)
-	for i, m := range done.Members {
-		if m.Learner && !otherDisk(o, m) {
-			m.Learner, m.Serving, m.Silent, m.Name = false, true, 0, m.Machine
-			done.Members[i] = m
-		}
-	}
-	if d := adopting(inner, spec, done); is(d, ring.AddLearner) {
+	if d := adopting(inner, spec, promoted(o)); is(d, ring.AddLearner) {
 		return d
 	}
 	return adopting(inner, spec, o)
 }
 
+// promoted is the ring as if its learner voted already.
+func promoted(o ring.Observed) ring.Observed {
+	members := slices.Clone(o.Members)
+	for i, m := range members {
+		if m.Learner && !otherDisk(o, m) {
+			m.Learner, m.Serving, m.Silent, m.Name = false, true, 0, m.Machine
+			members[i] = m
+		}
+	}
+	o.Members = members
+	return o
+}
+
 // crowding adds as a voter whom etcd won't have as a learner.
-type crowding struct{ host.Etcd }
+type crowding struct {
+	host.Etcd
+	host host.Host
+}
 
 func (c crowding) MemberAddAsLearner(ctx context.Context, urls []string) (*clientv3.MemberAddResponse, error) {
 	added, err := c.Etcd.MemberAddAsLearner(ctx, urls)
 	if errors.Is(err, rpctypes.ErrTooManyLearners) {
+		reached(c.host)
 		return c.MemberAdd(ctx, urls)
 	}
 	return added, err

@@ -4,12 +4,10 @@
 package subject
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/faults"
-	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/auto"
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/launcher"
@@ -24,9 +22,8 @@ const (
 
 // views is what one life of an agent was shown.
 type views struct {
-	ring    []ring.Observed
-	start   []launcher.Evidence // since the last start
-	decided []ring.Role         // the members that the action that comes now was decided on; nil: as the agent says
+	ring  []ring.Observed
+	start []launcher.Evidence // since the last start
 }
 
 // remember adds the present view, the latest last.
@@ -44,13 +41,14 @@ func ago[V any](seen []V, back int) (V, int) {
 // outer lies around the mutants: a view that is old is so for all of a brain.
 func (x *harm) outer() layer {
 	return layer{brain: func(_ host.Host, b auto.Brain) auto.Brain {
-		return auto.Brain{Next: x.next(b.Next), Boot: x.boot(b.Boot), Do: x.do(b.Do)}
+		b.Next, b.Boot = x.next(b.Next), x.boot(b.Boot)
+		return b
 	}}
 }
 
 func (x *harm) next(inner next) next {
 	return func(spec ring.Spec, o ring.Observed) ring.Decision {
-		x.views.ring, x.views.decided = remember(x.views.ring, o), nil
+		x.views.ring = remember(x.views.ring, o)
 		d := x.decideNext(inner, spec, o)
 		x.journal.decided(x.machine, DecidesNext, d, d.Action != nil)
 		return d
@@ -68,24 +66,8 @@ func (x *harm) decideNext(inner next, spec ring.Spec, o ring.Observed) ring.Deci
 	}
 	old, back := ago(x.views.ring, s.Fault.Back)
 	d := inner(spec, old)
-	if d.Action != nil {
-		x.views.decided = ring.Roles(old.Members)
-	}
 	x.stale(s, back, d)
 	return d
-}
-
-// members are those that a decision on the view is about.
-// do passes on with an action which members it was decided on: an agent whose
-// view is old believes that it still is as in that view, and says so to whoever
-// carries the action out.
-func (x *harm) do(inner func(context.Context, *admin.Ring, ring.Action) error) func(context.Context, *admin.Ring, ring.Action) error {
-	return func(ctx context.Context, r *admin.Ring, a ring.Action) error {
-		if x.views.decided != nil && r != nil && r.Decided != nil {
-			r.Decided, x.views.decided = x.views.decided, nil
-		}
-		return inner(ctx, r, a)
-	}
 }
 
 func (x *harm) boot(inner boot) boot {

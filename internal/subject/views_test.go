@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"pgregory.net/rapid"
 
 	"github.com/ringproof/ringproof"
@@ -22,7 +21,7 @@ import (
 	"github.com/ringproof/ringproof/reference/ring"
 )
 
-func viewing(f ringproof.Fault) Setting { return setting("view", false, false, &f, "m1") }
+func viewing(f ringproof.Fault) Setting { return setting("view", nil, false, &f, "m1") }
 
 // seeing is a brain whose views are harmed; its host's log tells what landed.
 func seeing(b auto.Brain, set ...Setting) (auto.Brain, *harm) {
@@ -82,12 +81,12 @@ func TestSkippedDecisionsAreWaits(t *testing.T) {
 
 // Four voters, of which m2 retires: it is to go. While the decision was on its
 // way another lead has let m3 go. Who carries it out all the same leaves two.
-func staleRemoval(t *testing.T, do func(context.Context, *admin.Ring, ring.Action) error) (left int, err error) {
+func staleRemoval(t *testing.T, do func(context.Context, *admin.Ring, ring.Action, admin.Fence) error) (left int, err error) {
 	before := voting(4, 4)
 	now := voting(4, 4)
 	now.Members = slices.Delete(now.Members, 2, 3)
 	b, x := seeing(auto.Brain{Next: ring.Next, Do: do}, viewing(ringproof.Fault{Kind: ringproof.FaultStaleView, Nth: 2}))
-	spec := ring.Spec{Nodes: 3, Retire: []string{"m2"}}
+	spec := ring.Spec{Nodes: 3, Version: release, Retire: []string{"m2"}}
 	require.NotNil(t, b.Next(spec, before).Action)
 	d := b.Next(spec, now)
 	require.Equal(t, ring.Remove, d.Action.Kind)
@@ -98,9 +97,9 @@ func staleRemoval(t *testing.T, do func(context.Context, *admin.Ring, ring.Actio
 	for _, m := range now.Members {
 		h.etcd.members = append(h.etcd.members, &etcdserverpb.Member{ID: uint64(m.ID), Name: m.Name})
 	}
-	r := &admin.Ring{Host: h, Fence: []clientv3.Cmp{}, Decided: ring.Roles(now.Members)} // the agent says what it believes to have decided on
+	r := &admin.Ring{Host: h}
 	r.Use("https://m1")
-	err = b.Do(t.Context(), r, *d.Action)
+	err = b.Do(t.Context(), r, *d.Action, admin.Unfenced())
 	return len(h.etcd.members), err
 }
 
@@ -109,29 +108,24 @@ func TestTheReferenceSurvivesAStaleViewAndOneThatDoesNotLookAgainDoesNot(t *test
 	assert.Equal(t, 3, left)
 	assert.ErrorContains(t, err, "the membership is not the one that this was decided on")
 
-	left, err = staleRemoval(t, func(ctx context.Context, r *admin.Ring, a ring.Action) error {
-		r.Decided = nil
-		return r.Do(ctx, a)
+	left, err = staleRemoval(t, func(ctx context.Context, r *admin.Ring, a ring.Action, f admin.Fence) error {
+		list, err := r.List(ctx)
+		require.NoError(t, err)
+		a.On = admin.Roles(list.Members)
+		return r.Do(ctx, a, f)
 	})
 	assert.NoError(t, err)
 	assert.Equal(t, 2, left, "the planted hazard is none: the view is not old")
 }
 
 func TestTheNextDecisionIsNotTakenForTheStaleOne(t *testing.T) {
-	var told []ring.Role
-	b, _ := seeing(auto.Brain{Next: ring.Next, Do: func(_ context.Context, r *admin.Ring, _ ring.Action) error {
-		told = r.Decided
-		return nil
-	}}, viewing(ringproof.Fault{Kind: ringproof.FaultStaleView, Nth: 2}))
-	spec := ring.Spec{Nodes: 3}
+	b, _ := seeing(auto.Reference(), viewing(ringproof.Fault{Kind: ringproof.FaultStaleView, Nth: 2}))
+	spec := ring.Spec{Nodes: 3, Version: release}
 	for i, o := range []ring.Observed{voting(5, 5), voting(4, 5), voting(4, 5)} {
 		d := b.Next(spec, o)
 		require.NotNil(t, d.Action)
-		require.NoError(t, b.Do(t.Context(), &admin.Ring{Decided: ring.Roles(o.Members)}, *d.Action))
-		assert.Len(t, told, []int{5, 5, 4}[i])
+		assert.Len(t, d.Action.On, []int{5, 5, 4}[i])
 	}
-	require.NoError(t, b.Do(t.Context(), &admin.Ring{}, ring.Action{}))
-	assert.Nil(t, told, "who says nothing is not contradicted")
 }
 
 // A machine's own log is always of now, and a list from before its last start

@@ -22,15 +22,19 @@ var voterFirst = Mutant{
 	Check:    "learner-first",
 	Scenario: "flap",
 	layer: func() layer {
-		l := asking(func(c host.Etcd) host.Etcd { return voters{c} })
+		l := asking(func(h host.Host, c host.Etcd) host.Etcd { return voters{c, h} })
 		l.brain = deciding(adopting).brain
 		return l
 	},
 }
 
 // voters adds every member as a voter.
-type voters struct{ host.Etcd }
+type voters struct {
+	host.Etcd
+	host host.Host
+}
 
 func (v voters) MemberAddAsLearner(ctx context.Context, urls []string) (*clientv3.MemberAddResponse, error) {
+	reached(v.host)
 	return v.MemberAdd(ctx, urls)
 }

@@ -21,8 +21,6 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/ring"
@@ -35,12 +33,13 @@ const patience = time.Second
 type Ring struct {
 	Host   host.Host
 	Secure *tls.Config // nil: plain
-	// Fence, when set, must hold for a record to be written: the one who leads
-	// passes the comparison that it still does.
-	Fence []clientv3.Cmp
-	// Decided, when set, are the members that an action was decided on, and what
-	// they were: it is not carried out on others.
-	Decided []ring.Role
+	// Cluster, when set, is the ring that is asked: the list of another is
+	// refused. An address is given to another machine, a record names the wrong
+	// one, and a list that was read with a quorum says nothing of this ring.
+	Cluster uint64
+	// Stranger is the last answer that was refused for being another ring's; nil:
+	// none since [Ring.Use].
+	Stranger *StrangerError
 
 	endpoints []string
 	clients   map[string]host.Etcd
@@ -49,7 +48,7 @@ type Ring struct {
 
 // Use sets the endpoints to try, in order of preference.
 func (r *Ring) Use(endpoints ...string) {
-	r.endpoints = nil
+	r.endpoints, r.Stranger = nil, nil
 	for _, e := range endpoints {
 		if e != "" && !slices.Contains(r.endpoints, e) {
 			r.endpoints = append(r.endpoints, e)
@@ -126,26 +125,69 @@ func (r *Ring) change(ctx context.Context, f func(context.Context, host.Etcd) er
 	return r.ask(ctx, r.endpoints[0], f)
 }
 
+// Settle has the ring commit a write. etcd saves how far it has committed without a sync,
+// and syncs it with the next entry: of two members one is removed and forgets its log, the
+// other loses power, and comes back to wait for the vote of the first.
+func (r *Ring) Settle(ctx context.Context) error {
+	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
+		lease, err := c.Grant(ctx, int64(LeaseTTL/time.Second))
+		if err != nil {
+			return fmt.Errorf("having the ring write down who has left: %w", err)
+		}
+		_, err = c.Revoke(ctx, lease.ID)
+		return err
+	})
+}
+
+// StrangerError refuses what another ring answers.
+type StrangerError struct {
+	Cluster uint64 // whose answer it is
+	Ours    uint64
+}
+
+func (e *StrangerError) Error() string {
+	return fmt.Sprintf("ring %x answers there, and this is ring %x: nothing is read from it and nothing changed in it; mend the address", e.Cluster, e.Ours)
+}
+
+// ours refuses the answer of another ring.
+func (r *Ring) ours(cluster uint64) error {
+	if r.Cluster == 0 || cluster == r.Cluster {
+		return nil
+	}
+	r.Stranger = &StrangerError{Cluster: cluster, Ours: r.Cluster}
+	return r.Stranger
+}
+
 // List reads the membership with a quorum.
 func (r *Ring) List(ctx context.Context) (*clientv3.MemberListResponse, error) {
 	var list *clientv3.MemberListResponse
 	err := r.read(ctx, func(ctx context.Context, c host.Etcd) (err error) {
-		list, err = c.MemberList(ctx)
+		if list, err = c.MemberList(ctx); err == nil {
+			err = r.ours(list.Header.GetClusterId())
+		}
 		return err
 	})
 	return list, err
 }
 
-// Do carries out one action.
-func (r *Ring) Do(ctx context.Context, a ring.Action) error {
+// Do carries out one action, if the membership is the one that it was decided on
+// and the fence holds.
+func (r *Ring) Do(ctx context.Context, a ring.Action, f Fence) error {
+	holds, err := f.comparisons()
+	if err == nil && a.On == nil {
+		err = errors.New("refused: it doesn't say which membership it was decided on")
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", a.Kind, err)
+	}
 	list, err := r.List(ctx)
 	if err != nil {
 		return fmt.Errorf("%s: reading the member list first: %w", a.Kind, err)
 	}
-	if err := r.stillHolds(ctx, list.Members); err != nil {
+	if err := r.stillHolds(ctx, a.On, list.Members, holds); err != nil {
 		return fmt.Errorf("%s: %w", a.Kind, err)
 	}
-	if err := r.do(ctx, a, list.Members); err != nil {
+	if err := r.do(ctx, a, list.Members, holds); err != nil {
 		return fmt.Errorf("%s: %w", a.Kind, err)
 	}
 	return nil
@@ -155,35 +197,40 @@ func (r *Ring) Do(ctx context.Context, a ring.Action) error {
 // is. etcd takes no condition with a member change: lead A decides to remove
 // m4 of four and is paused; B leads and removes m1; A goes on, and of four two
 // are left. Nor is a learner the same that was promoted since.
-func (r *Ring) stillHolds(ctx context.Context, members []*etcdserverpb.Member) error {
-	if r.Decided == nil {
-		return nil
-	}
-	var now []ring.Member
-	for _, m := range members {
-		now = append(now, ring.Member{ID: ring.ID(m.ID), Learner: m.IsLearner})
-	}
-	if !slices.Equal(ring.Roles(now), r.Decided) {
+func (r *Ring) stillHolds(ctx context.Context, decided []ring.Role, members []*etcdserverpb.Member, holds []clientv3.Cmp) error {
+	if !slices.Equal(Roles(members), decided) {
 		return errors.New("the membership is not the one that this was decided on")
+	}
+	if len(holds) == 0 { // not the lead's to do
+		return nil
 	}
 	leads := false
 	err := r.read(ctx, func(ctx context.Context, c host.Etcd) error {
-		held, err := c.Txn(ctx).If(r.Fence...).Commit()
+		held, err := c.Txn(ctx).If(holds...).Commit()
 		leads = err == nil && held.Succeeded
 		return err
 	})
 	if err == nil && !leads {
-		err = errors.New("another machine leads the automation now")
+		err = errAnotherLeads
 	}
 	return err
 }
 
-func (r *Ring) do(ctx context.Context, a ring.Action, members []*etcdserverpb.Member) error {
+// Roles lists the members' roles, as [ring.Roles] does.
+func Roles(members []*etcdserverpb.Member) []ring.Role {
+	var all []ring.Member
+	for _, m := range members {
+		all = append(all, ring.Member{ID: ring.ID(m.ID), Learner: m.IsLearner})
+	}
+	return ring.Roles(all)
+}
+
+func (r *Ring) do(ctx context.Context, a ring.Action, members []*etcdserverpb.Member, holds []clientv3.Cmp) error {
 	switch a.Kind {
 	case ring.AddLearner:
 		return r.addLearner(ctx, a, members)
 	case ring.Bind:
-		return r.bind(ctx, a)
+		return r.bind(ctx, a, holds)
 	case ring.Promote:
 		return r.promote(ctx, a, members)
 	case ring.Remove:
@@ -213,7 +260,7 @@ func (r *Ring) addLearner(ctx context.Context, a ring.Action, members []*etcdser
 
 // bind records on which disk a member may start. The first record wins: two
 // disks for one ID is what it is there to prevent.
-func (r *Ring) bind(ctx context.Context, a ring.Action) error {
+func (r *Ring) bind(ctx context.Context, a ring.Action, holds []clientv3.Cmp) error {
 	key := memberKey(a.Member)
 	value, err := json.Marshal(Binding{Machine: a.Machine, Disk: a.Disk})
 	if err != nil {
@@ -221,17 +268,23 @@ func (r *Ring) bind(ctx context.Context, a ring.Action) error {
 	}
 	absent := clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
 	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
-		done, err := c.Txn(ctx).If(append([]clientv3.Cmp{absent}, r.Fence...)...).
+		done, err := c.Txn(ctx).If(append([]clientv3.Cmp{absent}, holds...)...).
 			Then(clientv3.OpPut(key, string(value))).Else(clientv3.OpGet(key)).Commit()
 		if err != nil || done.Succeeded {
 			return err
 		}
-		if kvs := done.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 && string(kvs[0].Value) == string(value) {
+		kvs := done.Responses[0].GetResponseRange().Kvs
+		switch {
+		case len(kvs) == 0:
+			return errAnotherLeads
+		case string(kvs[0].Value) == string(value):
 			return nil
-		} else if len(kvs) > 0 {
+		case json.Unmarshal(kvs[0].Value, &Binding{}) == nil:
 			return fmt.Errorf("member %s is bound to %s already", a.Member, kvs[0].Value)
 		}
-		return errors.New("another machine leads the automation now")
+		nonsense := clientv3.Compare(clientv3.ModRevision(key), "=", kvs[0].ModRevision)
+		_, err = c.Txn(ctx).If(append([]clientv3.Cmp{nonsense}, holds...)...).Then(clientv3.OpPut(key, string(value))).Commit()
+		return err
 	})
 }
 
@@ -296,17 +349,6 @@ func find(members []*etcdserverpb.Member, id ring.ID) (*etcdserverpb.Member, err
 		}
 	}
 	return nil, fmt.Errorf("there is no member %s; see ringadm member list", id)
-}
-
-// Refused tells whether etcd surely didn't make the change.
-func Refused(err error) bool {
-	for _, code := range []codes.Code{codes.FailedPrecondition, codes.InvalidArgument, codes.NotFound, codes.AlreadyExists} {
-		if status.Code(errors.Unwrap(err)) == code {
-			return true
-		}
-	}
-	var etcd rpctypes.EtcdError
-	return errors.As(err, &etcd) && etcd.Code() != codes.Unavailable && etcd.Code() != codes.DeadlineExceeded
 }
 
 func memberKey(id ring.ID) string { return membersPrefix + id.String() }

@@ -7,9 +7,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,15 +40,25 @@ type Binding struct {
 
 // Presence is what a machine says of itself, under a lease, while it is there.
 type Presence struct {
-	Machine   string   `json:"machine"`
-	PeerURL   string   `json:"peerURL"`
-	ClientURL string   `json:"clientURL"`
-	Disk      string   `json:"disk"`
-	Versions  []string `json:"versions"`
+	Machine   string         `json:"machine"`
+	PeerURL   string         `json:"peerURL"`
+	ClientURL string         `json:"clientURL"`
+	Disk      string         `json:"disk"`
+	Versions  []ring.Version `json:"versions"`
+	Failing   string         `json:"failing,omitempty"` // why no etcd starts there, in its own words
+	// Unsteady: its last start of etcd came to nothing, or the one before, and none has
+	// run for long since.
+	Unsteady bool `json:"unsteady,omitempty"`
+	// Log is whose log the disk holds, a member's ID or NoLog, told only while the
+	// record of a member that has run is missing.
+	Log string `json:"log,omitempty"`
 }
 
+// NoLog says that a disk holds no log of a member of this ring.
+const NoLog = "none"
+
 func (p Presence) same(o Presence) bool {
-	return p.Machine == o.Machine && p.PeerURL == o.PeerURL && p.ClientURL == o.ClientURL && p.Disk == o.Disk && slices.Equal(p.Versions, o.Versions)
+	return p.Log == o.Log && p.Machine == o.Machine && p.PeerURL == o.PeerURL && p.ClientURL == o.ClientURL && p.Disk == o.Disk && p.Failing == o.Failing && p.Unsteady == o.Unsteady && slices.Equal(p.Versions, o.Versions)
 }
 
 // Lead is who leads the automation, under a lease.
@@ -65,6 +77,13 @@ type View struct {
 	Leases       map[string]int64 // machine → lease of its presence
 	Lead         *Lead
 	LeadRevision int64 // create revision of the lead's key
+
+	Revisions  map[string]int64 // key of the automation's → when it was written last
+	Unreadable []string         // what is wrong with the records that were passed over
+
+	// Registered are the peer URLs of the ring's machines, by name, as whoever founded
+	// it has them. The ring can't say; they are needed while its records are missing.
+	Registered map[string]string
 }
 
 // View reads the ring.
@@ -72,20 +91,41 @@ func (r *Ring) View(ctx context.Context) (View, error) {
 	var list *clientv3.MemberListResponse
 	var records *clientv3.GetResponse
 	err := r.read(ctx, func(ctx context.Context, c host.Etcd) (err error) {
-		list, records, err = listAndRecords(ctx, c)
+		if list, records, err = listAndRecords(ctx, c); err == nil {
+			err = r.ours(list.Header.GetClusterId())
+		}
 		return err
 	})
 	if err != nil {
 		return View{}, err
 	}
 	v := View{ClusterID: list.Header.ClusterId, Members: list.Members,
-		Bindings: map[ring.ID]Binding{}, Presences: map[string]Presence{}, Leases: map[string]int64{}}
+		Bindings: map[ring.ID]Binding{}, Presences: map[string]Presence{}, Leases: map[string]int64{}, Revisions: map[string]int64{}}
 	for _, kv := range records.Kvs {
+		v.Revisions[string(kv.Key)] = kv.ModRevision
 		if err := r.parsed.into(&v, string(kv.Key), kv.Value, kv.CreateRevision, kv.Lease); err != nil {
-			return View{}, err
+			v.Unreadable = append(v.Unreadable, err.Error())
 		}
 	}
 	return v, nil
+}
+
+// Unrecorded reports whether a member that has run is bound to no disk: its record
+// is gone, or somebody else added it.
+func (v View) Unrecorded() bool {
+	return slices.ContainsFunc(v.Members, func(m *etcdserverpb.Member) bool {
+		_, bound := v.Bindings[ring.ID(m.ID)]
+		return !bound && (m.Name != "" || !m.IsLearner)
+	})
+}
+
+// Outlived lists the bindings of members that are in the ring no more.
+func (v View) Outlived() []ring.ID {
+	left := maps.Clone(v.Bindings)
+	for _, m := range v.Members {
+		delete(left, ring.ID(m.ID))
+	}
+	return slices.Sorted(maps.Keys(left))
 }
 
 // listAndRecords asks one member. The records need no quorum of their own:
@@ -132,27 +172,44 @@ func (t *texts[T]) read(text []byte) (value T, err error) {
 	return value, nil
 }
 
-// into adds a record to the view.
-func (x *parsed) into(v *View, key string, value []byte, created, lease int64) (err error) {
+// into adds a record to the view, unless it is none: the automation's keys lie
+// among the users', and what one of those wrote there is as if it weren't.
+func (x *parsed) into(v *View, key string, value []byte, created, lease int64) error {
+	var err error
 	if name, ok := cut(key, machinesPrefix); ok {
-		v.Presences[name], err = x.presences.read(value)
-		v.Leases[name] = lease
-	} else if hex, ok := cut(key, membersPrefix); ok {
-		id, bad := strconv.ParseUint(hex, 16, 64)
-		if bad != nil {
-			return fmt.Errorf("record %s: not a member ID", key)
+		var p Presence
+		if p, err = x.presences.read(value); err == nil && lease == 0 {
+			err = errEndless
 		}
-		v.Bindings[ring.ID(id)], err = x.bindings.read(value)
+		if err == nil {
+			v.Presences[name], v.Leases[name] = p, lease
+		}
+	} else if hex, ok := cut(key, membersPrefix); ok {
+		var b Binding
+		id, bad := strconv.ParseUint(hex, 16, 64)
+		if b, err = x.bindings.read(value); bad != nil {
+			err = errors.New("not a member ID")
+		}
+		if err == nil {
+			v.Bindings[ring.ID(id)] = b
+		}
 	} else if key == LeadKey {
 		var lead Lead
-		lead, err = x.leads.read(value)
-		v.Lead, v.LeadRevision = &lead, created
+		if lead, err = x.leads.read(value); err == nil && lease == 0 {
+			err = errEndless
+		}
+		if err == nil {
+			v.Lead, v.LeadRevision = &lead, created
+		}
 	}
 	if err != nil {
-		return fmt.Errorf("record %s: %w; remove it with etcdctl if it is not ringadm's", key, err)
+		return fmt.Errorf("record %s is not ringadm's and is passed over: %w", key, err)
 	}
 	return nil
 }
+
+// errEndless: who wrote it is not whose machine it is about.
+var errEndless = errors.New("no lease ends it")
 
 // ClientURLs returns the members' own, sorted.
 func (v View) ClientURLs() []string {
@@ -190,25 +247,23 @@ func (v View) machineAt(urls []string) string {
 // looked for a member or machine in vain: whoever begins to lead begins to count,
 // since what others saw is unknown to it.
 type Observer struct {
-	Ring    *Ring
 	silent  map[ring.ID]time.Duration
 	absent  map[string]time.Duration
-	looked  time.Time
+	looked  time.Duration // by the lead's monotonic clock
 	machine map[string]ring.Machine
 }
 
-// Observe asks every member how it does, and returns it all. version is the
-// release that a machine must be able to run.
-func (o *Observer) Observe(ctx context.Context, v View, version string) ring.Observed {
+// Observe asks every member how it does, and returns it all.
+func (o *Observer) Observe(ctx context.Context, r *Ring, v View) ring.Observed {
 	seen := ring.Observed{Listed: true, Members: v.RingMembers()}
-	passed := o.passed(o.Ring.Host.Now())
-	leader := o.health(ctx, v, seen.Members)
+	passed := o.passed(r.Host.Monotonic())
+	leader := o.health(ctx, r, v, seen.Members)
 	for i := range seen.Members {
 		m := &seen.Members[i]
 		m.Silent = o.missed(m.ID, m.Serving, passed)
 		m.Leader = m.ID == leader
 	}
-	seen.Machines = o.machines(v, seen.Members, version, passed)
+	seen.Machines = o.machines(v, seen.Members, passed)
 	return seen
 }
 
@@ -216,19 +271,18 @@ func (o *Observer) Observe(ctx context.Context, v View, version string) ring.Obs
 const mostBetweenLooks = 5 * time.Second
 
 // passed is how much longer than at the last look somebody has been looked for.
-// A clock that jumps, or a lead that stood still for an hour, says nothing of
-// the others: of two looks at a voter that was slow, ten minutes apart by such a
-// clock, nobody may conclude that it was silent for ten minutes.
-func (o *Observer) passed(now time.Time) time.Duration {
+// A lead that stood still for an hour knows nothing of the others: of two looks at
+// a voter that was slow, an hour apart, nobody may conclude that it was silent for one.
+func (o *Observer) passed(now time.Duration) time.Duration {
 	before := o.looked
 	o.looked = now
-	return min(max(now.Sub(before), 0), mostBetweenLooks)
+	return min(now-before, mostBetweenLooks)
 }
 
 // health asks each member for its status and returns who leads, by the word of
 // most of those that answered.
-func (o *Observer) health(ctx context.Context, v View, members []ring.Member) ring.ID {
-	applied := map[ring.ID]uint64{}
+func (o *Observer) health(ctx context.Context, r *Ring, v View, members []ring.Member) ring.ID {
+	applied, alarms := map[ring.ID]uint64{}, map[ring.ID]string{}
 	var leader, term, head uint64
 	for i := range members {
 		m := &members[i]
@@ -236,17 +290,19 @@ func (o *Observer) health(ctx context.Context, v View, members []ring.Member) ri
 		if url == "" {
 			continue
 		}
-		err := o.Ring.askFor(ctx, o.patience(m.ID), url, func(ctx context.Context, c host.Etcd) error {
+		err := r.askFor(ctx, o.patience(m.ID), url, func(ctx context.Context, c host.Etcd) error {
 			is, err := c.Status(ctx, url)
 			if err != nil {
 				return err
 			}
 			m.Serving = is.Header.MemberId == uint64(m.ID) && is.Leader != 0
 			applied[m.ID] = is.RaftAppliedIndex
+			m.Version = release(is.Version)
 			if m.Serving && is.RaftTerm >= term {
 				leader, term = is.Leader, is.RaftTerm
 			}
 			head = max(head, is.RaftIndex)
+			readAlarms(alarms, is.Errors)
 			return nil
 		})
 		if err != nil {
@@ -254,10 +310,37 @@ func (o *Observer) health(ctx context.Context, v View, members []ring.Member) ri
 		}
 	}
 	for i := range members {
+		// A member that holds other data answers as if nothing were.
+		members[i].Alarm = alarms[members[i].ID]
+		members[i].Serving = members[i].Serving && members[i].Alarm != "CORRUPT"
 		// etcd promotes a learner that holds nine tenths of the leader's log.
 		members[i].Ready = members[i].Serving && applied[members[i].ID]*10 >= head*9
 	}
 	return ring.ID(leader)
+}
+
+// release is what a status says of it, which has no v before it.
+func release(text string) ring.Version {
+	v, _ := ring.ParseVersion("v" + text)
+	return v
+}
+
+// alarm is how a status tells of one; protobuf varies the spaces.
+var alarm = regexp.MustCompile(`memberID:\s*(\d+)\s+alarm:\s*(\w+)`)
+
+// readAlarms takes from a member's status what alarms the ring has. CORRUPT is the
+// graver one.
+func readAlarms(alarms map[ring.ID]string, texts []string) {
+	for _, text := range texts {
+		found := alarm.FindStringSubmatch(text)
+		if found == nil {
+			continue
+		}
+		id, err := strconv.ParseUint(found[1], 10, 64)
+		if err == nil && alarms[ring.ID(id)] != "CORRUPT" {
+			alarms[ring.ID(id)] = found[2]
+		}
+	}
 }
 
 // patience is short with a member that was silent before: the lead's lease
@@ -301,7 +384,7 @@ func missing[K comparable](all map[K]time.Duration, key K, there bool, passed ti
 
 // machines returns every machine that is there, was there, or that a member
 // runs on, sorted by name as people count: m2 before m10.
-func (o *Observer) machines(v View, members []ring.Member, version string, passed time.Duration) []ring.Machine {
+func (o *Observer) machines(v View, members []ring.Member, passed time.Duration) []ring.Machine {
 	if o.machine == nil {
 		o.machine, o.absent = map[string]ring.Machine{}, map[string]time.Duration{}
 	}
@@ -311,18 +394,30 @@ func (o *Observer) machines(v View, members []ring.Member, version string, passe
 		}
 	}
 	for name, p := range v.Presences {
-		o.machine[name] = ring.Machine{Name: name, PeerURL: p.PeerURL, Disk: p.Disk, Able: slices.Contains(p.Versions, version)}
+		o.machine[name] = p.machine(name)
 	}
 	var all []ring.Machine
 	for name, m := range o.machine {
 		_, m.Present = v.Presences[name]
-		m.Absent = missing(o.absent, name, m.Present, passed)
+		m.Registered = m.PeerURL != "" && v.Registered[name] == m.PeerURL
+		another := slices.ContainsFunc(members, func(on ring.Member) bool { return on.Machine == name && on.DisplacedBy(m) })
+		m.Absent = missing(o.absent, name, m.Present && !another, passed)
 		all = append(all, m)
 	}
 	slices.SortFunc(all, func(a, b ring.Machine) int {
 		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), strings.Compare(a.Name, b.Name))
 	})
 	return all
+}
+
+// machine is what a presence says.
+func (p Presence) machine(name string) ring.Machine {
+	m := ring.Machine{Name: name, PeerURL: p.PeerURL, Disk: p.Disk, Failing: p.Failing, Unsteady: p.Unsteady, Versions: p.Versions}
+	id, err := strconv.ParseUint(p.Log, 16, 64)
+	if m.Told = err == nil || p.Log == NoLog; err == nil {
+		m.Holds = ring.ID(id)
+	}
+	return m
 }
 
 // Address returns the host name in a URL.

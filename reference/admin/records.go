@@ -6,61 +6,129 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"slices"
+	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/ring"
 )
 
-// Grant gets a lease of ttl seconds.
-func (r *Ring) Grant(ctx context.Context, ttl int64) (clientv3.LeaseID, error) {
-	var id clientv3.LeaseID
-	err := r.change(ctx, func(ctx context.Context, c host.Etcd) error {
-		lease, err := c.Grant(ctx, ttl)
+// LeaseTTL is how long the records of a process that is gone stay: its machine's
+// presence, and the lead.
+const LeaseTTL = 5 * time.Second
+
+// Lease is what a process's records in the ring live by. The zero Lease is none yet.
+type Lease struct{ ID clientv3.LeaseID }
+
+// Keep renews the lease, or gets one.
+func (l *Lease) Keep(ctx context.Context, r *Ring) error {
+	if l.ID != 0 {
+		err := r.change(ctx, func(ctx context.Context, c host.Etcd) error {
+			_, err := c.KeepAliveOnce(ctx, l.ID)
+			return err
+		})
+		if !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+			return err
+		}
+		l.ID = 0
+	}
+	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
+		lease, err := c.Grant(ctx, int64(LeaseTTL/time.Second))
 		if err == nil {
-			id = lease.ID
+			l.ID = lease.ID
 		}
 		return err
 	})
-	return id, err
 }
 
-// Renew renews a lease. rpctypes.ErrLeaseNotFound says that it is over.
-func (r *Ring) Renew(ctx context.Context, id clientv3.LeaseID) error {
-	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
-		_, err := c.KeepAliveOnce(ctx, id)
-		return err
+// End ends the lease, and the records that live by it. A failure costs others the
+// rest of its time.
+func (l *Lease) End(ctx context.Context, r *Ring) {
+	if l.ID != 0 {
+		_ = r.change(ctx, func(ctx context.Context, c host.Etcd) error {
+			_, err := c.Revoke(ctx, l.ID)
+			return err
+		})
+	}
+}
+
+// Namesake returns who has the machine's name under another lease, and isn't an
+// earlier life of the same: one disk at one address is one machine. Another may
+// have been it too, with the disk that it had then or at the address that it had;
+// then its lease ends soon. A machine that is at home has no namesake to mind: a
+// clone that was heard of while it was off doesn't keep its member from starting.
+func (v View) Namesake(p Presence, lease clientv3.LeaseID) (Presence, bool) {
+	shown, there := v.Presences[p.Machine]
+	same := shown.Disk == p.Disk && shown.PeerURL == p.PeerURL
+	return shown, there && !same && v.Leases[p.Machine] != int64(lease) && !v.home(p)
+}
+
+// home reports whether a member lives on the machine's disk, and is listed at its
+// address: no clone has both.
+func (v View) home(p Presence) bool {
+	return slices.ContainsFunc(v.Members, func(m *etcdserverpb.Member) bool {
+		return v.Bindings[ring.ID(m.ID)] == Binding{p.Machine, p.Disk} && slices.Contains(m.PeerURLs, p.PeerURL)
 	})
 }
 
-// Revoke ends a lease and the records that live by it.
-func (r *Ring) Revoke(ctx context.Context, id clientv3.LeaseID) error {
-	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
-		_, err := c.Revoke(ctx, id)
-		return err
-	})
-}
-
-// Present writes the presence under the lease, unless view shows it there.
+// Present writes the presence under the lease, unless view shows it there, or
+// what view shows has changed: of two that have one name each writes over nobody
+// whom the view didn't show.
 func (r *Ring) Present(ctx context.Context, p Presence, view View, lease clientv3.LeaseID) error {
 	if shown, ok := view.Presences[p.Machine]; ok && shown.same(p) && view.Leases[p.Machine] == int64(lease) {
 		return nil
 	}
+	key := machinesPrefix + p.Machine
+	seen := clientv3.Compare(clientv3.ModRevision(key), "=", view.Revisions[key])
 	text, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}
 	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
-		_, err := c.Put(ctx, machinesPrefix+p.Machine, string(text), clientv3.WithLease(lease))
+		_, err := c.Txn(ctx).If(seen).Then(clientv3.OpPut(key, string(text), clientv3.WithLease(lease))).Commit()
+		return err // the next view shows who was first
+	})
+}
+
+// Campaign creates the lead's record, if there is none. Nonsense in its place is
+// deleted and not written over: the fence of whoever led before it compares when the
+// key was created.
+func (r *Ring) Campaign(ctx context.Context, lead Lead, view View, lease clientv3.LeaseID) error {
+	if seen := view.Revisions[LeadKey]; seen != 0 {
+		same := clientv3.Compare(clientv3.ModRevision(LeadKey), "=", seen)
+		return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
+			_, err := c.Txn(ctx).If(same).Then(clientv3.OpDelete(LeadKey)).Commit()
+			return err
+		})
+	}
+	text, err := json.Marshal(lead)
+	if err != nil {
+		return err
+	}
+	absent := clientv3.Compare(clientv3.CreateRevision(LeadKey), "=", 0)
+	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
+		_, err := c.Txn(ctx).If(absent).Then(clientv3.OpPut(LeadKey, string(text), clientv3.WithLease(lease))).Commit()
 		return err
 	})
 }
 
-// Campaign creates the lead's record, if there is none.
-func (r *Ring) Campaign(ctx context.Context, lead string, lease clientv3.LeaseID) error {
-	absent := clientv3.Compare(clientv3.CreateRevision(LeadKey), "=", 0)
+// Forget deletes the bindings of members that have left. Their IDs never come back.
+func (r *Ring) Forget(ctx context.Context, members []ring.ID, f Fence) error {
+	holds, err := f.comparisons()
+	if err != nil {
+		return err
+	}
+	var gone []clientv3.Op
+	for _, id := range members {
+		gone = append(gone, clientv3.OpDelete(memberKey(id)))
+	}
 	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
-		_, err := c.Txn(ctx).If(absent).Then(clientv3.OpPut(LeadKey, lead, clientv3.WithLease(lease))).Commit()
+		_, err := c.Txn(ctx).If(holds...).Then(gone...).Commit()
 		return err
 	})
 }

@@ -32,7 +32,8 @@ import (
 	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/auto"
 	"github.com/ringproof/ringproof/reference/host"
-	"github.com/ringproof/ringproof/reference/pki"
+	"github.com/ringproof/ringproof/reference/launcher"
+	"github.com/ringproof/ringproof/reference/ring"
 	"github.com/ringproof/ringproof/reference/store"
 )
 
@@ -114,12 +115,10 @@ func newFleet(t *testing.T, spec store.Spec) *fleet {
 	t.Cleanup(f.end)
 	s := f.open("?create_dir=true")
 	require.NoError(t, store.Init(t.Context(), s))
-	if spec.Security == "tls" {
-		authority, err := pki.NewAuthority(time.Now(), "test")
+	if spec.Security.Secure() {
+		authority, err := launcher.NewAuthority(time.Now())
 		require.NoError(t, err)
-		key, err := authority.KeyPEM()
-		require.NoError(t, err)
-		_, err = store.Log[store.Authority]{Store: s, Prefix: auto.AuthorityPrefix}.Append(t.Context(), 0, store.Authority{CertPEM: authority.CertPEM(), KeyPEM: key})
+		_, err = store.Log[store.Authority]{Store: s, Prefix: auto.AuthorityPrefix}.Append(t.Context(), 0, authority)
 		require.NoError(t, err)
 	}
 	f.want(func(*store.Spec) {})
@@ -197,8 +196,9 @@ func (f *fleet) start(dryRun bool, names ...string) {
 		require.Nil(f.t, m.life, "%s has an agent", name)
 		ctx, cancel := context.WithCancel(context.Background())
 		m.life, m.cancel, m.done = &mortal{Real: host.NewReal(name, m.root, m.run, &m.log)}, cancel, make(chan struct{})
+		m.life.Plain = true
 		agent := auto.New(m.life, f.open(""), auto.Config{Machine: name, Address: m.address,
-			Binaries: map[string]string{version: f.etcd}, DryRun: dryRun, Brain: auto.Reference()})
+			Binaries: map[ring.Version]string{version: f.etcd}, DryRun: dryRun, Brain: auto.Reference()})
 		go func(done chan struct{}) {
 			defer close(done)
 			_ = agent.Run(ctx, 15*time.Second)
@@ -240,6 +240,7 @@ func (f *fleet) end() {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		h := host.NewReal(name, m.root, m.run, nil)
+		h.Plain = true
 		if err := h.Process().Stop(context.Background(), 5*time.Second); err != nil {
 			f.t.Errorf("%s: %v", name, err)
 		}
@@ -283,15 +284,13 @@ func (f *fleet) view(ctx context.Context) (admin.View, error) {
 	var urls []string
 	for _, name := range f.names() {
 		m := f.machines[name]
-		scheme := "http"
-		if f.spec.Security == "tls" {
-			scheme = "https"
-			secure, err := auto.Credentials(func(name string) ([]byte, error) { return os.ReadFile(filepath.Join(m.root, name)) })
+		if f.spec.Security.Secure() {
+			secure, err := launcher.Credentials(func(name string) ([]byte, error) { return os.ReadFile(filepath.Join(m.root, name)) })
 			if err == nil {
 				r.Secure = secure
 			}
 		}
-		urls = append(urls, auto.URL(scheme, m.address, 2379))
+		urls = append(urls, f.spec.Security.URL(m.address, 2379))
 	}
 	r.Use(urls...)
 	return r.View(ctx)
@@ -433,13 +432,17 @@ func TestLifeOfARing(t *testing.T) {
 		identities, err := store.Log[store.Identity]{Store: s, Prefix: auto.IdentityPrefix}.All(t.Context())
 		require.NoError(t, err)
 		require.Len(t, identities, 1)
-		started := 0
-		for _, name := range f.names() {
-			if f.machines[name].pid() != 0 {
-				started++
+		started := func() (n int) {
+			for _, name := range f.names() {
+				if f.machines[name].pid() != 0 {
+					n++
+				}
 			}
+			return n
 		}
-		require.Equal(t, 3, started, "an etcd runs on a machine without a member")
+		// Two founders are a quorum: the third may be on its way still.
+		require.Eventually(t, func() bool { return started() >= 3 }, 10*time.Second, 50*time.Millisecond, "a founder never starts")
+		require.Equal(t, 3, started(), "an etcd runs on a machine without a member")
 	})
 	founders := func(v admin.View) []string {
 		var all []string
@@ -533,6 +536,71 @@ func (f *fleet) someThree(v admin.View) string {
 		return members(v)
 	}
 	return f.voters(names...)(v)
+}
+
+// TestAnEtcdThatOutlivesItsDisk: the disk of an etcd that runs on is taken away, and
+// an empty one is there instead. Nothing ran on that one: marked as used, it would
+// cost the next member that is put there.
+func TestAnEtcdThatOutlivesItsDisk(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, store.Spec{Nodes: 1, Security: "plain"})
+	f.start(false, "m1")
+	f.until(20*time.Second, f.voters("m1"))
+	root := f.machines["m1"].root
+	f.takeDisk("m1")
+	var text []byte
+	var err error
+	require.Eventually(t, func() bool {
+		text, _ = os.ReadFile(filepath.Join(root, "disk.json"))
+		return len(text) > 0
+	}, 10*time.Second, 20*time.Millisecond, "the new disk gets no identity")
+	require.Never(t, func() bool {
+		text, err = os.ReadFile(filepath.Join(root, "disk.json"))
+		return err != nil || bytes.Contains(text, []byte(`"launched":true`))
+	}, 2*time.Second, 50*time.Millisecond, "the new disk is marked for an etcd that runs on the old one")
+}
+
+// TestANewDiskAfterStartsInVain: no etcd could start on m3, and then its disk is
+// replaced. What was so of the old disk says nothing of the new one, and no other
+// machine is free.
+func TestANewDiskAfterStartsInVain(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, store.Spec{Nodes: 3, Security: "plain"})
+	f.start(false, "m1", "m2", "m3")
+	before := f.id(f.until(30*time.Second, f.voters("m1", "m2", "m3")), "m3")
+	m3 := f.machines["m3"]
+	var taken net.Listener
+	require.Eventually(t, func() (ok bool) {
+		_ = syscall.Kill(m3.pid(), syscall.SIGKILL)
+		l, err := net.Listen("tcp", m3.address+":2380")
+		if err == nil {
+			taken = l
+		}
+		return err == nil
+	}, 10*time.Second, time.Millisecond, "its port is never free")
+	require.Eventually(t, func() bool { return f.said("etcd ends whenever it is started", "m3") }, 30*time.Second, 50*time.Millisecond)
+	f.takeDisk("m3")
+	require.NoError(t, taken.Close())
+	f.until(40*time.Second, func(v admin.View) string {
+		if what := f.voters("m1", "m2", "m3")(v); what != "" {
+			return what
+		}
+		if f.id(v, "m3") == before {
+			return "m3 has its old member"
+		}
+		return ""
+	})
+}
+
+// takeDisk leaves an empty disk in the machine.
+func (f *fleet) takeDisk(machine string) {
+	root := f.machines[machine].root
+	entries, err := os.ReadDir(root)
+	require.NoError(f.t, err)
+	require.NoError(f.t, os.Mkdir(root+".lost", 0o700))
+	for _, entry := range entries {
+		require.NoError(f.t, os.Rename(filepath.Join(root, entry.Name()), filepath.Join(root+".lost", entry.Name())))
+	}
 }
 
 // TestGrowFromOne grows a ring of one, then looks at a dry run.

@@ -9,20 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/store"
 )
-
-// URL joins the parts; an IPv6 address gets its brackets.
-func URL(scheme, address string, port int) string {
-	return scheme + "://" + net.JoinHostPort(address, strconv.Itoa(port))
-}
 
 // Machines reads the latest record of every machine in the store.
 func Machines(ctx context.Context, s store.Store) (map[string]store.Machine, error) {
@@ -78,13 +71,13 @@ func (r *roster) add(ctx context.Context, s store.Store, name string, before *ro
 // created if absent, so there is one ring whoever believes to lead; the epoch
 // keeps two from trying at once.
 func (a *Agent) meet(ctx context.Context) error {
-	founders := a.founders()
-	if len(founders) < a.known.spec.Nodes {
-		a.say(host.EventWaiting, fmt.Sprintf("%d of %d machines have come to the store", len(founders), a.known.spec.Nodes))
+	founders, nodes := a.founders(), a.launcher.Known.Spec.Nodes
+	if len(founders) < nodes {
+		a.log.Say(host.EventWaiting, fmt.Sprintf("%d of %d machines have come to the store", len(founders), nodes))
 		return nil
 	}
 	if a.DryRun {
-		a.say(host.EventWaiting, fmt.Sprintf("dry run: bootstrap with %d founders", len(founders)))
+		a.log.Say(host.EventWaiting, fmt.Sprintf("dry run: bootstrap with %d founders", len(founders)))
 		return nil
 	}
 	epoch, ours, err := a.epoch(ctx)
@@ -92,8 +85,8 @@ func (a *Agent) meet(ctx context.Context) error {
 		return err
 	}
 	identity := store.Identity{Token: "ring-" + a.host.Nonce(), Members: founders, Epoch: epoch}
-	return a.act("bootstrap", "", "", func() error {
-		_, err := store.Log[store.Identity]{Store: a.store, Prefix: IdentityPrefix}.Append(ctx, 0, identity)
+	return a.log.Act(host.Line{Action: "bootstrap", Target: a.Machine}, func() error {
+		_, err := store.Log[store.Identity]{Store: a.source.store, Prefix: IdentityPrefix}.Append(ctx, 0, identity)
 		if errors.Is(err, store.ErrExists) {
 			return nil // another founded it: the next turn reads whom it names
 		}
@@ -104,16 +97,21 @@ func (a *Agent) meet(ctx context.Context) error {
 // founders picks the first machines, by name, that can run what is asked for.
 func (a *Agent) founders() []store.Founder {
 	var all []store.Founder
-	names := slices.SortedFunc(maps.Keys(a.known.roster.machines), func(x, y string) int {
+	spec, machines := a.launcher.Known.Spec, a.source.roster.machines
+	if a.DryRun { // it registers nothing, and says what would be if it did
+		machines = maps.Clone(machines)
+		machines[a.Machine] = a.launcher.Self()
+	}
+	names := slices.SortedFunc(maps.Keys(machines), func(x, y string) int {
 		return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y))
 	})
 	for _, name := range names {
-		m := a.known.roster.machines[name]
-		if !slices.Contains(m.Versions, a.known.spec.Version) || slices.Contains(a.known.spec.Retire, name) || len(all) == a.known.spec.Nodes {
+		m := machines[name]
+		if !slices.Contains(m.Versions, spec.VersionOf(name)) || slices.Contains(spec.Retire, name) || len(all) == spec.Nodes {
 			continue
 		}
 		all = append(all, store.Founder{Name: name, Machine: name, Disk: m.Disk,
-			PeerURL: a.url(m.Address, 2380), ClientURL: a.url(m.Address, 2379)})
+			PeerURL: spec.Security.URL(m.Address, 2380), ClientURL: spec.Security.URL(m.Address, 2379)})
 	}
 	return all
 }
@@ -121,7 +119,7 @@ func (a *Agent) founders() []store.Founder {
 // epoch returns the newest epoch and whether it is ours. One that has founded
 // nothing for a while is followed by the next.
 func (a *Agent) epoch(ctx context.Context) (n int, ours bool, err error) {
-	log := store.Log[store.Epoch]{Store: a.store, Prefix: EpochPrefix}
+	log := store.Log[store.Epoch]{Store: a.source.store, Prefix: EpochPrefix}
 	n, latest, err := log.Latest(ctx)
 	if err != nil {
 		return 0, false, err
@@ -148,8 +146,6 @@ func (a *Agent) overdue(n int) bool {
 	}
 	return now.Sub(a.epochSince) > epochPeriod
 }
-
-func (a *Agent) versions() []string { return a.able }
 
 // epochWatch is the epoch seen last, and since when.
 type epochWatch struct {

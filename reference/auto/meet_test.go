@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gocloud.dev/blob/memblob"
 
+	"github.com/ringproof/ringproof/reference/ring"
 	"github.com/ringproof/ringproof/reference/store"
 )
 
@@ -48,7 +49,7 @@ func TestRosterReadsARecordOnce(t *testing.T) {
 	c := &counted{Store: bucket}
 	put := func(name, disk string, after int) {
 		log := store.Log[store.Machine]{Store: bucket, Prefix: MachinesPrefix + "/" + name}
-		_, err := log.Append(t.Context(), after, store.Machine{Name: name, Address: "10.0.0.1", Disk: disk, Versions: []string{"v3.6.16"}})
+		_, err := log.Append(t.Context(), after, store.Machine{Name: name, Address: "10.0.0.1", Disk: disk, Versions: []ring.Version{"v3.6.16"}})
 		require.NoError(t, err)
 	}
 	disks := func(r roster) map[string]string {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/ringproof/ringproof/reference/auto"
 	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/ring"
 	"github.com/ringproof/ringproof/reference/store"
 )
 
@@ -73,13 +74,16 @@ an agent on each machine.
   ringadm seed file:///mnt/ring version=v3.6.16 nodes=3
   ringadm auto file:///mnt/ring --address 10.0.0.1 --data /var/lib/etcd
 
+On Kubernetes: ringadm controller makes pods of each EtcdRing, and ringadm launch is
+what runs in them.
+
 By hand: each change that the automation makes is also a command, and the
 automation logs that command.`,
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
 	})
-	root.AddCommand(seedCommand(), specCommand(), autoCommand(s), infoCommand(), memberCommand(), resetCommand())
+	root.AddCommand(seedCommand(), specCommand(), autoCommand(s), infoCommand(), memberCommand(), certsCommand(), resetCommand(), initDiskCommand(), launchCommand(s), probeCommand(), controllerCommand(s))
 	return root
 }
 
@@ -105,7 +109,7 @@ func atLeast(n int, what string) cobra.PositionalArgs {
 type autoFlags struct {
 	machine, address, data, run, etcd string
 	binaries                          []string
-	dryRun                            bool
+	dryRun, noMount                   bool
 }
 
 func autoCommand(s Seams) *cobra.Command {
@@ -118,6 +122,10 @@ func autoCommand(s Seams) *cobra.Command {
 store, runs one etcd, and, on the machine that leads, brings the ring to what
 the spec asks for, one change at a time.
 
+--data is a filesystem of its own. A directory on which none is mounted is taken
+for a disk only after ringadm init-disk, so that a filesystem that is mounted late
+is waited for.
+
 The log is JSON, a line for each thing that happened, on standard output. An
 agent that is killed leaves its etcd running, and takes it over when it comes
 back; one that is interrupted hands leadership over and stops etcd.`,
@@ -129,6 +137,7 @@ back; one that is interrupted hands leadership over and stops etcd.`,
 	c.Flags().StringVar(&f.machine, "machine", strings.ToLower(name), "name of this machine, unique in the ring")
 	c.Flags().StringVar(&f.address, "address", "", "IP address or host name that the other machines reach (required)")
 	c.Flags().StringVar(&f.data, "data", "/var/lib/ringadm", "the data filesystem of this machine")
+	c.Flags().BoolVar(&f.noMount, "no-mount", false, "--data needs no filesystem of its own: an empty directory is a new disk, also where one should be mounted and isn't")
 	c.Flags().StringVar(&f.run, "run", "/run/ringadm", "directory for the pid file and etcd's output")
 	c.Flags().StringVar(&f.etcd, "etcd-dir", "/opt/etcd", "directory that holds VERSION/etcd for each release")
 	c.Flags().StringArrayVar(&f.binaries, "etcd", nil, "VERSION=PATH of one etcd binary, instead of --etcd-dir; repeatable")
@@ -140,6 +149,10 @@ func runAuto(ctx context.Context, out io.Writer, address string, f autoFlags, s 
 	if f.address == "" {
 		return usageError{errors.New("--address is missing: the address at which other machines reach this one")}
 	}
+	// Said now: a machine that can't register waits for ever.
+	if err := (store.Machine{Name: f.machine, Address: f.address, Disk: "any"}).Validate(); err != nil {
+		return usageError{err}
+	}
 	binaries, err := findBinaries(f)
 	if err != nil {
 		return err
@@ -149,7 +162,14 @@ func runAuto(ctx context.Context, out io.Writer, address string, f autoFlags, s 
 		return err
 	}
 	defer opened.Close()
-	var h host.Host = host.NewReal(f.machine, f.data, f.run, out)
+	real := host.NewReal(f.machine, f.data, f.run, out)
+	real.Plain = f.noMount
+	if !f.dryRun {
+		if err := real.Lock(); err != nil {
+			return err
+		}
+	}
+	var h host.Host = real
 	if s.Host != nil {
 		h = s.Host(h)
 	}
@@ -165,19 +185,27 @@ func runAuto(ctx context.Context, out io.Writer, address string, f autoFlags, s 
 	return agent.Run(ctx, 15*time.Second)
 }
 
-func findBinaries(f autoFlags) (map[string]string, error) {
-	found := map[string]string{}
+// findBinaries returns the path of each release of etcd on this machine.
+func findBinaries(f autoFlags) (map[ring.Version]string, error) {
+	found := map[ring.Version]string{}
 	for _, pair := range f.binaries {
-		version, path, ok := strings.Cut(pair, "=")
+		text, path, ok := strings.Cut(pair, "=")
 		if !ok {
 			return nil, usageError{fmt.Errorf("--etcd %q: write VERSION=PATH, as in v3.6.16=/opt/etcd/v3.6.16/etcd", pair)}
+		}
+		version, err := ring.ParseVersion(text)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--etcd %q: %w", pair, err)}
 		}
 		found[version] = path
 	}
 	if len(found) == 0 {
 		paths, _ := filepath.Glob(filepath.Join(f.etcd, "v*", "etcd"))
 		for _, path := range paths {
-			found[filepath.Base(filepath.Dir(path))] = path
+			// What is no release, such as v3.7.0-rc.0, no ring is asked to run.
+			if version, err := ring.ParseVersion(filepath.Base(filepath.Dir(path))); err == nil {
+				found[version] = path
+			}
 		}
 	}
 	if len(found) == 0 {

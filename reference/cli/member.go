@@ -8,15 +8,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"github.com/ringproof/ringproof/reference/admin"
-	"github.com/ringproof/ringproof/reference/auto"
 	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/launcher"
 	"github.com/ringproof/ringproof/reference/ring"
 )
 
@@ -36,26 +37,35 @@ func (r reach) open() (*admin.Ring, error) {
 	if r.endpoints == "" {
 		return nil, usageError{errors.New("--endpoints is missing: the client URLs of members, as https://10.0.0.1:2379")}
 	}
-	opened := &admin.Ring{Host: host.NewReal("", r.data, "", nil)}
-	opened.Use(words(r.endpoints)...)
-	if !strings.HasPrefix(r.endpoints, "https://") {
-		return opened, nil
-	}
-	secure, err := auto.Credentials(func(name string) ([]byte, error) { return os.ReadFile(filepath.Join(r.data, name)) })
-	if err != nil {
-		return nil, fmt.Errorf("no client certificate in %s: %w; name the data filesystem of a machine of the ring with --data", r.data, err)
-	}
-	opened.Secure = secure
-	return opened, nil
+	return launcher.Reach(host.NewReal("", r.data, "", nil), words(r.endpoints))
 }
 
-func (r reach) do(ctx context.Context, a ring.Action) error {
+// do carries out what a person asks for. It is decided on the membership as it is
+// when the command begins, and is the lead's as little as the person is: it waits
+// for no lead, and outruns none. That the member is the one that was meant its ID
+// says, which no other ever has. It says what was done: who mistypes the ID of a member
+// that is to go, and hears nothing, believes that it has gone.
+func (r reach) do(c *cobra.Command, a ring.Action) error {
+	ctx := c.Context()
 	opened, err := r.open()
 	if err != nil {
 		return err
 	}
 	defer opened.Close()
-	return opened.Do(ctx, a)
+	list, err := opened.List(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: reading the member list first: %w", a.Kind, err)
+	}
+	if a.Kind == ring.Remove && !slices.ContainsFunc(list.Members, func(m *etcdserverpb.Member) bool { return ring.ID(m.ID) == a.Member }) {
+		fmt.Fprintf(c.OutOrStdout(), "nothing was removed: ring %x has no member %s; ringadm member list shows those that it has\n", list.Header.GetClusterId(), a.Member)
+		return nil
+	}
+	a.On = admin.Roles(list.Members)
+	if err := opened.Do(ctx, a, admin.Unfenced()); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.OutOrStdout(), "done: %s\n", a)
+	return nil
 }
 
 func memberCommand() *cobra.Command {
@@ -63,8 +73,13 @@ func memberCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "member",
 		Short: "list, add, bind, promote and remove members, and move leadership",
-		Args:  cobra.NoArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+		Long: `member lists the members, and changes the membership, one change at a time.
+
+A change is refused if the membership is not the same any more when it is made
+as when the command began. The automation doesn't stop for it: so that it
+changes nothing meanwhile, suspend it, with ringadm spec STORE paused=true.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	r.flags(c)
 	c.AddCommand(listCommand(&r), addCommand(&r), bindCommand(&r),
@@ -84,7 +99,7 @@ func byID(r *reach, kind ring.Kind, short string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return r.do(c.Context(), ring.Action{Kind: kind, Member: id})
+			return r.do(c, ring.Action{Kind: kind, Member: id})
 		},
 	}
 }
@@ -100,7 +115,7 @@ func addCommand(r *reach) *cobra.Command {
 				return usageError{errors.New("--peer-url is missing")}
 			}
 			a.Kind, a.Machine = ring.AddLearner, args[0]
-			return r.do(c.Context(), a)
+			return r.do(c, a)
 		},
 	}
 	c.Flags().StringVar(&a.PeerURL, "peer-url", "", "where the other members will reach it")
@@ -122,7 +137,7 @@ func bindCommand(r *reach) *cobra.Command {
 				return err
 			}
 			a.Kind = ring.Bind
-			return r.do(c.Context(), a)
+			return r.do(c, a)
 		},
 	}
 	c.Flags().StringVar(&a.Machine, "machine", "", "the machine's name")
@@ -184,8 +199,8 @@ func (r reach) observe(ctx context.Context) (ring.Observed, admin.View, error) {
 	if err != nil {
 		return ring.Observed{}, admin.View{}, err
 	}
-	observer := admin.Observer{Ring: opened}
-	return observer.Observe(ctx, view, ""), view, nil
+	var observer admin.Observer
+	return observer.Observe(ctx, opened, view), view, nil
 }
 
 // Overview is what ringadm info prints.

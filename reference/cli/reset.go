@@ -4,9 +4,9 @@
 package cli
 
 import (
-	"context"
-	"errors"
 	"fmt"
+	"path/filepath"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -18,21 +18,38 @@ func resetCommand() *cobra.Command {
 	var r reach
 	run := ""
 	c := &cobra.Command{
-		Use:   "reset",
+		Use:   "reset [MEMBER]",
 		Short: "empty this machine's disk of a member that has left the ring",
-		Long: `reset removes the etcd data of a member that has left the ring, and gives the
-disk a new identity, so that the machine can take a new member.
+		Long: `reset sets aside the etcd data of a member that has left the ring, and gives the
+disk a new identity, so that the machine can take a new member. The data stay on
+the disk as etcd.removed-MEMBER until the next member leaves.
 
-It asks the ring first. A member that is still in the list is not reset: remove
-it with ringadm member remove. Nor is one while the list can't be read: what
-can't be read is unknown, and the data may be the last copy.`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			disk, err := reset(c.Context(), r, host.NewReal("", r.data, run, nil))
+MEMBER is the ID of the member whose data they are; without it reset says which
+that is. It asks the ring first. A member that is still in the list is not reset:
+remove it with ringadm member remove. Nor is one while the list can't be read, or
+is that of another ring: what can't be read is unknown, and the data may be the
+last copy.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			member := uint64(0)
+			if len(args) == 1 {
+				var err error
+				if member, err = strconv.ParseUint(args[0], 16, 64); err != nil {
+					return fmt.Errorf("member %q: an ID is written in hex, as ringadm member list prints it", args[0])
+				}
+			}
+			h := host.NewReal("", r.data, run, nil)
+			if err := h.Lock(); err != nil {
+				return fmt.Errorf("reset refused: %w", err)
+			}
+			disk, err := launcher.Reset(h, member, launcher.ListAt(c.Context(), h, words(r.endpoints)))
 			if err != nil {
 				return err
 			}
 			fmt.Fprintf(c.OutOrStdout(), "the disk is empty; it is disk %s now\n", disk.ID)
+			if disk.Aside != "" {
+				fmt.Fprintf(c.OutOrStdout(), "what was on it is in %s\n", filepath.Join(r.data, disk.Aside))
+			}
 			return nil
 		},
 	}
@@ -41,42 +58,29 @@ can't be read is unknown, and the data may be the last copy.`,
 	return c
 }
 
-func reset(ctx context.Context, r reach, h host.Host) (launcher.Disk, error) {
-	running, err := h.Process().Running()
-	if err != nil {
-		return launcher.Disk{}, err
+func initDiskCommand() *cobra.Command {
+	data := ""
+	c := &cobra.Command{
+		Use:   "init-disk",
+		Short: "have a plain directory be a machine's disk",
+		Long: `init-disk gives the directory --data an identity as a machine's disk. A mounted
+filesystem gets one by itself; a directory on which none is mounted does not, as
+one may be mounted late, and what is on it would be taken for lost.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			h := host.NewReal("", data, "", nil)
+			h.Plain = true
+			disk, fresh, err := launcher.OpenDisk(h, "", launcher.Disk{})
+			if err != nil {
+				return err
+			}
+			if !fresh {
+				return fmt.Errorf("%s is disk %s already", data, disk.ID)
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%s is disk %s now\n", data, disk.ID)
+			return nil
+		},
 	}
-	if running != nil {
-		return launcher.Disk{}, errors.New("reset refused: an etcd runs on this data; it stops by itself once its member is removed")
-	}
-	var e launcher.Evidence
-	launcher.ReadLog(h, &e)
-	if e.Damaged != "" {
-		return launcher.Disk{}, fmt.Errorf("reset refused: whose the data is can't be read: %s; move it away by hand", e.Damaged)
-	}
-	if e.WAL != nil {
-		if err := left(ctx, r, e.WAL.Member); err != nil {
-			return launcher.Disk{}, fmt.Errorf("reset refused: %w", err)
-		}
-	}
-	return launcher.Empty(h, "")
-}
-
-// left returns nil when a list read with a quorum doesn't hold the member.
-func left(ctx context.Context, r reach, member uint64) error {
-	opened, err := r.open()
-	if err != nil {
-		return err
-	}
-	defer opened.Close()
-	list, err := opened.List(ctx)
-	if err != nil {
-		return fmt.Errorf("whether member %x has left is unknown: %w", member, err)
-	}
-	for _, m := range list.Members {
-		if m.ID == member {
-			return fmt.Errorf("member %x is in the ring; remove it first: ringadm member remove %x", member, member)
-		}
-	}
-	return nil
+	c.Flags().StringVar(&data, "data", "/var/lib/ringadm", "the directory")
+	return c
 }

@@ -5,6 +5,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,7 +16,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ringproof/ringproof/reference/auto"
-	"github.com/ringproof/ringproof/reference/pki"
+	"github.com/ringproof/ringproof/reference/launcher"
+	"github.com/ringproof/ringproof/reference/ring"
 	"github.com/ringproof/ringproof/reference/store"
 )
 
@@ -30,7 +32,7 @@ ringadm auto runs on each machine found the ring from it, once.
 		Example: "  ringadm seed file:///mnt/ring version=v3.6.16 nodes=3",
 		Args:    atLeast(1, "the store's address and KEY=VALUE pairs"),
 		RunE: func(c *cobra.Command, args []string) error {
-			spec := store.Spec{Nodes: 3, Security: "tls"}
+			spec := store.Spec{Nodes: 3, Security: ring.TLS}
 			if err := set(&spec, args[1:]); err != nil {
 				return err
 			}
@@ -52,7 +54,13 @@ const specKeys = `Keys:
   heartbeat        raft heartbeat, as 100ms
   election         election timeout, as 1s
   snapshot-count   raft entries between snapshots
-  replace-after    how long a machine is absent before a spare takes its place, as 60s`
+  replace-after    how long a machine is absent before a spare takes its place, as 60s;
+                   10m by itself, which is longer than a reboot
+  certificates     how long certificates live, as 2160h; a year by itself. They are
+                   renewed when a third of that is left
+  flag.NAME        a flag of etcd's that ringadm doesn't set itself; none: no longer
+  M.flag.NAME      the same for machine M alone
+  M.version        the release of machine M, until it is as the others again`
 
 func seed(ctx context.Context, address string, spec store.Spec) error {
 	if err := spec.Validate(); err != nil {
@@ -72,7 +80,7 @@ func seed(ctx context.Context, address string, spec store.Spec) error {
 	} else if n > 0 {
 		return fmt.Errorf("%s holds a ring's spec already; to change it: ringadm spec %s nodes=%d", address, address, spec.Nodes)
 	}
-	if spec.Security == "tls" {
+	if spec.Security.Secure() {
 		if err := foundAuthority(ctx, s); err != nil {
 			return err
 		}
@@ -88,15 +96,11 @@ func foundAuthority(ctx context.Context, s store.Store) error {
 	if n, _, err := log.Latest(ctx); n > 0 || err != nil {
 		return err
 	}
-	authority, err := pki.NewAuthority(time.Now(), "ringadm")
+	authority, err := launcher.NewAuthority(time.Now())
 	if err != nil {
 		return err
 	}
-	key, err := authority.KeyPEM()
-	if err != nil {
-		return err
-	}
-	_, err = log.Append(ctx, 0, store.Authority{CertPEM: authority.CertPEM(), KeyPEM: key})
+	_, err = log.Append(ctx, 0, authority)
 	return err
 }
 
@@ -145,7 +149,21 @@ func respec(ctx context.Context, address string, pairs []string) (store.Spec, er
 		return before, usageError{err}
 	}
 	_, err = log.Append(ctx, n, spec)
+	if errors.Is(err, store.ErrExists) {
+		return before, cameFirst(ctx, log, address, err)
+	}
 	return spec, err
+}
+
+// cameFirst tells whoever asked too late what was asked for meanwhile, so that one
+// of two operators doesn't take the other's spec for his own.
+func cameFirst(ctx context.Context, log store.Log[store.Spec], address string, err error) error {
+	n, now, failed := log.Latest(ctx)
+	if failed != nil {
+		return fmt.Errorf("%w; another operator was first, and nothing was changed", err)
+	}
+	text, _ := json.Marshal(now)
+	return fmt.Errorf("%w; another operator was first, and nothing was changed: spec %d is now %s; see ringadm spec %s, and ask again", err, n, text, address)
 }
 
 // set applies KEY=VALUE pairs.
@@ -157,7 +175,10 @@ func set(spec *store.Spec, pairs []string) error {
 		}
 		setter, known := setters[key]
 		if !known {
-			return usageError{fmt.Errorf("unknown key %q; the keys are nodes, version, security, retire, paused, heartbeat, election, snapshot-count, replace-after", key)}
+			setter, known = setterOf(key)
+		}
+		if !known {
+			return usageError{fmt.Errorf("unknown key %q; the keys are nodes, version, security, retire, paused, heartbeat, election, snapshot-count, replace-after, certificates, flag.NAME, MACHINE.version, MACHINE.flag.NAME", key)}
 		}
 		if err := setter(spec, value); err != nil {
 			return usageError{fmt.Errorf("%s: %w", pair, err)}
@@ -167,15 +188,34 @@ func set(spec *store.Spec, pairs []string) error {
 }
 
 var setters = map[string]func(*store.Spec, string) error{
-	"nodes":          func(s *store.Spec, v string) error { return setNumber(&s.Nodes, v) },
-	"version":        func(s *store.Spec, v string) error { s.Version = "v" + strings.TrimPrefix(v, "v"); return nil },
-	"security":       func(s *store.Spec, v string) error { s.Security = v; return nil },
+	"nodes": func(s *store.Spec, v string) error { return setNumber(&s.Nodes, v) },
+	"version": func(s *store.Spec, v string) error {
+		s.Version = ring.Version("v" + strings.TrimPrefix(v, "v"))
+		return nil
+	},
+	"security":       func(s *store.Spec, v string) error { s.Security = ring.Security(v); return nil },
 	"retire":         func(s *store.Spec, v string) error { s.Retire = words(v); return nil },
 	"paused":         func(s *store.Spec, v string) (err error) { s.Paused, err = strconv.ParseBool(v); return err },
 	"heartbeat":      func(s *store.Spec, v string) error { return setMillis(&s.HeartbeatMillis, v) },
 	"election":       func(s *store.Spec, v string) error { return setMillis(&s.ElectionMillis, v) },
 	"snapshot-count": func(s *store.Spec, v string) error { return setNumber(&s.SnapshotCount, v) },
 	"replace-after":  func(s *store.Spec, v string) error { return setMillis(&s.ReplaceAfterMillis, v) },
+	"certificates":   func(s *store.Spec, v string) error { return setMillis(&s.CertificateMillis, v) },
+}
+
+// setterOf returns the setter of a key that has a name in it: flag.NAME,
+// MACHINE.version or MACHINE.flag.NAME. No value takes what was set away.
+func setterOf(key string) (func(*store.Spec, string) error, bool) {
+	if name, ok := strings.CutPrefix(key, "flag."); ok {
+		return func(s *store.Spec, v string) error { s.SetFlag("", name, v); return nil }, true
+	}
+	if machine, ok := strings.CutSuffix(key, ".version"); ok {
+		return func(s *store.Spec, v string) error { s.SetVersion(machine, ring.Version(v)); return nil }, true
+	}
+	if machine, name, ok := strings.Cut(key, ".flag."); ok {
+		return func(s *store.Spec, v string) error { s.SetFlag(machine, name, v); return nil }, true
+	}
+	return nil, false
 }
 
 func setNumber(to *int, value string) (err error) {

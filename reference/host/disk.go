@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/storage/wal"
@@ -19,7 +20,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-type disk struct{ root string }
+type disk struct {
+	root  string
+	plain bool // the root needs no filesystem of its own
+}
 
 func (d disk) Path(name string) string { return filepath.Join(d.root, name) }
 
@@ -29,7 +33,7 @@ func (d disk) Read(name string) ([]byte, error) { return os.ReadFile(d.Path(name
 // that a crash leaves the old content or the new and never a torn one.
 func (d disk) Write(name string, content []byte) error {
 	path := d.Path(name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := makeDir(filepath.Dir(path)); err != nil {
 		return err
 	}
 	if err := writeSynced(path+".new", content); err != nil {
@@ -39,6 +43,50 @@ func (d disk) Write(name string, content []byte) error {
 		return err
 	}
 	return syncDir(filepath.Dir(path))
+}
+
+// makeDir makes a directory, and those it is in, so that they survive a power
+// loss: the file may be synced in a directory of which nobody has heard.
+func makeDir(path string) error {
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	if err := makeDir(filepath.Dir(path)); err != nil {
+		return err
+	}
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// Rename moves within the filesystem, so it takes no room.
+func (d disk) Rename(old, new string) error {
+	if there, err := d.Exists(new); there || err != nil {
+		return errors.Join(err, fmt.Errorf("renaming %s: %s is there", d.Path(old), d.Path(new)))
+	}
+	if err := os.Rename(d.Path(old), d.Path(new)); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(d.Path(new)))
+}
+
+// Prepared goes by the device: a directory on which a filesystem is mounted has
+// another than the one it is in.
+func (d disk) Prepared() (bool, error) {
+	if d.plain {
+		return true, nil
+	}
+	var root, above syscall.Stat_t
+	if err := syscall.Stat(d.root, &root); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	if err := syscall.Stat(filepath.Dir(d.root), &above); err != nil {
+		return false, err
+	}
+	return root.Dev != above.Dev || root.Ino == above.Ino, nil
 }
 
 func writeSynced(path string, content []byte) error {

@@ -20,6 +20,9 @@ import (
 // Host is one machine.
 type Host interface {
 	Now() time.Time
+	// Monotonic returns the time since some moment of this process, by a clock that nobody
+	// sets (CLOCK_MONOTONIC): what is waited for is measured by it, never by Now.
+	Monotonic() time.Duration
 	// Sleep returns early with ctx's error.
 	Sleep(ctx context.Context, d time.Duration) error
 	Timeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
@@ -55,6 +58,13 @@ type Disk interface {
 	Write(name string, content []byte) error
 	// Remove removes the file or tree; nothing there is no error.
 	Remove(name string) error
+	// Rename moves the file or tree, and returns when that would survive a power
+	// loss. Nothing may be at the new name.
+	Rename(old, new string) error
+	// Prepared reports whether the root is a place of its own, where emptiness means
+	// a new disk. An empty directory in which a filesystem should be mounted, and
+	// isn't yet, means nothing.
+	Prepared() (bool, error)
 	// Exists tells whether there is a file or directory of that name.
 	Exists(name string) (bool, error)
 	// WAL reads whose write-ahead log the etcd data directory holds;
@@ -99,6 +109,7 @@ const (
 	EventDiskReplaced Event = "disk-replaced" // a new disk is in use
 	EventLeads        Event = "leads"         // this agent leads the automation
 	EventTrouble      Event = "trouble"       // Text: an error that is tried again
+	EventIssued       Event = "issued"        // Text: a certificate of this machine, and until when it is good
 )
 
 // Line is one line of the log. It holds nothing secret.

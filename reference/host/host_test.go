@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 // file. It is killed when the test ends, however it ends.
 func sleeper(t *testing.T, h *host.Real, dir string) (pid int) {
 	t.Helper()
-	args := []string{os.Args[0], "--name=m1", "--data-dir=" + h.Disk().Path(dir)}
+	args := []string{os.Args[0], "--name=m1", "--data-dir=" + h.Disk().Path(dir), "--listen-peer-urls=http://127.0.0.1:2380"}
 	require.NoError(t, h.Process().Start(t.Context(), args))
 	pid = claimed(t, h)
 	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
@@ -107,7 +107,7 @@ func TestTakeOver(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			args, err := c.next(t).Process().Running()
 			require.NoError(t, err)
-			require.Equal(t, []string{os.Args[0], "--name=m1", "--data-dir=" + filepath.Join(root, "etcd")}, args)
+			require.Equal(t, []string{os.Args[0], "--name=m1", "--data-dir=" + filepath.Join(root, "etcd"), "--listen-peer-urls=http://127.0.0.1:2380"}, args)
 		})
 	}
 	require.False(t, runs(t, host.NewReal("m2", root+"2", t.TempDir(), nil)), "another machine's, whose root begins alike")

@@ -5,6 +5,7 @@ package host
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,7 +14,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -26,7 +29,10 @@ import (
 type process struct {
 	dir  string // of the pid file and the output
 	root string // every --data-dir of this machine is below it
+	most int64  // bytes of output that are kept, twice; 0: mostOutput
 }
+
+const mostOutput = 4 << 20
 
 // claim is the pid file.
 type claim struct {
@@ -52,16 +58,33 @@ func (p *process) find() (int, error) {
 	return p.search()
 }
 
-// search looks for a process that was started on this machine's data.
+// bound keeps etcd's output small: it runs for years, and the run directory is in
+// memory. etcd appends to a file that it has open, so what is there is copied and
+// the file cut; a line that is written meanwhile may be lost.
+func (p *process) bound() {
+	most := cmp.Or(p.most, mostOutput)
+	if info, err := os.Stat(p.output()); err != nil || info.Size() <= most {
+		return
+	}
+	text, err := os.ReadFile(p.output())
+	if err != nil || os.WriteFile(p.output()+".1", text[max(0, int64(len(text))-most):], 0o600) != nil {
+		return // it is tried again at the next turn
+	}
+	_ = os.Truncate(p.output(), 0)
+}
+
+// search looks for an etcd that was started on this machine's data. Others name them
+// too: one who restores a backup there with etcdutl, or defragments it, is not to be
+// signalled for the machine's etcd.
 func (p *process) search() (int, error) {
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
 		return 0, err
 	}
-	ours := []byte("\x00--data-dir=" + p.root + "/")
+	ours, serves := []byte("\x00--data-dir="+p.root+"/"), []byte("\x00--listen-peer-urls=")
 	for _, file := range all {
 		text, err := os.ReadFile(file)
-		if err != nil || !bytes.Contains(text, ours) {
+		if err != nil || !bytes.Contains(text, ours) || !bytes.Contains(text, serves) {
 			continue
 		}
 		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
@@ -87,6 +110,7 @@ func startTime(pid int) (ticks string, alive bool) {
 }
 
 func (p *process) Running() ([]string, error) {
+	p.bound()
 	pid, err := p.find()
 	if pid == 0 || err != nil {
 		return nil, err
@@ -105,7 +129,7 @@ func (p *process) Running() ([]string, error) {
 // Start starts etcd in a session of its own: a signal to the agent's process
 // group is not meant for it.
 func (p *process) Start(_ context.Context, args []string) error {
-	if err := os.MkdirAll(p.dir, 0o700); err != nil {
+	if err := private(p.dir); err != nil {
 		return err
 	}
 	output, err := os.OpenFile(p.output(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -116,13 +140,21 @@ func (p *process) Start(_ context.Context, args []string) error {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.Env = environment(os.Environ())
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting etcd: %w", err)
 	}
 	go cmd.Wait() // reaps it while this agent lives; init does afterwards
 	started, _ := startTime(cmd.Process.Pid)
 	text, _ := json.Marshal(claim{PID: cmd.Process.Pid, Started: started})
-	return disk{p.dir}.Write("etcd.pid", text)
+	return disk{root: p.dir}.Write("etcd.pid", text)
+}
+
+// environment is what etcd gets of the agent's: all but its own settings. A flag
+// that isn't given is taken from ETCD_*, and ETCD_FORCE_NEW_CLUSTER in a shell
+// that somebody used for a rescue would make each member a ring of its own.
+func environment(ours []string) []string {
+	return slices.DeleteFunc(slices.Clone(ours), func(pair string) bool { return strings.HasPrefix(pair, "ETCD_") })
 }
 
 func (p *process) Stop(ctx context.Context, grace time.Duration) error {

@@ -9,9 +9,12 @@ import (
 	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -24,9 +27,11 @@ import (
 type Real struct {
 	Name    string    // of the machine, in log lines
 	Root    string    // its data filesystem
+	Plain   bool      // the root needs no filesystem of its own: a directory will do
 	Run     string    // a directory for pid files and etcd's output, not on the data filesystem
 	Output  io.Writer // JSON log lines; nil: none
 	process *process
+	locks   []*os.File
 
 	mu sync.Mutex
 }
@@ -43,8 +48,39 @@ func NewReal(name, root, run string, output io.Writer) *Real {
 	return &Real{Name: name, Root: root, Run: run, Output: output, process: &process{dir: run, root: root}}
 }
 
+// Lock keeps every other agent off this machine's data and its run directory,
+// until the process ends: two agents of one disk would each clear, mark and start
+// what the other does. A data filesystem that isn't mounted yet is left as it is:
+// the run directory's lock stands for both.
+func (r *Real) Lock() error {
+	dirs := []string{r.Run}
+	if _, err := os.Stat(filepath.Join(r.Root, "disk.json")); err == nil {
+		dirs = append(dirs, r.Root)
+	}
+	if err := private(r.Run); err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		held, err := os.OpenFile(filepath.Join(dir, "agent.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return err
+		}
+		if err := syscall.Flock(int(held.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+			held.Close()
+			return fmt.Errorf("%s is another agent's, which runs: stop that one, or give this one a directory of its own (%w)", dir, err)
+		}
+		r.locks = append(r.locks, held) // closed by the kernel
+	}
+	return nil
+}
+
 // Now returns the wall clock.
 func (r *Real) Now() time.Time { return time.Now() }
+
+var begun = time.Now()
+
+// Monotonic returns the time since the process began, by CLOCK_MONOTONIC.
+func (r *Real) Monotonic() time.Duration { return time.Since(begun) }
 
 // Sleep sleeps, or returns ctx's error when that ends first.
 func (r *Real) Sleep(ctx context.Context, d time.Duration) error {
@@ -86,7 +122,7 @@ func (r *Real) Log(l Line) {
 }
 
 // Disk returns the data filesystem.
-func (r *Real) Disk() Disk { return disk{r.Root} }
+func (r *Real) Disk() Disk { return disk{r.Root, r.Plain} }
 
 // Process returns the etcd process.
 func (r *Real) Process() Process { return r.process }

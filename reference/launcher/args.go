@@ -4,23 +4,31 @@
 package launcher
 
 import (
+	"cmp"
 	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
 	"strings"
 	"time"
+
+	"github.com/ringproof/ringproof/reference/ring"
 )
 
 // Command is what etcd's command line is made of.
 type Command struct {
 	Binary    string
-	Version   string // v3.6.16: flags differ between releases
+	Version   ring.Version //: flags differ between releases
 	Name      string
 	DataDir   string
 	PeerURL   string
 	ClientURL string
 	PKI       string // directory of ca.crt, server.*, peer.*; "" for plain
+	PeerCA    string // in that directory: whom peers trust
 	Heartbeat time.Duration
 	Election  time.Duration
 	SnapCount int
+	Flags     []string // besides these, "name=value"
 	Boot      Boot
 }
 
@@ -30,9 +38,9 @@ func (c Command) Args() []string {
 	args := []string{c.Binary,
 		"--name=" + c.Name,
 		"--data-dir=" + c.DataDir,
-		"--listen-peer-urls=" + c.PeerURL,
+		"--listen-peer-urls=" + listen(c.PeerURL),
 		"--initial-advertise-peer-urls=" + c.PeerURL,
-		"--listen-client-urls=" + c.ClientURL,
+		"--listen-client-urls=" + listen(c.ClientURL),
 		"--advertise-client-urls=" + c.ClientURL,
 		"--strict-reconfig-check=true",
 		"--logger=zap", "--log-outputs=stderr", "--log-level=warn",
@@ -42,7 +50,24 @@ func (c Command) Args() []string {
 	if c.PKI != "" {
 		args = append(args, c.tls()...)
 	}
-	return append(args, c.corruptCheck())
+	args = append(args, c.corruptCheck())
+	for _, flag := range c.Flags {
+		args = append(args, "--"+flag)
+	}
+	return args
+}
+
+// listen is where etcd listens for those who dial a URL: at its address, or, as etcd
+// binds to no name, at every address of the machine.
+func listen(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return address // etcd says what is wrong with it
+	}
+	if _, err := netip.ParseAddr(u.Hostname()); err != nil {
+		u.Host = net.JoinHostPort("0.0.0.0", u.Port())
+	}
+	return u.String()
 }
 
 func (c Command) cluster() []string {
@@ -79,7 +104,7 @@ func (c Command) tls() []string {
 		"--trusted-ca-file=" + file("ca.crt"),
 		"--cert-file=" + file("server.crt"), "--key-file=" + file("server.key"),
 		"--peer-client-cert-auth=true",
-		"--peer-trusted-ca-file=" + file("ca.crt"),
+		"--peer-trusted-ca-file=" + file(cmp.Or(c.PeerCA, "ca.crt")),
 		"--peer-cert-file=" + file("peer.crt"), "--peer-key-file=" + file("peer.key"),
 	}
 }
@@ -87,7 +112,7 @@ func (c Command) tls() []string {
 // corruptCheck asks etcd to compare its hash with its peers' before it serves.
 // It became a feature gate in 3.6.
 func (c Command) corruptCheck() string {
-	if strings.HasPrefix(c.Version, "v3.5.") || strings.HasPrefix(c.Version, "v3.4.") {
+	if c.Version.Compare("v3.6.0") < 0 {
 		return "--experimental-initial-corrupt-check=true"
 	}
 	return "--feature-gates=InitialCorruptCheck=true"

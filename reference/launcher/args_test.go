@@ -9,9 +9,24 @@ import (
 	"time"
 
 	"github.com/cockroachdb/datadriven"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/ringproof/ringproof/reference/launcher"
+	"github.com/ringproof/ringproof/reference/ring"
 )
+
+// TestAMachineKnownByNameListensEverywhere: etcd refuses to bind to a name.
+func TestAMachineKnownByNameListensEverywhere(t *testing.T) {
+	for host, want := range map[string]string{
+		"m1.example.org": "https://0.0.0.0:2380", "localhost": "https://0.0.0.0:2380", "10.0.0.1": "https://10.0.0.1:2380", "[2001:db8::1]": "https://[2001:db8::1]:2380",
+	} {
+		args := launcher.Command{Version: "v3.6.16", PeerURL: "https://" + host + ":2380", ClientURL: "https://" + host + ":2379"}.Args()
+		assert.Contains(t, args, "--listen-peer-urls="+want)
+		assert.Contains(t, args, "--listen-client-urls="+strings.ReplaceAll(want, "2380", "2379"))
+		assert.Contains(t, args, "--initial-advertise-peer-urls=https://"+host+":2380")
+		assert.Contains(t, args, "--advertise-client-urls=https://"+host+":2379")
+	}
+}
 
 // TestArgs holds etcd's command line for each release, plain and with TLS, in
 // testdata/args.txt. go test ./reference/launcher -rewrite writes it anew.
@@ -29,7 +44,7 @@ func TestArgs(t *testing.T) {
 		if !ok {
 			d.Fatalf(t, "no such state: %s", state)
 		}
-		c := launcher.Command{Binary: "/opt/etcd/" + d.Cmd + "/etcd", Version: d.Cmd, Name: "m1", DataDir: "/var/lib/ringadm/etcd",
+		c := launcher.Command{Binary: "/opt/etcd/" + d.Cmd + "/etcd", Version: ring.Version(d.Cmd), Name: "m1", DataDir: "/var/lib/ringadm/etcd",
 			PeerURL: "https://10.0.0.1:2380", ClientURL: "https://10.0.0.1:2379", Boot: boot}
 		if d.HasArg("tls") {
 			c.PKI = "/var/lib/ringadm/pki"

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the ringproof authors.
 
-// Package launcher decides how one machine's etcd starts, and starts it. Decide
-// is pure; Launcher carries out what it decides.
+// Package launcher is one machine's part in a ring: its disk, its certificates, its
+// etcd, and that the ring knows it to be there. Who leads the ring, and where the
+// machine learned of it, is no concern of it. Decide says how etcd starts, and is
+// pure; Launcher carries out what it says.
 package launcher
 
 import (
@@ -20,12 +22,13 @@ type Evidence struct {
 	Machine  string
 	Disk     string    // this disk's ID
 	Launched bool      // an etcd was started on this disk before
+	Strange  bool      // no etcd was ever to be started on this disk, for all that it says: a log on it was made elsewhere
 	WAL      *host.WAL // whose log the disk holds
 	Damaged  string    // the log is there and unreadable: why
 
 	Listed  bool // the member list was read with a quorum
 	Why     string
-	Cluster uint64 // the ID of the ring whose list it is
+	Cluster uint64 // the ID of this ring; 0: not known
 	Members []ring.Member
 
 	Identity *store.Identity // the ring's founding record
@@ -81,7 +84,16 @@ func (b Boot) String() string {
 // is cut off; 2 loses its log and starts again under its ID; it votes for 3,
 // and X is gone. And --initial-cluster-state=new is used only while no ring
 // has ever answered: two founders that start anew on empty disks are a quorum
-// of an empty ring (etcd#12227).
+// of an empty ring (etcd#12227). That the ring has answered is noted in the
+// store, which may be full, so a founder's disk on which an etcd ran never starts
+// anew either: founders 1 and 2 commit X while 3 is off and the note can't be
+// written; both lose power, and 2 its log. Started as new it would be, with 3, a
+// quorum that has never heard of X.
+//
+// A founder on whose disk no etcd was ever to be started has promised nothing under its ID,
+// and is as one that has been down since the founding: it starts late, as a founder, also
+// where the ring has answered and does no more. Founders 1 to 4 of seven make the ring, and
+// 1 loses its disk: without 5 to 7 no quorum comes back, and none is there to bind them.
 func Decide(e Evidence) Boot {
 	switch {
 	case e.Damaged != "":
@@ -95,15 +107,27 @@ func Decide(e Evidence) Boot {
 	}
 }
 
-// withLog starts the member whose log it is, unless the ring has let it go. A
+// withLog starts the member whose log it is, unless the ring has let it go, or it
+// lives elsewhere. Somebody copies m2's data to m6 and starts the agent there, with
+// m2 running: one ID would run twice, and what the one has acknowledged the other
+// has never heard of. A
 // list that can't be read decides nothing: after a power loss every member
-// starts like this, and there is no list before they have.
+// starts like this, and there is no list before they have. Only a log that no etcd
+// of this disk can have made waits for the list.
 func withLog(e Evidence) Boot {
-	if e.Listed && e.WAL.Cluster != e.Cluster {
+	if e.Cluster != 0 && e.WAL.Cluster != e.Cluster {
 		return Boot{Do: Halt, Why: fmt.Sprintf("the disk holds the log of member %x of ring %x, and this is ring %x: it may be the last copy of the other", e.WAL.Member, e.WAL.Cluster, e.Cluster)}
 	}
-	if _, in := member(e, func(m ring.Member) bool { return uint64(m.ID) == e.WAL.Member }); e.Listed && !in {
+	m, in := member(e, func(m ring.Member) bool { return uint64(m.ID) == e.WAL.Member })
+	switch {
+	case e.Listed && !in:
 		return Boot{Do: Clear, Why: fmt.Sprintf("member %x has left the ring", e.WAL.Member)}
+	case e.Listed && m.Disk != "" && (m.Disk != e.Disk || m.Machine != e.Machine):
+		return Boot{Do: Halt, Why: fmt.Sprintf("the disk holds a log of member %x, which lives on disk %s of machine %s, and this is disk %s of %s: it is a copy. Remove the member first to have another take its place here, or empty this disk", e.WAL.Member, m.Disk, m.Machine, e.Disk, e.Machine)}
+	case e.Listed && m.Disk == "" && m.Machine != "" && m.Machine != e.Machine:
+		return Boot{Do: Wait, Why: fmt.Sprintf("the disk holds a log of member %x, whose record is missing and whose address is that of %s: it may be a copy", e.WAL.Member, m.Machine)}
+	case !e.Listed && e.Strange:
+		return Boot{Do: Wait, Why: fmt.Sprintf("the disk holds a log of member %x, and never said that one ran here: it may be a copy; where the member lives the list would tell, and it can't be read: %s", e.WAL.Member, e.Why)}
 	}
 	return Boot{Do: Start, State: Resume, Why: fmt.Sprintf("the disk holds the log of member %x up to %d", e.WAL.Member, e.WAL.Last)}
 }
@@ -129,8 +153,10 @@ func withNothing(e Evidence) Boot {
 		return Boot{Do: Wait, Why: "empty disk, unreadable member list (" + e.Why + "), and the store can't tell whether a ring exists: " + e.Unknown}
 	case e.Identity == nil:
 		return Boot{Do: Wait, Why: "no ring has been founded yet"}
-	case e.Formed:
+	case e.Formed && !e.Strange:
 		return Boot{Do: Wait, Why: "empty disk, and the member list can't be read: " + e.Why}
+	case e.Launched:
+		return Boot{Do: Wait, Why: "an etcd ran on this disk, and its log is gone; whether its member may be replaced the member list would tell, and it can't be read: " + e.Why}
 	}
 	var founders []string
 	ours := false
@@ -141,7 +167,11 @@ func withNothing(e Evidence) Boot {
 	if !ours {
 		return Boot{Do: Wait, Why: "this disk is not among the founders', and the member list can't be read: " + e.Why}
 	}
-	return Boot{Do: Start, State: New, Cluster: founders, Token: e.Identity.Token, Why: "the founding record names this disk, and no ring has answered yet"}
+	why := "the founding record names this disk, and no ring has answered yet"
+	if e.Formed {
+		why = "the founding record names this disk, and no etcd ever ran on it; the member list can't be read: " + e.Why
+	}
+	return Boot{Do: Start, State: New, Cluster: founders, Token: e.Identity.Token, Why: why}
 }
 
 func member(e Evidence, is func(ring.Member) bool) (ring.Member, bool) {

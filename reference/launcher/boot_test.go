@@ -58,6 +58,12 @@ func TestDecide(t *testing.T) {
 			"clear: member 1 has left the ring"},
 		{"a log of another member than the one that is on this machine now", listed(log, bound, two),
 			"clear: member 1 has left the ring"},
+		{"a copy of the log of a member that lives on another machine", with(listed(log, one, two), func(e *launcher.Evidence) { e.WAL, e.Disk = &host.WAL{Member: 2, Cluster: ours, Last: 70}, "d9" }),
+			"halt: the disk holds a log of member 2, which lives on disk d2 of machine m2, and this is disk d9 of m1: it is a copy. Remove the member first to have another take its place here, or empty this disk"},
+		{"a copy of the log of this machine's own member, on another disk", with(listed(log, one, two), func(e *launcher.Evidence) { e.Disk = "d9" }),
+			"halt: the disk holds a log of member 1, which lives on disk d1 of machine m1, and this is disk d9 of m1: it is a copy. Remove the member first to have another take its place here, or empty this disk"},
+		{"a log on a disk that never said an etcd ran there, and no list", with(log, func(e *launcher.Evidence) { e.Strange, e.Why = true, "no endpoint answered" }),
+			"wait: the disk holds a log of member 1, and never said that one ran here: it may be a copy; where the member lives the list would tell, and it can't be read: no endpoint answered"},
 		{"a log of another ring, in a disk that was put in the wrong machine", with(listed(log, two), func(e *launcher.Evidence) { e.WAL = &host.WAL{Member: 1, Cluster: 0xbad, Last: 77} }),
 			"halt: the disk holds the log of member 1 of ring bad, and this is ring c1: it may be the last copy of the other"},
 		{"a log that can't be read", with(listed(ran, one), func(e *launcher.Evidence) { e.Damaged = "crc mismatch" }),
@@ -76,12 +82,16 @@ func TestDecide(t *testing.T) {
 			"wait: no ring has been founded yet"},
 		{"a founder, before the ring has answered", identity,
 			"start (new): the founding record names this disk, and no ring has answered yet"},
+		{"a founder that ran, and its log is gone before anybody could note that the ring has answered", with(identity, func(e *launcher.Evidence) { e.Launched = true }),
+			"wait: an etcd ran on this disk, and its log is gone; whether its member may be replaced the member list would tell, and it can't be read: no endpoint answered"},
 		{"a founder's machine with another disk", with(identity, func(e *launcher.Evidence) { e.Disk = "d9" }),
 			"wait: this disk is not among the founders', and the member list can't be read: no endpoint answered"},
 		{"a founder's disk in another machine", with(identity, func(e *launcher.Evidence) { e.Machine = "m4" }),
 			"wait: this disk is not among the founders', and the member list can't be read: no endpoint answered"},
 		{"a founder with an empty disk, after the ring has answered: two of those would be a quorum of an empty ring", with(identity, func(e *launcher.Evidence) { e.Formed = true }),
 			"wait: empty disk, and the member list can't be read: no endpoint answered"},
+		{"a founder that starts late, after the ring has answered and lost its quorum", with(identity, func(e *launcher.Evidence) { e.Formed, e.Strange = true, true }),
+			"start (new): the founding record names this disk, and no etcd ever ran on it; the member list can't be read: no endpoint answered"},
 		{"a founder that can't ask the store", with(identity, func(e *launcher.Evidence) { e.Unknown = "stale file handle" }),
 			"wait: empty disk, unreadable member list (no endpoint answered), and the store can't tell whether a ring exists: stale file handle"},
 	} {
@@ -116,13 +126,15 @@ func every(f func(launcher.Evidence)) {
 		for _, log := range logs {
 			for _, damaged := range []string{"", "crc mismatch"} {
 				for _, launched := range yes {
-					for _, listed := range yes {
-						for _, members := range lists {
-							for _, identity := range identities {
-								for _, formed := range yes {
-									for _, unknown := range []string{"", "stale file handle"} {
-										f(launcher.Evidence{Machine: "m1", Disk: disk, Launched: launched, WAL: log, Damaged: damaged, Listed: listed,
-											Why: "no quorum", Cluster: ours, Members: members, Identity: identity, Formed: formed, Unknown: unknown})
+					for _, strange := range yes {
+						for _, listed := range yes {
+							for _, members := range lists {
+								for _, identity := range identities {
+									for _, formed := range yes {
+										for _, unknown := range []string{"", "stale file handle"} {
+											f(launcher.Evidence{Machine: "m1", Disk: disk, Launched: launched, Strange: strange, WAL: log, Damaged: damaged, Listed: listed,
+												Why: "no quorum", Cluster: ours, Members: members, Identity: identity, Formed: formed, Unknown: unknown})
+										}
 									}
 								}
 							}
@@ -156,11 +168,17 @@ func breaks(e launcher.Evidence, b launcher.Boot) string {
 		return ""
 	case e.WAL != nil && b.State != launcher.Resume:
 		return "there is a log, and it is not resumed"
+	case e.WAL != nil && listedMember(func(m ring.Member) bool {
+		return uint64(m.ID) == e.WAL.Member && m.Disk != "" && (m.Disk != e.Disk || m.Machine != e.Machine)
+	}):
+		return "the member lives elsewhere"
+	case e.WAL != nil && !e.Listed && e.Strange:
+		return "the log may be a copy"
 	case e.WAL != nil && e.Listed && (!inList || e.WAL.Cluster != e.Cluster):
 		return "the member has left, or is another ring's"
 	case b.State == launcher.Resume && e.WAL == nil:
 		return "there is no log to resume"
-	case b.State == launcher.New && (e.Listed || e.Formed || e.Unknown != "" || !named || len(b.Cluster) != 3 || b.Token == ""):
+	case b.State == launcher.New && (e.Listed || e.Formed && !e.Strange || e.Unknown != "" || !named || len(b.Cluster) != 3 || b.Token == ""):
 		return "a new ring is begun where there may be one"
 	case b.State == launcher.Existing && (!boundHere || e.Launched || len(b.Cluster) != len(e.Members)):
 		return "it joins under an ID whose log is gone, or that is another disk's"

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/launcher"
@@ -24,17 +25,31 @@ var errBroken = errors.New("input/output error")
 // caller never knew, or, for the removal of a tree, some of it happened.
 type machine struct {
 	host.Host
-	files   map[string]string
-	nonces  int
-	started []string // what the disk said when etcd was started
-	steps   int
-	breakAt int // 0: never
-	how     string
+	files     map[string]string
+	nonces    int
+	started   []string // what the disk said when etcd was started
+	steps     int
+	unmounted bool
+	breakAt   int // 0: never
+	how       string
+	now       time.Duration
+	log       time.Duration // when the etcd that was started makes its log; 0: never
 }
 
-func (m *machine) Disk() host.Disk       { return memoryDisk{m} }
-func (m *machine) Process() host.Process { return memoryProcess{m: m} }
-func (m *machine) Nonce() string         { m.nonces++; return fmt.Sprintf("disk-%d", m.nonces) }
+func (m *machine) Disk() host.Disk          { return memoryDisk{m} }
+func (m *machine) Process() host.Process    { return memoryProcess{m: m} }
+func (m *machine) Now() time.Time           { return time.Unix(0, 0).Add(m.now) }
+func (m *machine) Monotonic() time.Duration { return m.now }
+func (m *machine) Nonce() string            { m.nonces++; return fmt.Sprintf("disk-%d", m.nonces) }
+
+// Sleep has the etcd that was started make its log meanwhile.
+func (m *machine) Sleep(_ context.Context, d time.Duration) error {
+	m.now += d
+	if len(m.started) > 0 && m.log > 0 && m.now >= m.log {
+		m.files["etcd/wal.0"], m.files["etcd/wal.1"] = "", ""
+	}
+	return nil
+}
 
 // breaks counts a step and tells how it goes.
 func (m *machine) breaks() string {
@@ -88,7 +103,33 @@ func (d memoryDisk) Remove(name string) error {
 	return nil
 }
 
-func (d memoryDisk) Exists(name string) (bool, error) { _, ok := d.m.files[name]; return ok, nil }
+func (d memoryDisk) Rename(old, name string) error {
+	how := d.m.breaks()
+	if how == "before" || how == "half" {
+		return errBroken
+	}
+	for _, file := range slices.Sorted(maps.Keys(d.m.files)) {
+		if rest, in := strings.CutPrefix(file, old+"/"); in {
+			d.m.files[name+"/"+rest] = d.m.files[file]
+			delete(d.m.files, file)
+		}
+	}
+	if how != "" {
+		return errBroken
+	}
+	return nil
+}
+
+func (d memoryDisk) Prepared() (bool, error) { return !d.m.unmounted, nil }
+
+func (d memoryDisk) Exists(name string) (bool, error) {
+	for file := range d.m.files {
+		if file == name || strings.HasPrefix(file, name+"/") {
+			return true, nil
+		}
+	}
+	return false, nil
+}
 
 // WAL knows a log of two segments; one without the other is damage, as in etcd.
 func (d memoryDisk) WAL(dir string) (host.WAL, error) {
@@ -107,6 +148,8 @@ type memoryProcess struct {
 	host.Process
 	m *machine
 }
+
+func (p memoryProcess) Running() ([]string, error) { return nil, nil }
 
 func (p memoryProcess) Start(context.Context, []string) error {
 	if how := p.m.breaks(); how == "before" || how == "half" {
@@ -167,18 +210,18 @@ func (m *machine) wantEmpty(t *testing.T) {
 	if err != nil || fresh || d.ID == "disk-1" || d.Launched || d.Emptying {
 		t.Errorf("disk %+v, fresh %t, %v", d, fresh, err)
 	}
-	if left := slices.Sorted(maps.Keys(m.files)); !slices.Equal(left, []string{"disk.json", "pki/ca.crt"}) {
+	if left := slices.Sorted(maps.Keys(m.files)); !slices.Equal(left, []string{"disk.json", "etcd.removed-1/snap", "etcd.removed-1/wal.0", "etcd.removed-1/wal.1", "pki/ca.crt"}) || d.Aside != "etcd.removed-1" {
 		t.Errorf("on the disk: %v", left)
 	}
 }
 
-// TestLaunchMarksTheDisk breaks each step of a launch: the disk says that an
-// etcd has run on it only if one was started, and once the agent has found it
-// running, always.
+// TestLaunchMarksTheDisk breaks each step of a launch: the disk says that an etcd
+// has run on it only if there is a log, and once the agent has found it running,
+// always.
 func TestLaunchMarksTheDisk(t *testing.T) {
 	for _, how := range []string{"before", "after"} {
 		for at := range 4 {
-			m := &machine{files: map[string]string{}, breakAt: at, how: how}
+			m := &machine{files: map[string]string{}, breakAt: at, how: how, log: 40 * time.Millisecond}
 			for range 3 {
 				d, _, err := launcher.OpenDisk(m, "m1", launcher.Disk{})
 				if err != nil {
@@ -199,6 +242,38 @@ func TestLaunchMarksTheDisk(t *testing.T) {
 	}
 }
 
+// TestNoLogNoMark: an etcd whose machine loses its power before it made a log has
+// promised nothing, and one that takes its time is marked when the log is there. Once
+// none runs, a log that is found later is a stranger's.
+func TestNoLogNoMark(t *testing.T) {
+	m := &machine{files: map[string]string{}, log: time.Second}
+	look := func(launched, strange bool) launcher.Disk {
+		t.Helper()
+		d, _, err := launcher.OpenDisk(m, "m1", launcher.Disk{})
+		if err != nil || d.Launched != launched || d.Strange() != strange {
+			t.Fatalf("the disk says %+v (%v)", d, err)
+		}
+		return d
+	}
+	if err := launcher.Launch(t.Context(), m, look(false, true), launcher.Command{Binary: "etcd"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := launcher.Ended(m, look(false, false)); err != nil {
+		t.Fatal(err)
+	}
+	if err := launcher.Launch(t.Context(), m, look(false, true), launcher.Command{Binary: "etcd"}); err != nil {
+		t.Fatal(err)
+	}
+	_ = m.Sleep(t.Context(), time.Second)
+	if err := launcher.Mark(m, look(false, false)); err != nil {
+		t.Fatal(err)
+	}
+	if err := launcher.Ended(m, look(true, false)); err != nil {
+		t.Fatal(err)
+	}
+	look(true, false)
+}
+
 // TestADiskOfAnotherMachine is left alone: its member is known by the other's
 // address.
 func TestADiskOfAnotherMachine(t *testing.T) {
@@ -207,6 +282,7 @@ func TestADiskOfAnotherMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	m.files["etcd/wal.0"], m.files["etcd/wal.1"] = "", ""
 	if err := launcher.Mark(m, d); err != nil {
 		t.Fatal(err)
 	}
@@ -288,5 +364,62 @@ func TestOpenDisk(t *testing.T) {
 	broken := &machine{files: map[string]string{}, breakAt: 1, how: "before"}
 	if _, _, err := launcher.OpenDisk(broken, "m1", launcher.Disk{}); !errors.Is(err, errBroken) {
 		t.Errorf("an identity that could not be written: %v", err)
+	}
+}
+
+// TestAPlaceThatNobodyPreparedIsNoDisk: its filesystem may be mounted late.
+func TestAPlaceThatNobodyPreparedIsNoDisk(t *testing.T) {
+	m := &machine{files: map[string]string{}, unmounted: true}
+	if d, fresh, err := launcher.OpenDisk(m, "m1", launcher.Disk{}); err == nil || fresh || d.ID != "" || len(m.files) > 0 {
+		t.Errorf("an unmounted place: %+v, fresh %t, %v, and %v on it", d, fresh, err, m.files)
+	}
+	if _, err := launcher.NewDisk(m, ""); err != nil {
+		t.Errorf("prepared by hand: %v", err)
+	}
+	if d, fresh, err := launcher.OpenDisk(m, "m1", launcher.Disk{}); err != nil || fresh || d.ID == "" {
+		t.Errorf("once it is prepared: %+v, fresh %t, %v", d, fresh, err)
+	}
+}
+
+// TestOneCopyIsKeptAside: what the next member leaves takes its place.
+func TestOneCopyIsKeptAside(t *testing.T) {
+	m := used()
+	for range 2 {
+		m.files["etcd/snap"], m.files["etcd/wal.0"], m.files["etcd/wal.1"] = "s", "w", "w"
+		if d, err := launcher.Empty(m, "m1"); err != nil || d.Aside != "etcd.removed-1" {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+	m.wantEmpty(t)
+}
+
+// TestResetAsksTheRightRing: no other knows whether the member has left.
+func TestResetAsksTheRightRing(t *testing.T) {
+	list := func(cluster uint64, members ...uint64) func() (launcher.Listing, error) {
+		return func() (launcher.Listing, error) { return launcher.Listing{Cluster: cluster, Members: members}, nil }
+	}
+	for _, c := range []struct {
+		member uint64
+		list   func() (launcher.Listing, error)
+		why    string
+	}{
+		{0, list(ours, 2), "ringadm reset 1"},
+		{2, list(ours, 3), "ringadm reset 1"},
+		{1, list(0xbad, 2), "those of ring bad"},
+		{1, list(ours, 1, 2), "ringadm member remove 1"},
+		{1, func() (launcher.Listing, error) { return launcher.Listing{}, errBroken }, "is unknown"},
+	} {
+		m := used()
+		if _, err := launcher.Reset(m, c.member, c.list); err == nil || !strings.Contains(err.Error(), c.why) || m.files["etcd/wal.0"] == "" {
+			t.Errorf("reset %x: %v, want %q", c.member, err, c.why)
+		}
+	}
+	away := &machine{files: map[string]string{}, unmounted: true}
+	if _, err := launcher.Reset(away, 0, list(ours, 2)); err == nil || !strings.Contains(err.Error(), "no filesystem is mounted") || len(away.files) > 0 {
+		t.Errorf("reset where no filesystem is mounted: %v, and %v is there", err, away.files)
+	}
+	m := used()
+	if d, err := launcher.Reset(m, 1, list(ours, 2)); err != nil || d.Aside != "etcd.removed-1" || m.files["etcd.removed-1/wal.0"] == "" {
+		t.Errorf("of a member that has left: %+v, %v", d, err)
 	}
 }

@@ -5,162 +5,301 @@ package launcher
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"syscall"
+	"maps"
+	"slices"
+	"strings"
+	"time"
 
+	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/ring"
+	"github.com/ringproof/ringproof/reference/store"
 )
 
-// Names on the data filesystem.
-const (
-	DataDir  = "etcd"
-	diskFile = "disk.json"
-)
+const restPace = time.Second // between two looks at a ring in which there is nothing to do: a fifth of the lease
 
-// Disk is what the data filesystem says of itself. It is written before
-// anything else, so a disk without it has never held a member.
-type Disk struct {
-	ID       string `json:"id"`
-	Launched bool   `json:"launched,omitempty"` // written once the first etcd was started
-	// Machine is the one that the disk serves: its member is known by that
-	// machine's address. In another machine it would be a member that nobody
-	// reaches, or two at one address once the disk is back. "": not yet written.
-	Machine  string `json:"machine,omitempty"`
-	Emptying bool   `json:"emptying,omitempty"` // what a member left is being removed, and perhaps is there in part
-
-	text string // of the file that says so
+// Config is one machine, and where it learns of its ring.
+type Config struct {
+	Machine  string
+	Address  string                  // IP address or host name that peers and clients reach
+	Binaries map[ring.Version]string // etcd release → path of its binary
+	Source   Source
+	// Authority returns what signs the machine's certificates, unless they are Issued.
+	Authority func(context.Context) (store.Authority, error)
+	// Issued are the machine's certificates where somebody else issues and renews them;
+	// nil: the machine does.
+	Issued *Issued
+	// Named is the identity of the disk where somebody else gives it one, before the
+	// launcher runs: the launcher gives none, and fails with a DiskError once another disk
+	// is there, or none. "": the launcher names a disk that is new.
+	Named  string
+	Decide func(Evidence) Boot
+	Do     func(context.Context, *admin.Ring, ring.Action, admin.Fence) error
 }
 
-// OpenDisk reads the identity of the disk in the machine, and gives a new disk
-// one; fresh tells that it did. known is what it returned the last time, or
-// nothing: a file that is the same says the same.
-func OpenDisk(h host.Host, machine string, known Disk) (d Disk, fresh bool, err error) {
-	text, err := h.Disk().Read(diskFile)
-	if err == nil && known.text != "" && string(text) == known.text {
-		return known, false, nil
+// Launcher is one machine's part in a ring: its disk, its certificates, its etcd, and
+// that the ring knows it to be there. It leads nothing.
+type Launcher struct {
+	Config
+	Ring  *admin.Ring // as it is reached from here
+	Known Known       // what was learned of it; others only read it
+	Lease admin.Lease // what the machine's presence lives by, and whatever else its process writes into the ring
+
+	host         host.Host
+	log          *host.Recorder
+	disk         Disk
+	misplaced    misplaced
+	certificates certificates
+	memory       memory
+	starts       starts
+	held         held
+	versions     []ring.Version // the releases on this machine, sorted
+	halted       string         // why no etcd may start here: the machine is no spare
+	absent       time.Time      // since when a ring is listed without a member here
+	second       time.Time      // since when another has this machine's name
+	rest         time.Time      // until then there is nothing to do, unless etcd ends or the spec changes
+}
+
+// NewLauncher returns the launcher of one machine.
+func NewLauncher(h host.Host, log *host.Recorder, c Config) *Launcher {
+	return &Launcher{Config: c, Ring: &admin.Ring{Host: h}, host: h, log: log, versions: slices.Sorted(maps.Keys(c.Binaries)),
+		certificates: certificates{host: h, log: log, machine: c.Machine, address: c.Address, authority: c.Authority}}
+}
+
+// Turn looks after the machine, and at the ring if there is need to: nil when the turn
+// has done all that there is to do.
+func (l *Launcher) Turn(ctx context.Context) (*Look, error) {
+	if err := l.openDisk(); err != nil {
+		return nil, err
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		d = Disk{ID: h.Nonce(), Machine: machine}
-		err = d.write(h)
-		return d, true, err
-	}
+	running, err := l.lookAfter()
 	if err != nil {
-		return Disk{}, false, fmt.Errorf("reading the disk's identity: %w", err)
+		return nil, err
 	}
-	if err := json.Unmarshal(text, &d); err != nil || d.ID == "" {
-		return Disk{}, false, fmt.Errorf("reading the disk's identity: %s is not what was written: %v; empty the disk, and its member will be replaced", h.Disk().Path(diskFile), err)
+	l.learn(ctx, !running)
+	if !l.Known.Specified() {
+		l.log.Say(host.EventWaiting, "the spec is not known: "+l.Known.Trouble)
+		return nil, nil
 	}
-	if d.Machine != "" && d.Machine != machine {
-		return Disk{}, false, &ForeignError{Disk: d, Here: machine, Blank: d.Emptying || d.blank(h)}
+	if err := l.secure(ctx); err != nil {
+		return nil, err
 	}
-	if d.Emptying {
-		d, err = Empty(h, machine)
-		return d, err == nil, err
+	if running && l.resting() {
+		return nil, nil
 	}
-	d.Machine, d.text = machine, string(text)
-	return d, false, nil
+	l.rest = time.Time{}
+	look := l.look(ctx)
+	look.running = running
+	if l.Known.Identity != nil && look.Unread == nil && l.namesake(look.View) {
+		return nil, nil
+	}
+	if !running {
+		err = l.boot(ctx, look)
+	}
+	return &look, err
 }
 
-// blank tells that no etcd has written on the disk.
-func (d Disk) blank(h host.Host) bool {
-	_, err := h.Disk().WAL(DataDir)
-	return !d.Launched && errors.Is(err, fs.ErrNotExist)
+// Rest says that nothing is to be done in the ring. The machine's own etcd is looked
+// after all the same.
+func (l *Launcher) Rest() { l.rest = l.host.Now().Add(restPace) }
+
+func (l *Launcher) resting() bool {
+	left := l.rest.Sub(l.host.Now())
+	return left > 0 && left <= restPace // more is of a clock that went back
 }
 
-// ForeignError refuses a disk that serves another machine.
-type ForeignError struct {
-	Disk  Disk
-	Here  string // the machine that it is in
-	Blank bool   // no etcd has written on it, so that it may be adopted
-}
-
-func (e *ForeignError) Error() string {
-	if e.Blank {
-		return fmt.Sprintf("this disk was named by machine %s, and holds nothing: put it back there; if it stays, it will serve %s", e.Disk.Machine, e.Here)
+// openDisk sees to it that the disk has an identity.
+func (l *Launcher) openDisk() error {
+	if l.Named != "" {
+		return l.openNamed()
 	}
-	return fmt.Sprintf("this disk is that of machine %s: put it back there; or, to use it in %s, empty it with ringadm reset", e.Disk.Machine, e.Here)
-}
-
-// Adopt makes a blank disk serve the machine that it is in. It keeps its
-// identity: a founder's, put into another machine before it ran and then put
-// back, is still the founder's.
-func Adopt(h host.Host, e *ForeignError) (Disk, error) {
-	if e.Disk.Emptying {
-		return Empty(h, e.Here)
+	d, fresh, err := OpenDisk(l.host, l.Machine, l.disk)
+	var foreign *ForeignError
+	if errors.As(err, &foreign) && foreign.Blank && l.misplaced.stays(foreign.Disk.ID, l.host.Now()) {
+		d, err = Adopt(l.host, foreign)
 	}
-	if !e.Disk.blank(h) {
-		return Disk{}, e
-	}
-	d := e.Disk
-	d.Machine = e.Here
-	err := d.write(h)
-	return d, err
-}
-
-func (d *Disk) write(h host.Host) error {
-	text, err := json.Marshal(d)
 	if err != nil {
 		return err
 	}
-	d.text = string(text)
-	return h.Disk().Write(diskFile, text)
-}
-
-// ReadLog adds to the evidence what the disk holds.
-func ReadLog(h host.Host, e *Evidence) {
-	log, err := h.Disk().WAL(DataDir)
-	switch {
-	case err == nil:
-		e.WAL = &log
-	case !errors.Is(err, fs.ErrNotExist):
-		e.Damaged = err.Error()
-	}
-}
-
-// Launch starts etcd as the command says, and marks the disk. Who dies in
-// between leaves an etcd that runs, and [Mark] is made up for; or one that came
-// to nothing before it made a log, and so has promised nothing. Marked before
-// the start, the disk of an etcd that never ran would be taken for one that has
-// lost its log, and its member be replaced.
-func Launch(ctx context.Context, h host.Host, d Disk, c Command) error {
-	if err := h.Process().Start(ctx, c.Args()); err != nil {
-		return err
-	}
-	return Mark(h, d)
-}
-
-// Mark notes on the disk that an etcd has run on it: one that leaves no log has
-// lost it.
-func Mark(h host.Host, d Disk) error {
-	if d.Launched {
-		return nil
-	}
-	d.Launched = true
-	if err := d.write(h); err != nil {
-		return fmt.Errorf("marking the disk after etcd's first start: %w", err)
+	l.disk, l.misplaced = d, misplaced{}
+	if fresh {
+		// What came of starts on the disk before says nothing of this one: held against
+		// the machine, it left a ring with nobody else for ten minutes with two voters.
+		l.starts = starts{}
+		l.tellDisk()
 	}
 	return nil
 }
 
-// Empty removes the etcd data and gives the disk a new identity, in an order
-// that a crash may interrupt anywhere: what is half removed would look like a
-// damaged log, so the disk says first that it is being emptied. A disk that is
-// so full that it can't say so is emptied all the same: nothing else would ever
-// make room, and that the member has left is known. It serves the machine from
-// then on; "": whichever it is in.
-func Empty(h host.Host, machine string) (Disk, error) {
-	d := Disk{ID: h.Nonce(), Machine: machine, Emptying: true}
-	marking := d.write(h)
-	if marking != nil && !errors.Is(marking, syscall.ENOSPC) {
-		return Disk{}, fmt.Errorf("marking the disk before it is emptied: %w", marking)
-	}
-	if err := h.Disk().Remove(DataDir); err != nil {
-		return Disk{}, fmt.Errorf("removing the data of a member that has left: %w", err)
-	}
-	d.Emptying = false
-	err := d.write(h)
-	return d, err
+func (l *Launcher) tellDisk() {
+	l.host.Log(host.Line{Event: host.EventDiskReplaced, Text: "disk " + l.disk.ID + " is new"})
 }
+
+// misplaced is a blank disk with another machine's name on it. Whoever has mixed
+// up two disks soon puts them back, and then each must be as it was: a member
+// that was started on one meanwhile would be lost. One that stays was named in
+// passing, and nobody else will ever use it.
+type misplaced struct {
+	id    string
+	since time.Time
+}
+
+const adoptAfter = 15 * time.Second
+
+func (m *misplaced) stays(id string, now time.Time) bool {
+	if m.id != id || now.Before(m.since) {
+		*m = misplaced{id, now}
+	}
+	return now.Sub(m.since) >= adoptAfter
+}
+
+// lookAfter takes notice of what became of the etcd that was started last, and reports
+// whether one runs.
+func (l *Launcher) lookAfter() (running bool, err error) {
+	args, err := l.host.Process().Running()
+	if err != nil {
+		return false, fmt.Errorf("looking for the etcd process: %w", err)
+	}
+	if args != nil {
+		l.starts.runs(l.host.Now())
+		return true, Mark(l.host, l.disk)
+	}
+	if l.starts.ended(l.host.Process().LastWords()) {
+		l.log.Say(host.EventTrouble, "etcd ends whenever it is started, and is started ever more rarely: "+l.starts.why)
+	}
+	return false, Ended(l.host, l.disk)
+}
+
+// secure keeps certificates on the disk that will do for some time, and makes of
+// them the credentials with which this machine asks the ring. It looks at them now
+// and then, because a launcher and its etcd run for years.
+func (l *Launcher) secure(ctx context.Context) error {
+	spec := l.Known.Spec
+	if spec.Security.Secure() && l.Issued != nil {
+		return l.takeIssued()
+	}
+	if !spec.Security.Secure() || l.Ring.Secure != nil && !l.certificates.due(lifetimeOf(spec)) {
+		return nil
+	}
+	changed, err := l.certificates.keep(ctx, lifetimeOf(spec))
+	if err != nil || l.Ring.Secure != nil && !changed {
+		return err
+	}
+	credentials, err := Credentials(l.host.Disk().Read)
+	if err != nil {
+		return err
+	}
+	l.Ring.Close() // clients dial with what they were given
+	l.Ring.Secure = credentials
+	return nil
+}
+
+// boot decides on the etcd that does not run, and carries it out.
+func (l *Launcher) boot(ctx context.Context, look Look) error {
+	b := l.Decide(l.evidence(look))
+	l.log.Say(host.EventBoot, b.String())
+	l.halted = ""
+	switch b.Do {
+	case Start:
+		if l.starts.wait(l.host.Now()) > 0 {
+			return nil
+		}
+		return l.launch(ctx, b)
+	case Disown:
+		if err := l.clear(string(b.Do), nil); err != nil {
+			return err
+		}
+		l.starts = starts{} // as on any new disk
+	case Clear: // what kept an etcd from starting may keep the next from it
+		return l.clear(string(b.Do), func() error { return l.Ring.Settle(ctx) })
+	case Halt:
+		l.halted = b.Why
+		l.log.Say(host.EventHalted, b.Why)
+	}
+	return nil
+}
+
+// evidence is what this machine goes by when it decides on its etcd.
+func (l *Launcher) evidence(look Look) Evidence {
+	known := l.Known
+	e := Evidence{Machine: l.Machine, Disk: l.disk.ID, Launched: l.disk.Launched, Strange: l.disk.Strange(), Listed: look.Unread == nil,
+		Identity: known.Identity, Formed: known.Formed || known.Answered}
+	if look.Unread == nil {
+		e.Members = look.View.RingMembers()
+	} else {
+		e.Why = look.Unread.Error()
+	}
+	if !known.IdentityKnown || !known.FormedKnown && !known.Answered {
+		e.Unknown = known.Trouble
+	}
+	if known.Identity != nil {
+		e.Cluster = known.Identity.ClusterID()
+	}
+	ReadLog(l.host, &e)
+	return e
+}
+
+func (l *Launcher) launch(ctx context.Context, b Boot) error {
+	spec := l.Known.Spec
+	version := spec.VersionOf(l.Machine)
+	binary, ok := l.Binaries[version]
+	if !ok {
+		return fmt.Errorf("etcd %s is asked for and not on this machine; it has %v", version, l.versions)
+	}
+	c := Command{Binary: binary, Version: version, Name: l.Machine,
+		DataDir: l.host.Disk().Path(DataDir), PeerURL: l.peerURL(), ClientURL: l.clientURL(), Boot: b,
+		Heartbeat: time.Duration(spec.HeartbeatMillis) * time.Millisecond,
+		Election:  time.Duration(spec.ElectionMillis) * time.Millisecond,
+		SnapCount: spec.SnapshotCount, Flags: spec.FlagsOf(l.Machine)}
+	switch {
+	case spec.Security.Secure() && l.Issued != nil:
+		c.PKI, c.PeerCA = l.Issued.Dir, PeersCA
+	case spec.Security.Secure():
+		l.certificates.looked = time.Time{} // the disk may be another than the last time
+		if err := l.secure(ctx); err != nil {
+			return err
+		}
+		c.PKI = l.host.Disk().Path(pkiDir)
+		if c.PeerCA = l.certificates.shown["peer"].file; c.PeerCA == ClientsCA {
+			l.log.Say(host.EventTrouble, "peers and clients of this ring have one authority, as it was founded before they were parted: let only its machines reach port 2380, as whoever holds a client's certificate can speak as a peer there")
+		}
+	}
+	return l.act("launch", strings.Join(c.Args(), " "), "", func() error {
+		l.starts.begun(l.host.Now())
+		return Launch(ctx, l.host, l.disk, c)
+	})
+}
+
+// clear empties the disk of what a member left that can't come back, once what must be
+// done first is.
+func (l *Launcher) clear(action string, first func() error) error {
+	return l.act(action, "ringadm reset", "", func() error {
+		if first != nil {
+			if err := first(); err != nil {
+				return err
+			}
+		}
+		d, err := Empty(l.host, l.Machine)
+		if err == nil {
+			l.disk = d
+			l.tellDisk()
+		}
+		return err
+	})
+}
+
+// act takes an action on this machine.
+func (l *Launcher) act(action, command, member string, do func() error) error {
+	return l.log.Act(host.Line{Action: action, Command: command, Member: member, Target: l.Machine}, do)
+}
+
+// Where a machine's etcd listens.
+const (
+	peerPort   = 2380
+	clientPort = 2379
+)
+
+func (l *Launcher) peerURL() string   { return l.Known.Spec.Security.URL(l.Address, peerPort) }
+func (l *Launcher) clientURL() string { return l.Known.Spec.Security.URL(l.Address, clientPort) }

@@ -46,16 +46,24 @@ func (e Expiry) String() string {
 
 // Inspect reports on a certificate; of a bundle, on the one that expires first.
 func Inspect(pem []byte, now time.Time) (Expiry, error) {
-	certs, err := parseCerts(pem)
+	first, err := Parse(pem)
 	if err != nil {
 		return Expiry{}, err
 	}
-	first := slices.MinFunc(certs, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
 	left := first.NotAfter.Sub(now)
 	return Expiry{
 		Subject: first.Subject.CommonName, Hosts: hosts(first),
 		NotBefore: first.NotBefore, NotAfter: first.NotAfter, Remaining: left, Soon: left < SoonLeft,
 	}, nil
+}
+
+// Parse reads a certificate; of a bundle, the one that expires first.
+func Parse(pem []byte) (*x509.Certificate, error) {
+	certs, err := parseCerts(pem)
+	if err != nil {
+		return nil, err
+	}
+	return slices.MinFunc(certs, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }), nil
 }
 
 func hosts(cert *x509.Certificate) []string {
@@ -82,6 +90,20 @@ func Covers(cert *x509.Certificate, names []string) error {
 	if len(missing) > 0 {
 		return fmt.Errorf("certificate %q does not cover %s (it covers %s): issue it again for all of them",
 			cert.Subject.CommonName, strings.Join(missing, ", "), strings.Join(hosts(cert), ", "))
+	}
+	return nil
+}
+
+// Vouched tells whether one of the authorities signed the certificate. The hour is
+// not looked at: whoever shows a certificate is told that by its end.
+func Vouched(authorities []byte, cert *x509.Certificate) error {
+	roots, err := pool(authorities)
+	if err != nil {
+		return err
+	}
+	when := x509.VerifyOptions{Roots: roots, CurrentTime: cert.NotBefore.Add(time.Second), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}
+	if _, err := cert.Verify(when); err != nil {
+		return fmt.Errorf("certificate %q is not of the authority that is trusted: issue it again (%w)", cert.Subject.CommonName, err)
 	}
 	return nil
 }

@@ -123,6 +123,20 @@ func (a Authority) IssueClient(now time.Time, s Subject, lifetime time.Duration)
 	return a.issue(now, s, lifetime, x509.ExtKeyUsageClientAuth)
 }
 
+// Renew makes a certificate for the key of a pair, with the purposes that the pair's
+// has: only the certificate of the two is new.
+func (a Authority) Renew(now time.Time, p Pair, s Subject, lifetime time.Duration) (Pair, error) {
+	pair, err := parsePair(p.CertPEM, p.KeyPEM)
+	if err != nil {
+		return Pair{}, err
+	}
+	key, ok := pair.PrivateKey.(crypto.Signer)
+	if !ok {
+		return Pair{}, errors.New("the key of the certificate cannot sign; issue both anew")
+	}
+	return a.certify(now, s, lifetime, key, pair.Leaf.ExtKeyUsage...)
+}
+
 func (a Authority) issueWithHosts(now time.Time, s Subject, lifetime time.Duration) (Pair, error) {
 	if len(s.Hosts) == 0 {
 		return Pair{}, fmt.Errorf("certificate %q refused: no hosts; name the addresses that others dial", s.CommonName)
@@ -131,15 +145,19 @@ func (a Authority) issueWithHosts(now time.Time, s Subject, lifetime time.Durati
 }
 
 func (a Authority) issue(now time.Time, s Subject, lifetime time.Duration, usages ...x509.ExtKeyUsage) (Pair, error) {
+	key, err := newKey()
+	if err != nil {
+		return Pair{}, err
+	}
+	return a.certify(now, s, lifetime, key, usages...)
+}
+
+func (a Authority) certify(now time.Time, s Subject, lifetime time.Duration, key crypto.Signer, usages ...x509.ExtKeyUsage) (Pair, error) {
 	template, err := a.template(now, s, lifetime)
 	if err != nil {
 		return Pair{}, err
 	}
 	template.ExtKeyUsage = usages
-	key, err := newKey()
-	if err != nil {
-		return Pair{}, err
-	}
 	cert, err := sign(template, a.cert, key.Public(), a.key)
 	if err != nil {
 		return Pair{}, err

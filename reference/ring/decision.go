@@ -24,7 +24,10 @@ type Action struct {
 	Machine string
 	Disk    string
 	PeerURL string
-	Why     string
+	// On is the membership that this was decided on: it is made in no other. nil: it
+	// was decided on nothing, and is never made.
+	On  []Role
+	Why string
 }
 
 // String prints "ringadm member promote 8e9e05c52164694d".

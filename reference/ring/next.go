@@ -23,6 +23,7 @@ var rules = []rule{
 	foreign,
 	unbound,
 	lostDisk,
+	corrupt,
 	learner,
 	silent,
 	surplus,
@@ -33,6 +34,32 @@ var rules = []rule{
 // towards spec, or says why to wait or halt. It is a function of its arguments
 // alone.
 func Next(spec Spec, o Observed) Decision {
+	d := decide(spec, o)
+	if d.Action != nil {
+		d.Action.On = Roles(o.Members)
+	}
+	if needsRoom := d.Wait == Steady || d.Action != nil && (d.Action.Kind == AddLearner || d.Action.Kind == Bind); needsRoom {
+		return full(o, d)
+	}
+	return d
+}
+
+// full halts where a record would have to be written and etcd writes none: a
+// member that is added and never bound starts nowhere. What needs no record, such
+// as the removal of a lost disk's member, is done.
+func full(o Observed, d Decision) Decision {
+	for _, m := range o.Members {
+		if m.Alarm == "NOSPACE" {
+			return Decision{
+				Halt:     "member " + m.String() + " has no space left (alarm NOSPACE): etcd refuses every write, the clients' and those of the automation",
+				Commands: []string{"etcdctl compact REVISION", "etcdctl defrag --cluster", "etcdctl alarm disarm"},
+			}
+		}
+	}
+	return d
+}
+
+func decide(spec Spec, o Observed) Decision {
 	for _, r := range rules {
 		if d, decided := r(spec, o); decided {
 			return d
@@ -41,7 +68,18 @@ func Next(spec Spec, o Observed) Decision {
 	return Decision{Wait: Steady}
 }
 
+// leaderless is how long a ring may go without a quorum before a person is
+// called: many elections, and a restart. Whether its members are lost or only
+// cut off can't be told from here, and neither asks for anything but patience.
+const leaderless = 15 * time.Second
+
 func unreadable(_ Spec, o Observed) (Decision, bool) {
+	if !o.Listed && o.Unread > leaderless {
+		return Decision{
+			Halt:     "no quorum of the ring has answered for " + leaderless.String() + ": unless the machines that hold the other logs come back, it is lost",
+			Commands: []string{"ringadm member list", "etcdutl snapshot restore BACKUP --data-dir NEW"},
+		}, true
+	}
 	if !o.Listed {
 		return wait("the member list could not be read with a quorum: %s", o.Why)
 	}
@@ -55,20 +93,53 @@ func paused(spec Spec, _ Observed) (Decision, bool) {
 	return pass()
 }
 
-// foreign halts on a member that somebody else added: the automation adds
-// learners, and starts none before a record binds it to a disk. It may be
-// anyone's, so neither keeping nor removing it is ours to say.
-func foreign(_ Spec, o Observed) (Decision, bool) {
+// foreign looks at members that have run and that no record binds to a disk:
+// somebody else added them, or the records are gone.
+func foreign(spec Spec, o Observed) (Decision, bool) {
+	unrecorded := where(o.Members, func(m Member) bool { return m.Disk == "" && (m.Started() || !m.Learner) })
+	if len(unrecorded) == 0 {
+		return pass()
+	}
+	// One whose machine is gone for good gets no record any more, and is replaced.
+	damaged := slices.ContainsFunc(unrecorded, func(m Member) bool { return !o.gone(m, spec) })
 	for _, m := range o.Members {
-		if m.Disk == "" && (m.Started() || !m.Learner) {
-			bind := Action{Kind: Bind, Member: m.ID, Machine: "NAME", Disk: "DISK"}
-			return Decision{
-				Halt:     "member " + m.ID.String() + " at " + m.PeerURL + " is bound to no disk of this ring: somebody else added it",
-				Commands: []string{"ringadm member remove " + m.ID.String(), bind.String()},
-			}, true
+		if damaged && m.Disk == "" && m.Learner && !m.Started() {
+			return act(Action{Kind: Remove, Member: m.ID, Machine: m.Machine, Why: "records are gone, and on which disk it may have started is not known"})
+		}
+	}
+	for _, m := range unrecorded {
+		if d, decided := o.unrecorded(m); decided {
+			return d, true
 		}
 	}
 	return pass()
+}
+
+// unrecorded goes by what can't be deleted with the keys: the log on the disk of
+// the machine at the member's address. A disk that doesn't hold it is never bound:
+// the ID would start again with an empty log. Where the machine is one of the
+// ring's and can't say, the member is as any other voter is; where it is not, the
+// member may be anyone's, and neither keeping nor removing it is ours to say.
+func (o Observed) unrecorded(m Member) (Decision, bool) {
+	machine, known := o.machine(m.Machine)
+	here := known && machine.Present && machine.at(m)
+	bind := Action{Kind: Bind, Member: m.ID, Machine: m.Machine, Disk: machine.Disk, Why: "its record is gone, and the disk there holds its log"}
+	switch {
+	case known && machine.Lost && machine.at(m):
+		return pass()
+	case here && machine.Told && machine.Holds == m.ID:
+		return act(bind)
+	case here && !machine.Told:
+		return wait("the record of member %s is gone, and its machine has not said yet whose log it holds", m)
+	case known && machine.Registered && machine.at(m) && !(here && m.Serving):
+		return pass()
+	}
+	bind.Machine, bind.Disk = "NAME", "DISK"
+	commands := []string{"ringadm member list", bind.String()}
+	if !m.Serving {
+		commands = []string{"ringadm member remove " + m.ID.String(), bind.String()}
+	}
+	return Decision{Halt: "member " + m.ID.String() + " at " + m.PeerURL + " is bound to no disk of this ring: somebody else added it", Commands: commands}, true
 }
 
 // unbound finishes an addition whose author died, or whose reply was lost,
@@ -76,7 +147,8 @@ func foreign(_ Spec, o Observed) (Decision, bool) {
 // so nothing has run under this ID: it is safe to bind it, and safe to drop it.
 func unbound(spec Spec, o Observed) (Decision, bool) {
 	for _, m := range o.Members {
-		if m.Started() || m.Disk != "" {
+		// With no disk to bind it to it goes as any other whose disk is lost.
+		if m.Started() || m.Disk != "" || o.lostDisk(m) {
 			continue
 		}
 		machine, known := o.machine(m.Machine)
@@ -115,6 +187,21 @@ func lostDisk(_ Spec, o Observed) (held Decision, found bool) {
 	return held, held.Wait != ""
 }
 
+// corrupt halts on a member whose data differ from the others', as etcd found: it
+// counts as one that doesn't serve, and etcd refuses every write until the alarm
+// is taken back. Which of the copies is right is for a person to say.
+func corrupt(_ Spec, o Observed) (Decision, bool) {
+	for _, m := range o.Members {
+		if m.Alarm == "CORRUPT" {
+			return Decision{
+				Halt:     "member " + m.String() + " holds other data than the rest (alarm CORRUPT)",
+				Commands: []string{"etcdctl endpoint hashkv --cluster", "ringadm member remove " + m.ID.String(), "etcdctl alarm disarm"},
+			}, true
+		}
+	}
+	return pass()
+}
+
 // learner brings the one addition in flight to its end.
 func learner(spec Spec, o Observed) (Decision, bool) {
 	i := slices.IndexFunc(o.Members, func(m Member) bool { return m.Learner })
@@ -136,6 +223,9 @@ func learner(spec Spec, o Observed) (Decision, bool) {
 	case retires(spec, m):
 		remove.Why = "its machine retires"
 		return act(remove)
+	case failing(spec, o, m):
+		remove.Why = "its etcd can't start, and another machine is free"
+		return act(remove)
 	case stuck(spec, o, m):
 		remove.Why = "it does not come up, and another machine is free"
 		return act(remove)
@@ -143,6 +233,8 @@ func learner(spec Spec, o Observed) (Decision, bool) {
 		return wait("learner %s has not started", m)
 	case !m.Ready:
 		return wait("learner %s is catching up", m)
+	case o.unsteady(m):
+		return wait("learner %s serves, but its etcd has ended at its last start: it must run for some seconds first", m)
 	case o.serving()+1 < Quorum(len(o.Voters())+1):
 		return wait("promoting %s needs %d serving voters, %d answer", m, Quorum(len(o.Voters())+1)-1, o.serving())
 	}
@@ -154,6 +246,21 @@ func learner(spec Spec, o Observed) (Decision, bool) {
 // a start was seen to take seven. Who removes it sooner removes the next one
 // too, for ever.
 const comeUp = 30 * time.Second
+
+// failing reports whether a learner's machine says that no etcd starts on it,
+// while another could have its turn. With nobody else it stays: it will be tried
+// again there, and the ring has nothing to gain by adding it anew.
+func failing(spec Spec, o Observed, m Member) bool {
+	machine, ok := o.own(m)
+	_, spare := o.spare(spec)
+	return ok && spare && !m.Serving && machine.Present && machine.Failing != ""
+}
+
+// unsteady reports whether the machine of a member says that its etcd ends by itself.
+func (o Observed) unsteady(m Member) bool {
+	machine, ok := o.own(m)
+	return ok && machine.Present && machine.Unsteady
+}
 
 // stuck tells whether a learner has been silent for so long that another
 // machine should have its chance.
@@ -171,7 +278,22 @@ func silent(spec Spec, o Observed) (Decision, bool) {
 	}
 	for _, m := range quiet {
 		if o.gone(m, spec) {
-			return gone(spec, o, m)
+			return gone(spec, o, m, "its machine is gone")
+		}
+	}
+	for _, m := range quiet {
+		// Where no etcd starts, and the machine is to retire, there is nothing to wait
+		// for. One that is only restarted comes back, and leaves in good order.
+		if machine, _ := o.own(m); o.unfit(m, spec) || retires(spec, m) && machine.Failing != "" {
+			return gone(spec, o, m, "its etcd does not come up")
+		}
+	}
+	for _, m := range quiet {
+		// One that hangs can't be told from one that has much to read at its start, so
+		// nobody is replaced for it unasked; nor while another is silent that stays: its
+		// log is whole, and may be what the ring comes to need.
+		if retires(spec, m) && m.Silent > max(spec.ReplaceAfter, comeUp) && allRetire(spec, quiet) {
+			return gone(spec, o, m, "its machine retires and its etcd does not answer")
 		}
 	}
 	return wait("voter %s does not answer", quiet[0])
@@ -184,19 +306,27 @@ func silent(spec Spec, o Observed) (Decision, bool) {
 // silent: there the removal comes first. With nobody to take its place it
 // still goes where that lowers the quorum: four voters with one gone can lose
 // no other, three can lose one.
-func gone(spec Spec, o Observed, m Member) (Decision, bool) {
+func gone(spec Spec, o Observed, m Member, why string) (Decision, bool) {
 	n := len(o.Voters())
 	_, spare := o.spare(spec)
-	remove := Action{Kind: Remove, Member: m.ID, Machine: m.Machine, Why: "its machine is gone"}
+	remove := Action{Kind: Remove, Member: m.ID, Machine: m.Machine, Why: why}
 	switch {
 	case o.serving() < Quorum(n):
 		return wait("voter %s is gone, and only %d of %d answer", m, o.serving(), n)
-	case n > spec.Nodes, spare && (o.serving() < Quorum(n+1) || !spec.AddWhileSilent), Quorum(n-1) < Quorum(n):
+	case n > spec.Nodes, !spare && o.heir(m, spec), spare && (o.serving() < Quorum(n+1) || !o.addsWhileSilent(spec)), Quorum(n-1) < Quorum(n):
 		return act(remove)
 	case !spare:
-		return wait("voter %s is gone; add a machine to take its place", m)
+		return wait("voter %s is gone; add a machine to take its place%s", m, o.lacking(spec))
 	}
-	return add(spec, o, "the machine of "+m.String()+" is gone")
+	switch why {
+	case "its machine is gone":
+		why = "the machine of " + m.String() + " is gone"
+	case "its etcd does not come up":
+		why = "the etcd of " + m.String() + " does not come up"
+	default:
+		why = "the machine of " + m.String() + " retires, and the etcd there does not answer"
+	}
+	return add(spec, o, why)
 }
 
 // surplus lets one voter go once all that stay are there and answer.
@@ -251,14 +381,18 @@ func short(spec Spec, o Observed) (Decision, bool) {
 func add(spec Spec, o Observed, why string) (Decision, bool) {
 	machine, ok := o.spare(spec)
 	if !ok {
-		return wait("%s, and no machine is free", why)
+		return wait("%s, and no machine is free%s", why, o.lacking(spec))
 	}
 	return act(Action{Kind: AddLearner, Machine: machine.Name, Disk: machine.Disk, PeerURL: machine.PeerURL, Why: why})
 }
 
 // keepers are the voters that count towards what was asked for.
 func keepers(spec Spec, o Observed) []Member {
-	return where(o.Voters(), func(m Member) bool { return !retires(spec, m) && !o.gone(m, spec) })
+	return where(o.Voters(), func(m Member) bool { return !retires(spec, m) && !o.gone(m, spec) && !o.unfit(m, spec) })
+}
+
+func allRetire(spec Spec, members []Member) bool {
+	return !slices.ContainsFunc(members, func(m Member) bool { return !retires(spec, m) })
 }
 
 func retires(spec Spec, m Member) bool { return slices.Contains(spec.Retire, m.Machine) }

@@ -19,7 +19,8 @@ import (
 func drawObserved(t *rapid.T) (ring.Spec, ring.Observed) {
 	names := []string{"m1", "m2", "m3", "m4", "m5", "m6", "m7"}
 	chance := func(label string) bool { return rapid.IntRange(0, 3).Draw(t, label) > 0 }
-	spec := ring.Spec{Nodes: rapid.SampledFrom([]int{1, 3, 5}).Draw(t, "nodes"), AddWhileSilent: rapid.Bool().Draw(t, "addWhileSilent"), ReplaceAfter: time.Minute,
+	spec := ring.Spec{Nodes: rapid.SampledFrom([]int{1, 3, 5}).Draw(t, "nodes"), Version: rapid.SampledFrom(releases).Draw(t, "version"), ReplaceAfter: time.Minute,
+		Own:    map[string]ring.Version{rapid.SampledFrom(names).Draw(t, "apart"): rapid.SampledFrom(releases).Draw(t, "its version")},
 		Retire: rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, 2, rapid.ID).Draw(t, "retire")}
 	o := ring.Observed{Listed: rapid.IntRange(0, 9).Draw(t, "listed") > 0, Why: "no quorum"}
 	away := func(label string) time.Duration {
@@ -27,8 +28,15 @@ func drawObserved(t *rapid.T) (ring.Spec, ring.Observed) {
 	}
 	for i, name := range names {
 		m := ring.Machine{Name: name, PeerURL: url(name), Disk: rapid.SampledFrom([]string{"", "a", "b", "b", "b", "b"}).Draw(t, name+" disk"),
-			Present: chance(name + " present"), Able: chance(name + " able")}
-		if !m.Present {
+			Present: chance(name + " present"), Lost: rapid.IntRange(0, 9).Draw(t, name+" lost") == 0}
+		if m.Versions = releases; !chance(name + " has every release") {
+			m.Versions = rapid.SliceOfDistinct(rapid.SampledFrom(releases), rapid.ID).Draw(t, name+" versions")
+		}
+		elsewhere := rapid.IntRange(0, 5).Draw(t, name+" elsewhere") == 0
+		if elsewhere {
+			m.PeerURL = url("another-" + name)
+		}
+		if !m.Present || elsewhere {
 			m.Absent = away(name + " absent")
 		}
 		o.Machines = append(o.Machines, m)
@@ -129,7 +137,7 @@ func breaksAdd(spec ring.Spec, o ring.Observed, a ring.Action) string {
 		}
 	}
 	for _, m := range o.Machines {
-		if m.Name == a.Machine && m.Present && m.Able && m.Disk != "" && m.Disk == a.Disk && m.PeerURL == a.PeerURL && !slices.Contains(spec.Retire, m.Name) {
+		if m.Name == a.Machine && m.Present && !m.Lost && slices.Contains(m.Versions, spec.VersionOf(m.Name)) && m.Disk != "" && m.Disk == a.Disk && m.PeerURL == a.PeerURL && !slices.Contains(spec.Retire, m.Name) {
 			return ""
 		}
 	}
@@ -145,10 +153,17 @@ func breaksRemove(spec ring.Spec, o ring.Observed, m ring.Member) string {
 	if serving < majority(n) || left < majority(n-1) {
 		return fmt.Sprintf("%d of the other %d voters answer", left, n-1)
 	}
+	// Where etcd adds nobody beside a silent voter, one that retires goes first.
+	asked := slices.Contains(spec.Retire, m.Machine) && !m.Serving && m.Silent > spec.ReplaceAfter
 	for _, machine := range o.Machines {
-		own := machine.Name == m.Machine && machine.Present && machine.Disk == m.Disk
-		if own && n <= spec.Nodes && m.Started() {
+		own := machine.Name == m.Machine && machine.Present && !machine.Lost && machine.Disk == m.Disk
+		if own && !asked && n <= spec.Nodes && m.Started() {
 			return "it is on its own disk, and nobody asked for it to leave"
+		}
+		learner := slices.ContainsFunc(o.Members, func(m ring.Member) bool { return m.Learner })
+		patient := !m.Serving && m.Silent > spec.ReplaceAfter && machine.Absent > spec.ReplaceAfter && !learner
+		if machine.Name == m.Machine && m.DisplacedBy(machine) && !asked && n <= spec.Nodes && !patient {
+			return "another has its machine's name, which says nothing of its own disk"
 		}
 	}
 	return ""
@@ -208,7 +223,10 @@ func TestQuorum(t *testing.T) {
 
 func diskLost(o ring.Observed, m ring.Member) bool {
 	for _, machine := range o.Machines {
-		if machine.Name == m.Machine && machine.Present && machine.Disk != "" && m.Disk != "" && machine.Disk != m.Disk {
+		if machine.Name == m.Machine && machine.Lost && machine.PeerURL == m.PeerURL {
+			return true
+		}
+		if machine.Name == m.Machine && machine.Present && machine.Disk != "" && m.Disk != "" && machine.Disk != m.Disk && machine.PeerURL == m.PeerURL {
 			return true
 		}
 	}
@@ -233,13 +251,7 @@ func draw(o ring.Observed) string {
 func TestNextConverges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
-		var story []string
-		for range rapid.IntRange(0, 25).Draw(t, "harms") {
-			if harm := w.drawHarm(t); harm != "" {
-				story = append(story, fmt.Sprintf("%3.0fs harm: %-22s %s", w.now.Sub(w.begun).Seconds(), harm, w))
-			}
-			w.run(t, &story, rapid.IntRange(0, 12).Draw(t, "seconds"))
-		}
+		story := w.drawStory(t, w.drawHarm, w.run)
 		w.heal()
 		story = append(story, "healed: "+w.String())
 		for range 60 {
@@ -255,16 +267,25 @@ func TestNextConverges(t *testing.T) {
 	})
 }
 
+// drawStory harms the world, lets the automation act in between, and tells both.
+func (w *world) drawStory(t *rapid.T, harm func(*rapid.T) string, run func(*rapid.T, *[]string, int)) (story []string) {
+	for range rapid.IntRange(0, 25).Draw(t, "harms") {
+		if done := harm(t); done != "" {
+			story = append(story, fmt.Sprintf("%3.0fs harm: %-22s %s", w.now.Sub(w.begun).Seconds(), done, w))
+		}
+		run(t, &story, rapid.IntRange(0, 12).Draw(t, "seconds"))
+	}
+	return story
+}
+
 func drawWorld(t *rapid.T) *world {
 	n := rapid.SampledFrom([]int{1, 3, 5}).Draw(t, "voters")
-	w := newWorld(ring.Spec{Nodes: n, AddWhileSilent: n%2 == 1, ReplaceAfter: 10 * time.Second})
+	w := newWorld(ring.Spec{Nodes: n, Version: rapid.SampledFrom(releases).Draw(t, "version"), ReplaceAfter: 10 * time.Second})
 	for i := range n + rapid.IntRange(0, 4).Draw(t, "spares") {
-		name := fmt.Sprintf("m%d", i+1)
-		b := &box{name: name, disk: fmt.Sprintf("d%d", i+1), able: i < n || rapid.IntRange(0, 4).Draw(t, name+" able") > 0, up: true, gone: w.now}
-		w.boxes = append(w.boxes, b)
+		b := w.put(i + 1)
+		b.able = i < n || rapid.IntRange(0, 4).Draw(t, b.name+" able") > 0
 		if i < n {
-			b.log = ring.ID(i + 1)
-			w.members = append(w.members, &entry{id: b.log, machine: name, disk: b.disk, url: url(name), name: name, quiet: w.now})
+			w.found(b, i+1)
 		}
 	}
 	w.elect()
@@ -301,8 +322,7 @@ func (w *world) run(t *rapid.T, story *[]string, seconds int) {
 func (w *world) drawHarm(t *rapid.T) string {
 	b := rapid.SampledFrom(w.boxes).Draw(t, "machine")
 	m := w.at(b.name)
-	spare := m == nil || m.learner
-	fair := spare || w.count(func(x *entry) bool { return x != m && w.here(x) }) >= ring.Quorum(len(w.voters()))
+	fair := w.spares(m)
 	kind := rapid.SampledFrom([]string{"crash", "return", "blackout", "mute", "unmute", "lose-disk", "lose-machine", "ghost", "spec", "retire", "new-observer"}).Draw(t, "harm")
 	switch kind {
 	case "crash":
@@ -356,6 +376,11 @@ func (w *world) drawHarm(t *rapid.T) string {
 	}
 	w.elect()
 	return kind + " " + b.name
+}
+
+// spares reports whether the ring has a quorum without the machine of m.
+func (w *world) spares(m *entry) bool {
+	return m == nil || m.learner || w.count(func(x *entry) bool { return x != m && w.here(x) }) >= ring.Quorum(len(w.voters()))
 }
 
 // room counts the machines that could hold a voter of the ring as asked for.

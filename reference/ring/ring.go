@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -32,6 +33,8 @@ type Member struct {
 	Silent  time.Duration // how long it hasn't answered the observer; 0 when Serving
 	Ready   bool          // a learner that is caught up with the leader
 	Leader  bool
+	Version Version // the release that it runs, by its own word; "" when it is not known
+	Alarm   string  // etcd's alarm of the member: "NOSPACE", "CORRUPT"; "" when there is none
 }
 
 // Started tells whether the member has ever joined: etcd learns a member's
@@ -52,28 +55,42 @@ type Machine struct {
 	PeerURL string
 	Disk    string        // the disk that is in it now
 	Present bool          // its agent holds its lease in the ring
-	Absent  time.Duration // how long the observer has not seen it; 0 when Present
-	Able    bool          // it can run the ring's etcd release
+	Absent  time.Duration // how long the observer has not seen it, or seen only another of its name than its member lives on; else 0
+	// Unsteady: an etcd that was started there ended by itself, and none has run for long
+	// since. One that is seen to serve may have ended by the time it is counted on.
+	Unsteady bool
+	// Lost: no disk that was ever in it comes back, which is known and not guessed: the
+	// volume was deleted, or the node that held it. Nothing is added here until another
+	// is in it.
+	Lost     bool
+	Failing  string    // why no etcd starts on it, by its own word; "" when one does, for all that is known
+	Versions []Version // the releases of etcd that it has
+
+	Told       bool // it was asked whose log its disk holds, as a record is missing, and has told
+	Holds      ID   // whose; 0: none
+	Registered bool // the store knows it, at this address, as one of the ring's
 }
 
 // Spec is what was asked for.
 type Spec struct {
-	Nodes        int           // voters
-	Retire       []string      // machines that must lose their member
-	Paused       bool          // leave everything as it is
-	ReplaceAfter time.Duration // how long a machine may be absent before a spare takes its place
-	// AddWhileSilent says that etcd lets a member be added while a voter doesn't
-	// answer, as long as the others are a quorum of one more. Releases before
-	// v3.5.31, v3.6.12 and v3.7.0 refuse it (etcd#21640).
-	AddWhileSilent bool
+	Nodes        int                // voters
+	Version      Version            // what members run
+	Own          map[string]Version // what members run on single machines, instead
+	Retire       []string           // machines that must lose their member
+	Paused       bool               // leave everything as it is
+	ReplaceAfter time.Duration      // how long a machine may be absent before a spare takes its place
 }
+
+// VersionOf returns the release that a member on the machine runs.
+func (s Spec) VersionOf(machine string) Version { return cmp.Or(s.Own[machine], s.Version) }
 
 // Observed is what the one who decides could see. Listed is false when the
 // member list could not be read with a quorum: then nothing is known, which is
 // never the same as nothing being there.
 type Observed struct {
 	Listed   bool
-	Why      string // when not Listed
+	Why      string        // when not Listed
+	Unread   time.Duration // how long it could not be, as far as the observer knows
 	Members  []Member
 	Machines []Machine
 }
@@ -100,34 +117,130 @@ func (o Observed) machine(name string) (Machine, bool) {
 	return o.Machines[i], true
 }
 
-// lostDisk tells whether another disk is known to be in the member's machine
-// than the one the member lives on. An absent machine's disk is unknown, and so
-// is one that its machine doesn't name.
+// lostDisk reports whether the disk that the member lives on is known to be lost, or
+// another to be in its machine. An absent machine's disk is unknown, and so
+// is one that its machine doesn't name, or that is at another address.
 func (o Observed) lostDisk(m Member) bool {
 	machine, ok := o.machine(m.Machine)
-	return ok && machine.Present && m.Disk != "" && machine.Disk != "" && machine.Disk != m.Disk
+	switch {
+	case !ok || !machine.at(m):
+		return false
+	case machine.Lost:
+		return true
+	case !machine.Present:
+		return false
+	case m.Disk == "":
+		return m.Started() && machine.Told && machine.Holds != m.ID && !m.Serving
+	}
+	return machine.Disk != "" && machine.Disk != m.Disk
 }
 
-// gone tells whether the member's machine has been absent for so long that a
+// DisplacedBy reports whether x, which has the name of the member's machine, is
+// another: at another address, with another disk. It may be the machine that takes
+// the other's place, or a clone: it says nothing of the member's own machine, but
+// that it isn't heard of. m2 is cloned, and goes off for a while: who took the
+// clone's word for m2's removed a voter whose log was whole, and beside a learner at
+// that, as is right for a voter that can never vote again.
+func (m Member) DisplacedBy(x Machine) bool {
+	return x.Present && m.Disk != "" && x.Disk != "" && x.Disk != m.Disk && !x.at(m)
+}
+
+func (o Observed) displaced(m Member) bool {
+	machine, ok := o.machine(m.Machine)
+	return ok && m.DisplacedBy(machine)
+}
+
+// at reports whether the machine has the member's address.
+func (x Machine) at(m Member) bool {
+	return slices.Contains(strings.Split(m.PeerURL, ","), x.PeerURL)
+}
+
+// own returns the machine that the member lives on, unless another has its name.
+func (o Observed) own(m Member) (Machine, bool) {
+	machine, ok := o.machine(m.Machine)
+	if !ok || o.displaced(m) {
+		return Machine{}, false
+	}
+	return machine, true
+}
+
+// addsWhileSilent reports whether etcd adds a member now that a voter is silent:
+// whichever of the others is asked, by the release that it runs.
+func (o Observed) addsWhileSilent(spec Spec) bool {
+	return !slices.ContainsFunc(o.Members, func(m Member) bool {
+		return m.Serving && !cmp.Or(m.Version, spec.VersionOf(m.Machine)).addsWhileSilent()
+	})
+}
+
+// heir reports whether another machine has the name of the member's and could have
+// its member: it is no spare before that one has left.
+func (o Observed) heir(m Member, spec Spec) bool {
+	machine, _ := o.machine(m.Machine)
+	return o.displaced(m) && machine.takes(spec)
+}
+
+// gone reports whether the member's machine has been absent for so long that a
 // spare should take its place.
 func (o Observed) gone(m Member, spec Spec) bool {
 	machine, ok := o.machine(m.Machine)
-	return ok && !machine.Present && machine.Absent > spec.ReplaceAfter && !m.Serving && m.Silent > spec.ReplaceAfter
+	away := !machine.Present || o.displaced(m)
+	return ok && away && machine.Absent > spec.ReplaceAfter && !m.Serving && m.Silent > spec.ReplaceAfter
+}
+
+// unfit reports whether the member's machine is here and says that no etcd starts
+// on it, for longer than a machine that is away would be waited for: whoever is
+// there can mend it. Its word is needed: by a clock that runs away every voter that
+// is restarted has been silent for long.
+func (o Observed) unfit(m Member, spec Spec) bool {
+	machine, ok := o.own(m)
+	return ok && machine.Present && machine.Failing != "" && !m.Serving && m.Silent > 3*spec.ReplaceAfter
 }
 
 // spare returns the first machine, by name, that a member could be added on.
 func (o Observed) spare(spec Spec) (Machine, bool) {
-	used := map[string]bool{}
-	for _, m := range o.Members {
-		used[m.Machine] = true
-	}
-	for _, m := range o.Machines {
-		if m.Present && m.Able && m.Disk != "" && !used[m.Name] && !slices.Contains(spec.Retire, m.Name) {
+	for _, m := range o.free(spec) {
+		if m.takes(spec) {
 			return m, true
 		}
 	}
 	return Machine{}, false
 }
+
+// free lists the machines that are there for a member and have none.
+func (o Observed) free(spec Spec) []Machine {
+	used := map[string]bool{}
+	for _, m := range o.Members {
+		used[m.Machine] = true
+	}
+	var free []Machine
+	for _, m := range o.Machines {
+		if m.offers(spec) && !used[m.Name] {
+			free = append(free, m)
+		}
+	}
+	return free
+}
+
+// lacking says which machines are free and are no spares: "; m4 has no etcd v3.6.16".
+func (o Observed) lacking(spec Spec) string {
+	var text strings.Builder
+	for _, m := range o.free(spec) {
+		if v := spec.VersionOf(m.Name); !m.has(v) {
+			fmt.Fprintf(&text, "; %s has no etcd %s", m.Name, v)
+		}
+	}
+	return text.String()
+}
+
+// takes reports whether a member could run on the machine.
+func (x Machine) takes(spec Spec) bool { return x.offers(spec) && x.has(spec.VersionOf(x.Name)) }
+
+// offers reports whether the machine is there for a member, of whatever release.
+func (x Machine) offers(spec Spec) bool {
+	return x.Present && !x.Lost && x.Failing == "" && x.Disk != "" && !slices.Contains(spec.Retire, x.Name)
+}
+
+func (x Machine) has(v Version) bool { return slices.Contains(x.Versions, v) }
 
 func where(members []Member, keep func(Member) bool) []Member {
 	var kept []Member

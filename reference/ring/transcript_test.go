@@ -28,6 +28,9 @@ import (
 //	  ? voter                   a member on no machine of the ring
 //	lose-disk, lose-machine, crash, return, mute, unmute MACHINE
 //	members-by-hand MACHINE   somebody joined an etcd there, bypassing everything
+//	delete-volume MACHINE     its disk is lost, which is known, and it can't start without
+//	delete-under MACHINE      the same, and its etcd runs on
+//	put-in-volume MACHINE     it is back, with another disk
 //	ghost-disk MACHINE        another disk is in it, and its etcd still runs from memory
 //	unlisted [WHY...]         the list can't be read; without a reason, it can again
 //	new-observer              another machine leads: it has seen nothing yet
@@ -36,7 +39,7 @@ import (
 //	do                        one decision carried out, its author dying before it sees the reply
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		w := newWorld(ring.Spec{AddWhileSilent: true, ReplaceAfter: time.Minute})
+		w := newWorld(ring.Spec{Version: "v3.6.16", ReplaceAfter: time.Minute})
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			return command(t, w, d)
 		})
@@ -96,6 +99,12 @@ func (w *world) harm(t *testing.T, what, machine string) {
 		b.mute = true
 	case "unmute":
 		b.mute = false
+	case "delete-volume":
+		w.deleteVolume(b)
+	case "delete-under":
+		w.deleteUnder(b, w.at(machine))
+	case "put-in-volume":
+		w.putInVolume(b)
 	case "members-by-hand":
 		w.members = append(w.members, &entry{id: 0xbad, machine: machine, url: url(machine), name: machine, quiet: w.now})
 		b.log = 0xbad
@@ -120,8 +129,8 @@ func (w *world) line(t *testing.T, line []string) {
 		if err != nil {
 			t.Fatalf("a machine is called m1, m2, …: %q", name)
 		}
-		b := &box{name: name, disk: fmt.Sprintf("d%d", n), able: !has("unable"), up: true, gone: w.now}
-		w.boxes = append(w.boxes, b)
+		b := w.put(n)
+		b.able = !has("unable")
 		m.id, m.disk = ring.ID(n), b.disk
 		if has("unbound") {
 			m.disk = ""
@@ -185,7 +194,7 @@ func describe(d ring.Decision) string {
 }
 
 func parseSpec(t *testing.T, d *datadriven.TestData) ring.Spec {
-	spec := ring.Spec{AddWhileSilent: true, ReplaceAfter: time.Minute, Nodes: number(t, d, "nodes"), Paused: d.HasArg("paused")}
+	spec := ring.Spec{Version: "v3.6.16", ReplaceAfter: time.Minute, Nodes: number(t, d, "nodes"), Paused: d.HasArg("paused")}
 	if arg, ok := d.Arg("retire"); ok {
 		spec.Retire = arg.Vals
 	}

@@ -14,6 +14,12 @@ import (
 	"github.com/ringproof/ringproof/reference/ring"
 )
 
+// releases are those that machines have. With the second a member is added also while
+// a voter is silent.
+var releases = []ring.Version{asked, "v3.6.16"}
+
+const asked ring.Version = "v3.6.10"
+
 // box is one machine of the world.
 type box struct {
 	name string
@@ -24,6 +30,7 @@ type box struct {
 	up   bool
 	mute bool // its agent is there, and its etcd does not run
 	lost bool // it never comes back
+	dead bool // its disk never does, and whoever hosts it knows
 	gone time.Time
 }
 
@@ -56,6 +63,19 @@ type world struct {
 func newWorld(spec ring.Spec) *world {
 	t := time.Unix(0, 0)
 	return &world{spec: spec, now: t, begun: t}
+}
+
+// put adds machine n, which is up and has an empty disk.
+func (w *world) put(n int) *box {
+	b := &box{name: fmt.Sprintf("m%d", n), disk: fmt.Sprintf("d%d", n), able: true, up: true, gone: w.now}
+	w.boxes = append(w.boxes, b)
+	return b
+}
+
+// found makes the machine's member n one of those that the ring began with.
+func (w *world) found(b *box, n int) {
+	b.log = ring.ID(n)
+	w.members = append(w.members, &entry{id: b.log, machine: b.name, disk: b.disk, url: url(b.name), name: b.name, quiet: w.now})
 }
 
 func url(machine string) string { return "https://" + machine + ":2380" }
@@ -140,7 +160,10 @@ func (w *world) observe() ring.Observed {
 		o.Members = append(o.Members, seen)
 	}
 	for _, b := range w.boxes {
-		seen := ring.Machine{Name: b.name, PeerURL: url(b.name), Disk: b.disk, Present: b.up, Able: b.able}
+		seen := ring.Machine{Name: b.name, PeerURL: url(b.name), Disk: b.disk, Present: b.up, Told: true, Lost: b.dead}
+		if b.able {
+			seen.Versions = []ring.Version{w.spec.Version}
+		}
 		if !b.up {
 			seen.Absent = w.now.Sub(b.gone)
 		}
@@ -282,6 +305,20 @@ func (w *world) renew(b *box) {
 	b.gen++
 	b.disk, b.log = fmt.Sprintf("%s.%d", strings.Replace(b.name, "m", "d", 1), b.gen), 0
 }
+
+// deleteVolume takes the disk for good, and the machine, which can't start without.
+func (w *world) deleteVolume(b *box) {
+	b.up, b.dead = false, true
+	w.renew(b)
+}
+
+func (w *world) putInVolume(b *box) {
+	b.up, b.dead = true, false
+	w.renew(b)
+}
+
+// deleteUnder takes the disk for good under the machine's member m, which runs on.
+func (w *world) deleteUnder(b *box, m *entry) { b.dead, m.ghost = true, true }
 
 func (w *world) lose(name string) {
 	b := w.box(name)

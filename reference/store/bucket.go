@@ -30,7 +30,7 @@ func On(b *blob.Bucket, address string) (Blob, error) {
 type bucket struct{ b *blob.Bucket }
 
 func (s bucket) Create(ctx context.Context, key string, value []byte) error {
-	if err := checkKey(key); err != nil {
+	if err := CheckKey(key); err != nil {
 		return fmt.Errorf("%s not created: %w", key, err)
 	}
 	err := s.b.WriteAll(ctx, key, value, &blob.WriterOptions{IfNotExist: true})
@@ -46,7 +46,7 @@ func (s bucket) Create(ctx context.Context, key string, value []byte) error {
 // Get takes a bucket's word for an absence; Marked asks again for the marker,
 // because a bucket that does not exist answers "not found" too.
 func (s bucket) Get(ctx context.Context, key string) ([]byte, error) {
-	if err := checkKey(key); err != nil {
+	if err := CheckKey(key); err != nil {
 		return nil, fmt.Errorf("%s not read: %w", key, err)
 	}
 	value, err := s.b.ReadAll(ctx, key)

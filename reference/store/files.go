@@ -56,7 +56,7 @@ func (f files) Close() error { return f.root.Close() }
 // it to the key; nobody ever sees half a value. A crash may leave the temporary
 // file behind, which nobody lists.
 func (f files) Create(ctx context.Context, key string, value []byte) error {
-	if err := cmp.Or(ctx.Err(), checkKey(key)); err != nil {
+	if err := cmp.Or(ctx.Err(), CheckKey(key)); err != nil {
 		return fmt.Errorf("%s not created: %w", key, err)
 	}
 	dir := path.Dir(key)
@@ -140,7 +140,7 @@ func (f files) syncOne(dir string) error {
 // Get implements Store. What it returns is durable: a reader acts on it, and
 // its creator may have crashed between the link and the sync.
 func (f files) Get(ctx context.Context, key string) ([]byte, error) {
-	if err := cmp.Or(ctx.Err(), checkKey(key)); err != nil {
+	if err := cmp.Or(ctx.Err(), CheckKey(key)); err != nil {
 		return nil, fmt.Errorf("%s not read: %w", key, err)
 	}
 	value, err := f.root.ReadFile(key)

@@ -51,6 +51,23 @@ func (l Log[T]) Since(ctx context.Context, known int) (n int, value T, err error
 	return n, value, nil
 }
 
+// First returns the first record, and whether there is one. It asks for one key and
+// for no list, as whoever may read single records only must.
+func (l Log[T]) First(ctx context.Context) (value T, there bool, err error) {
+	record, err := l.Store.Get(ctx, l.key(1))
+	if errors.Is(err, ErrNotFound) {
+		return value, false, nil
+	}
+	if err != nil {
+		return value, false, named(l.key(1), err)
+	}
+	value, err = decode[T](l.key(1), record)
+	return value, err == nil, err
+}
+
+// FirstKey is the key of the first record.
+func (l Log[T]) FirstKey() string { return l.key(1) }
+
 // All returns every record; number n is at index n-1.
 func (l Log[T]) All(ctx context.Context) ([]T, error) {
 	length, err := l.length(ctx)

@@ -4,6 +4,7 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/tls"
 	"errors"
@@ -15,19 +16,21 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/ringproof/ringproof/reference/ring"
 )
 
 var (
-	versionPattern = regexp.MustCompile(`^v(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})$`)
-	namePattern    = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
-	tokenPattern   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+	namePattern  = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
+	tokenPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 )
 
 // Spec is what the ring should be.
 type Spec struct {
-	Nodes    int    `json:"nodes"`
-	Version  string `json:"version"`
-	Security string `json:"security"` // "tls" or "plain"
+	Nodes    int           `json:"nodes"`
+	Version  ring.Version  `json:"version"`
+	Security ring.Security `json:"security"`
 	// Retire names the machines to move members off.
 	Retire []string `json:"retire,omitempty"`
 	// Paused stops every change that the automation would make.
@@ -38,16 +41,39 @@ type Spec struct {
 	// SnapshotCount is etcd's --snapshot-count. Zero means etcd's default.
 	SnapshotCount int `json:"snapshotCount,omitempty"`
 	// ReplaceAfterMillis is how long a machine may be absent before a spare
-	// takes its place. Zero means a minute.
+	// takes its place. Zero means ten minutes.
 	ReplaceAfterMillis int `json:"replaceAfterMillis,omitempty"`
+	// CertificateMillis is how long a machine's certificates live; they are renewed
+	// when a third of it is left. Zero means a year.
+	CertificateMillis int `json:"certificateMillis,omitempty"`
+	// Flags are given to every etcd besides those that ringadm sets, by name
+	// without dashes. A running etcd has them once it is restarted.
+	Flags map[string]string `json:"flags,omitempty"`
+	// Machines is what single machines have for themselves, by name.
+	Machines map[string]Own `json:"machines,omitempty"`
 }
 
 // Validate tells what is wrong with the spec.
 func (s Spec) Validate() error {
-	if s.Security != "tls" && s.Security != "plain" {
+	if s.Security != ring.TLS && s.Security != ring.Plain {
 		return fmt.Errorf("security %q refused: choose tls or plain", s.Security)
 	}
-	return cmp.Or(checkSize(s.Nodes), checkVersion(s.Version), s.checkRetire(), s.checkTiming())
+	return cmp.Or(checkSize(s.Nodes), checkVersion(s.Version), s.checkRetire(), s.checkTiming(), s.checkFlags())
+}
+
+// replaceAfter is how long a machine is absent before a spare takes its place, if the
+// spec doesn't say. A server takes three to five minutes to come back from a planned
+// reboot, and whoever is replaced meanwhile finds its data set aside.
+const replaceAfter = 10 * time.Minute
+
+// Wanted is what the spec asks of the ring's membership.
+func (s Spec) Wanted() ring.Spec {
+	own := map[string]ring.Version{}
+	for machine, o := range s.Machines { // order: a map of a map
+		own[machine] = o.Version
+	}
+	return ring.Spec{Nodes: s.Nodes, Version: s.Version, Own: own, Retire: s.Retire, Paused: s.Paused,
+		ReplaceAfter: cmp.Or(time.Duration(s.ReplaceAfterMillis)*time.Millisecond, replaceAfter)}
 }
 
 func checkSize(n int) error {
@@ -60,11 +86,9 @@ func checkSize(n int) error {
 	return nil
 }
 
-func checkVersion(v string) error {
-	if !versionPattern.MatchString(v) {
-		return fmt.Errorf("version %q refused: write it as v3.6.16", v)
-	}
-	return nil
+func checkVersion(v ring.Version) error {
+	_, err := ring.ParseVersion(string(v))
+	return err
 }
 
 func (s Spec) checkRetire() error {
@@ -82,6 +106,9 @@ func (s Spec) checkTiming() error {
 	heartbeat, election := s.HeartbeatMillis, s.ElectionMillis
 	if s.SnapshotCount < 0 || s.ReplaceAfterMillis < 0 {
 		return errors.New("negative snapshot count or replacement time refused: leave it out for the default")
+	}
+	if c := s.CertificateMillis; c != 0 && c < 10_000 {
+		return fmt.Errorf("certificates of %d ms refused: choose 10s at least, or leave it out for a year", c)
 	}
 	if heartbeat < 0 || election < 0 {
 		return errors.New("negative heartbeat or election time refused: leave it out for etcd's default")
@@ -107,7 +134,7 @@ type Machine struct {
 	// used: another disk under the same name is another member's memory.
 	Disk string `json:"disk"`
 	// Versions are the etcd releases that this machine can run.
-	Versions []string `json:"versions,omitempty"`
+	Versions []ring.Version `json:"versions,omitempty"`
 }
 
 // Validate tells what is wrong with the machine.
@@ -216,12 +243,32 @@ func (f Formed) Validate() error {
 type Authority struct {
 	CertPEM []byte `json:"certPEM"`
 	KeyPEM  []byte `json:"keyPEM"`
+	// The peers' own, whom no client shows a certificate of. Rings that were founded
+	// before have none, and one authority for all.
+	PeerCertPEM []byte `json:"peerCertPEM,omitempty"`
+	PeerKeyPEM  []byte `json:"peerKeyPEM,omitempty"`
 }
+
+// Parted reports whether peers have an authority of their own.
+func (a Authority) Parted() bool { return len(a.PeerCertPEM)+len(a.PeerKeyPEM) > 0 }
 
 // Validate tells what is wrong with the authority.
 func (a Authority) Validate() error {
+	if err := checkAuthority(a.CertPEM, a.KeyPEM); err != nil || !a.Parted() {
+		return err
+	}
+	if err := checkAuthority(a.PeerCertPEM, a.PeerKeyPEM); err != nil {
+		return fmt.Errorf("the peers' %w", err)
+	}
+	if bytes.Equal(a.PeerCertPEM, a.CertPEM) {
+		return errors.New("authority refused: the peers' own is that of the clients; create another for them")
+	}
+	return nil
+}
+
+func checkAuthority(cert, key []byte) error {
 	// The cause is left out: it could quote what it failed to parse.
-	pair, err := tls.X509KeyPair(a.CertPEM, a.KeyPEM)
+	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
 		return errors.New("authority refused: the certificate and the key are not a pair in PEM; create the authority anew")
 	}
@@ -255,10 +302,26 @@ func (a Authority) stored() any {
 }
 
 func checkName(what, name string) error {
-	if len(name) > 253 || !namePattern.MatchString(name) {
+	if long := tooLong(name); long != "" {
+		return fmt.Errorf("%s name %.80q refused: %s", what, name, long)
+	}
+	if !namePattern.MatchString(name) {
 		return fmt.Errorf("%s name %.80q refused: use lower-case letters, digits, '-' and '.', as in a host name", what, name)
 	}
 	return nil
+}
+
+// tooLong says what is longer than in any host name; "": nothing is.
+func tooLong(name string) string {
+	if len(name) > 253 {
+		return fmt.Sprintf("it has %d characters, use at most 253", len(name))
+	}
+	for part := range strings.SplitSeq(name, ".") {
+		if len(part) > 63 {
+			return fmt.Sprintf("it has %d characters between two dots, use at most 63", len(part))
+		}
+	}
+	return ""
 }
 
 func checkToken(what, token string) error {
@@ -281,7 +344,10 @@ func checkHost(host string) error {
 	}
 	// 10.0.0.300 has the form of a host name, and is a mistyped address.
 	mistyped := strings.Trim(host[strings.LastIndex(host, ".")+1:], "0123456789") == ""
-	if len(host) > 253 || mistyped || !namePattern.MatchString(host) {
+	if long := tooLong(host); long != "" {
+		return fmt.Errorf("address %.80q refused: %s", host, long)
+	}
+	if mistyped || !namePattern.MatchString(host) {
 		return fmt.Errorf("address %.80q refused: write an IP address or a host name, without a port", host)
 	}
 	return nil
@@ -297,8 +363,8 @@ func checkURL(what, address string) error {
 	return fmt.Errorf("%s %.300q refused: write a scheme, a host and a port, as in https://10.0.0.1:2380", what, address)
 }
 
-func checkDistinct(what string, names []string) error {
-	seen := map[string]bool{}
+func checkDistinct[T ~string](what string, names []T) error {
+	seen := map[T]bool{}
 	for _, name := range names {
 		if seen[name] {
 			return fmt.Errorf("%s %q is there twice: give each once", what, name)

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ringproof/ringproof/reference/pki"
+	"github.com/ringproof/ringproof/reference/ring"
 )
 
 func goodSpec() Spec { return Spec{Nodes: 3, Version: "v3.6.16", Security: "tls"} }
@@ -90,7 +91,7 @@ func TestSpecRefuses(t *testing.T) {
 }
 
 func TestMachineRefuses(t *testing.T) {
-	good := Machine{Name: "n1", Address: "10.0.0.1", Disk: "d-1", Versions: []string{"v3.5.35", "v3.6.16"}}
+	good := Machine{Name: "n1", Address: "10.0.0.1", Disk: "d-1", Versions: []ring.Version{"v3.5.35", "v3.6.16"}}
 	require.NoError(t, good.Validate())
 	for _, address := range []string{"n1.example", "fd00::1", "127.0.0.2", "n1"} {
 		m := good
@@ -107,8 +108,8 @@ func TestMachineRefuses(t *testing.T) {
 		`machine name "../n1"`:        func(m *Machine) { m.Name = "../n1" },
 		`disk "" refused`:             func(m *Machine) { m.Disk = "" },
 		`disk "a/b" refused`:          func(m *Machine) { m.Disk = "a/b" },
-		`version "latest" refused`:    func(m *Machine) { m.Versions = []string{"latest"} },
-		`version "v3.5.1" is there t`: func(m *Machine) { m.Versions = []string{"v3.5.1", "v3.5.1"} },
+		`version "latest" refused`:    func(m *Machine) { m.Versions = []ring.Version{"latest"} },
+		`version "v3.5.1" is there t`: func(m *Machine) { m.Versions = []ring.Version{"v3.5.1", "v3.5.1"} },
 	} {
 		m := good
 		change(&m)
@@ -165,10 +166,14 @@ func TestAuthorityRefuses(t *testing.T) {
 	require.NoError(t, err)
 	leaf, err := ca.IssueClient(time.Unix(1_800_000_000, 0), pki.Subject{CommonName: "x"}, 0)
 	require.NoError(t, err)
-	require.ErrorContains(t, Authority(leaf).Validate(), "not that of an authority")
+	require.ErrorContains(t, Authority{CertPEM: leaf.CertPEM, KeyPEM: leaf.KeyPEM}.Validate(), "not that of an authority")
 	for _, bad := range []Authority{{}, {CertPEM: good.CertPEM}, {CertPEM: good.CertPEM, KeyPEM: leaf.KeyPEM}} {
 		require.ErrorContains(t, bad.Validate(), "not a pair")
 	}
+	peers := authority(t)
+	require.NoError(t, Authority{good.CertPEM, good.KeyPEM, peers.CertPEM, peers.KeyPEM}.Validate())
+	require.ErrorContains(t, Authority{good.CertPEM, good.KeyPEM, peers.CertPEM, nil}.Validate(), "the peers' authority refused")
+	require.ErrorContains(t, Authority{good.CertPEM, good.KeyPEM, good.CertPEM, good.KeyPEM}.Validate(), "create another")
 }
 
 // The store must have the key, or the ring has no authority after a restart;
@@ -176,7 +181,8 @@ func TestAuthorityRefuses(t *testing.T) {
 func TestAuthorityKeyGoesToTheStoreOnly(t *testing.T) {
 	m := newMemory()
 	l := Log[Authority]{Store: m, Prefix: "authority"}
-	secret := authority(t)
+	secret, peers := authority(t), authority(t)
+	secret.PeerCertPEM, secret.PeerKeyPEM = peers.CertPEM, peers.KeyPEM
 	_, err := l.Append(t.Context(), 0, secret)
 	require.NoError(t, err)
 	_, back, err := l.Latest(t.Context())
@@ -195,6 +201,7 @@ func TestAuthorityKeyGoesToTheStoreOnly(t *testing.T) {
 	}
 	require.Contains(t, out.String(), "key not shown")
 	requireNoKey(t, out.String(), secret.KeyPEM)
+	requireNoKey(t, out.String(), secret.PeerKeyPEM)
 }
 
 func requireNoKey(t *testing.T, text string, key []byte) {

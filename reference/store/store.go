@@ -139,7 +139,8 @@ func (m Marked) List(ctx context.Context, prefix string) ([]string, error) {
 // one are left to temporary files and to what file systems hide (.nfs0001).
 var keyPattern = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$`)
 
-func checkKey(key string) error {
+// CheckKey refuses what no store takes for a key.
+func CheckKey(key string) error {
 	if !keyPattern.MatchString(key) || len(key) > 512 {
 		return fmt.Errorf("store: key %.80q refused: use letters, digits, '-', '_' and '.' between slashes, up to 512 bytes", key)
 	}
@@ -150,5 +151,5 @@ func checkPrefix(prefix string) error {
 	if prefix == "" {
 		return nil
 	}
-	return checkKey(strings.TrimSuffix(prefix, "/"))
+	return CheckKey(strings.TrimSuffix(prefix, "/"))
 }

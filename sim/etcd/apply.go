@@ -5,6 +5,7 @@ package etcd
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/coreos/go-semver/semver"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -21,6 +22,7 @@ import (
 // apply applies committed entries in order.
 func (s *Server) apply(entries []*raftpb.Entry) {
 	for _, e := range entries {
+		s.applied, s.term = e.GetIndex(), e.GetTerm()
 		if e.GetIndex() <= s.state.index {
 			continue
 		}
@@ -67,14 +69,14 @@ func (s *Server) applyNormal(e *raftpb.Entry) {
 		}
 		return
 	}
-	r := s.host.Requests().of(e)
+	r := s.asks(e)
 	if r.GetID() == oldFormat && s.since3(7) {
 		s.exit(2, errJob)
 		return
 	}
 	kv, id := s.state.kv, r.GetHeader().GetID()
 	before := kv.Revision()
-	kv.Unheard = s.proposals.waits[id] == nil
+	kv.Unheard = s.proposals.waits[id] == nil && !s.does.Own
 	response, err := s.dispatch(r)
 	kv.Unheard = false
 	if s.over {
@@ -83,14 +85,23 @@ func (s *Server) applyNormal(e *raftpb.Entry) {
 	if kv.Revision() != before {
 		s.notifyWatches()
 	}
-	if err == rpctypes.ErrGRPCNoSpace && s.proposals.waits[id] != nil && !s.state.alarmed(pb.AlarmType_NOSPACE) {
+	if err == rpctypes.ErrGRPCNoSpace && s.open && !s.state.alarmed(pb.AlarmType_NOSPACE) {
 		s.outOfSpace(func() { s.proposals.finish(id, response, err) })
 		return
 	}
 	s.proposals.finish(id, response, err)
 }
 
-// outOfSpace raises the alarm for all members, and then goes on.
+// asks is the request in an entry.
+func (s *Server) asks(e *raftpb.Entry) *pb.InternalRaftRequest {
+	if s.does.Own {
+		return decoded(e)
+	}
+	return s.host.Requests().of(e)
+}
+
+// outOfSpace raises this member's alarm, and then goes on. Each member does so whose
+// own file is full, whoever was asked: it stops the writes of all.
 func (s *Server) outOfSpace(then func()) {
 	alarm := &pb.AlarmRequest{MemberID: s.id, Action: pb.AlarmRequest_ACTIVATE, Alarm: pb.AlarmType_NOSPACE}
 	s.propose(&pb.InternalRaftRequest{Alarm: alarm}, func(any, error) { then() })
@@ -244,6 +255,21 @@ func (s *Server) applyAdd(c *raftpb.ConfChange) {
 	s.peers.add(uint64(m.ID), m.PeerURLs)
 }
 
+// file is how large the database is, as etcd knows it: as of the last batch that it
+// wrote. What comes between two batches fits whatever it takes, so that a full
+// database is larger than its quota.
+type file struct {
+	size, used int64
+	at         time.Duration
+}
+
+// batch is how long etcd collects writes before it puts them into its file.
+const batch = 100 * time.Millisecond
+
+func (s *Server) measure() {
+	s.file = file{s.state.kv.Size(), s.state.kv.SizeInUse(), s.now()}
+}
+
 // What etcd charges a request against the quota, in bytes.
 const (
 	defaultQuota = 2 * 1024 * 1024 * 1024
@@ -259,7 +285,7 @@ func (s *Server) quota() int64 {
 }
 
 func (s *Server) fits(charge int) bool {
-	return charge == 0 || s.quota() < 0 || s.state.kv.Size()+int64(charge) < s.quota()
+	return charge == 0 || s.quota() < 0 || s.file.size+int64(charge) < s.quota()
 }
 
 func cost(r *pb.InternalRaftRequest) int {

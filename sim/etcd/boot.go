@@ -29,6 +29,7 @@ func (s *Server) boot() {
 		return
 	}
 	s.data = data
+	data.Killed()
 	if data.broken {
 		s.exit(1, "failed to read WAL, cannot be repaired: "+errDamaged.Error())
 		return
@@ -38,6 +39,10 @@ func (s *Server) boot() {
 		s.host.Log("repaired WAL: unexpected EOF")
 	}
 	if log := data.read(); log.owner != nil {
+		if err := data.open(log); err != nil {
+			s.exit(2, err.Error())
+			return
+		}
 		s.restart(log)
 		return
 	}
@@ -132,8 +137,15 @@ func (s *Server) restart(log log) {
 	s.ring.SetID(types.ID(s.id), types.ID(s.cluster))
 	// What the dying process had written and not synced is read and trusted: so
 	// does etcd, which opens the files as they are.
-	s.data.synced = s.data.wal.Len()
-	st := s.data.ready(log, s.release)
+	s.data.synced, s.data.handed = s.data.wal.Len(), s.data.wal.Len()
+	if err := s.data.suits(s.config.MaxLearners); s.since3(6) && err != nil {
+		s.fail("%v", err)
+		return
+	}
+	before, st := s.data.made.state, (*state)(nil)
+	if !s.does.Own {
+		st = s.data.ready(log, s.release)
+	}
 	switch {
 	case st != nil:
 	case log.snap != nil:
@@ -146,13 +158,21 @@ func (s *Server) restart(log log) {
 		return
 	}
 	s.trail = newTrail(log, st.conf)
+	if at := min(st.index, log.hard.commit); at > s.trail.before {
+		s.applied, s.term = at, log.entries[at-s.trail.before-1].GetTerm() // it goes over them, in etcd
+		s.committed = max(at, s.trail.before)
+	}
 	// A state that goes on is further than the last snapshot.
 	s.snapshots.disk, s.snapshots.memory = s.trail.before, s.trail.before
-	s.start(nil)
+	s.start(nil, min(st.index, log.hard.commit))
 	s.advance() // applies what is known to be committed; nothing is sent yet
 	if s.over {
 		return
 	}
+	if before != nil {
+		s.state.kv.Reopen(before.kv)
+	}
+	s.measure()
 	s.snapshots.look()
 	if s.config.CorruptCheck {
 		s.compareHashes()
@@ -182,13 +202,13 @@ func (s *Server) begin(st *state) {
 	}
 }
 
-func (s *Server) start(founders []raft.Peer) {
+func (s *Server) start(founders []raft.Peer, applied uint64) {
 	node, err := raft.NewRawNode(&raft.Config{
 		ID:              s.id,
 		ElectionTick:    s.config.electionTicks(),
 		HeartbeatTick:   1,
 		Storage:         s.trail,
-		Applied:         s.state.index,
+		Applied:         applied,
 		MaxSizePerMsg:   512 * 1024,
 		MaxInflightMsgs: 512,
 		CheckQuorum:     true,
@@ -322,6 +342,7 @@ func (s *Server) compatible(ring *membership.RaftCluster, self types.ID, then fu
 func (s *Server) create(ring *membership.RaftCluster, id, cluster types.ID, remotes []*membership.Member, founders []raft.Peer) {
 	s.id, s.cluster, s.ring = uint64(id), uint64(cluster), ring
 	s.data.add(record{owner: &owner{member: s.id, cluster: s.cluster}})
+	s.data.flush()
 	mark := s.data.end()
 	s.host.Sync(s.data, func(err error) {
 		if err != nil {
@@ -332,7 +353,7 @@ func (s *Server) create(ring *membership.RaftCluster, id, cluster types.ID, remo
 		ring.SetID(id, cluster)
 		s.beginNew(remotes)
 		s.trail = newTrail(log{}, s.state.conf)
-		s.start(founders)
+		s.start(founders, 0)
 		s.serveUnlessOver()
 	})
 }
@@ -401,7 +422,7 @@ func (s *Server) tooOld(cluster *semver.Version) bool {
 	case !s.since3(6):
 		s.exit(1, why)
 	case !s.open:
-		s.exit(2, why)
+		s.fail("version %q is not supported", cluster) // of the database: etcd goes no further
 	default:
 		s.exit(2, errJob)
 	}

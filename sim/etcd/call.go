@@ -105,6 +105,7 @@ func (s *Server) callRing(request any, reply func(any, error)) {
 		s.moveLeader(r, reply)
 	case *pb.DefragmentRequest:
 		s.state.kv.Defragment()
+		s.measure()
 		reply(&pb.DefragmentResponse{}, nil)
 	case *pb.DowngradeRequest:
 		s.downgrade(r, reply)
@@ -152,7 +153,7 @@ func (s *Server) fill(h *pb.ResponseHeader) {
 
 // sign says who answers. An answer about the membership has no revision.
 func (s *Server) sign(h *pb.ResponseHeader) {
-	h.ClusterId, h.MemberId, h.RaftTerm = s.cluster, s.id, s.state.term
+	h.ClusterId, h.MemberId, h.RaftTerm = s.cluster, s.id, s.term
 }
 
 type headed interface{ GetHeader() *pb.ResponseHeader }
@@ -307,12 +308,11 @@ func (s *Server) renewLease(r *pb.LeaseKeepAliveRequest, reply func(any, error))
 }
 
 func (s *Server) status() *pb.StatusResponse {
-	kv := s.state.kv
 	r, header := mvcc.Headed[pb.StatusResponse]()
 	s.fill(header)
 	r.Header, r.Version, r.Leader, r.IsLearner = header, s.version, s.lead, s.learns()
-	r.RaftIndex, r.RaftAppliedIndex, r.RaftTerm = s.committed, s.state.index, s.state.term
-	r.DbSize, r.DbSizeInUse = kv.Size(), kv.SizeInUse()
+	r.RaftIndex, r.RaftAppliedIndex, r.RaftTerm = s.committed, s.applied, s.term
+	r.DbSize, r.DbSizeInUse = s.file.size, s.file.used
 	if s.since3(6) {
 		r.DbSizeQuota = s.quota()
 		r.DowngradeInfo = &pb.DowngradeInfo{}
@@ -385,5 +385,6 @@ func (s *Server) publish() {
 		}
 		s.ready = true
 		s.host.Log("ready to serve client requests")
+		s.host.Ready()
 	})
 }

@@ -227,10 +227,16 @@ func (p *parser) finish() (Config, error) {
 	if err := p.urls(&c); err != nil {
 		return c, err
 	}
-	if c.InitialCluster == "" {
+	if !p.given("initial-cluster") {
 		c.InitialCluster = c.Name + "=" + strings.Join(c.AdvertisePeer, ","+c.Name+"=")
 	}
 	return c, p.check(&c)
+}
+
+// given reports whether the command line has a flag: one that is empty is no default.
+func (p *parser) given(name string) (given bool) {
+	p.flags.Visit(func(f *flag.Flag) { given = given || f.Name == name })
+	return given
 }
 
 func (p *parser) urls(c *Config) error {
@@ -256,11 +262,6 @@ func (p *parser) check(c *Config) error {
 	if err := checkBind(slices.Concat(c.ListenPeer, c.ListenClient)); err != nil {
 		return err
 	}
-	listens, advertises := false, false
-	p.flags.Visit(func(f *flag.Flag) {
-		listens = listens || f.Name == "listen-client-urls"
-		advertises = advertises || f.Name == "advertise-client-urls"
-	})
 	c.Heartbeat = time.Duration(p.heartbeat) * time.Millisecond
 	c.Election = time.Duration(p.election) * time.Millisecond
 	switch {
@@ -274,7 +275,7 @@ func (p *parser) check(c *Config) error {
 		return fmt.Errorf("--election-timeout[%vms] should be at least as 5 times as --heartbeat-interval[%vms]", p.election, p.heartbeat)
 	case p.election > maxElection:
 		return fmt.Errorf("--election-timeout[%vms] is too long, and should be set less than %vms", p.election, maxElection)
-	case listens && !advertises:
+	case p.given("listen-client-urls") && !p.given("advertise-client-urls"):
 		return errors.New("--advertise-client-urls is required when --listen-client-urls is set explicitly")
 	case c.CompactionMode != "periodic" && c.CompactionMode != "revision":
 		return fmt.Errorf("unknown auto-compaction-mode %q", c.CompactionMode)

@@ -6,9 +6,12 @@ package etcd
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/coreos/go-semver/semver"
 	"go.etcd.io/etcd/client/pkg/v3/types"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
 	"go.etcd.io/raft/v3/raftpb"
 
 	"github.com/ringproof/ringproof/internal/pile"
@@ -21,14 +24,17 @@ import (
 // it, so that snapshot and log say all; a keyspace ahead of the log can't be,
 // since etcd applies what a quorum holds.
 type Dir struct {
-	wal    pile.Of[record]
-	synced int
-	base   uint64 // what must be added to a place in wal: records that are forgotten keep theirs
-	bytes  int64
-	broken bool
-	torn   bool
-	past   []*raftpb.Entry // that no start reads any more
-	made   made
+	wal     pile.Of[record]
+	synced  int    // records that survive a loss of power
+	handed  int    // that survive the process: etcd keeps the others in its own memory
+	base    uint64 // what must be added to a place in wal: records that are forgotten keep theirs
+	bytes   int64
+	broken  bool
+	torn    bool
+	missing bool            // the keyspace is gone, and the log is not
+	garbled bool            // the keyspace can't be read
+	past    []*raftpb.Entry // that no start reads any more
+	made    made
 }
 
 // made is what the last process on the directory had made of its log. The next
@@ -42,18 +48,35 @@ type made struct {
 
 // ready returns what there is of a log already, for a process of a release. A
 // release reads a log of another in its own way, and who finds in it that it was
-// removed leaves at that.
+// removed leaves at that. What is applied may be more than what the log knows to
+// be committed, as etcd's database may be; but for a change of the membership,
+// which raft must hear of anew.
 func (d *Dir) ready(log log, release semver.Version) *state {
 	m := d.made
-	if m.state == nil || m.release != release || m.entry.GetIndex() != m.state.index || m.state.index > log.hard.commit ||
+	if m.state == nil || m.release != release || m.entry.GetIndex() != m.state.index ||
 		len(log.entries) == 0 || m.state.book.removed[types.ID(log.owner.member)] {
 		return nil
 	}
-	at := m.state.index - log.entries[0].GetIndex()
+	first := log.entries[0].GetIndex()
+	at := m.state.index - first
 	if at >= uint64(len(log.entries)) || log.entries[at] != m.entry {
 		return nil
 	}
+	for i := max(first, log.hard.commit+1); i <= m.state.index; i++ {
+		if log.entries[i-first].GetType() == raftpb.EntryConfChange {
+			return nil
+		}
+	}
 	return m.state.clone()
+}
+
+// suits returns why etcd doesn't start with what its database says of the members.
+func (d *Dir) suits(maxLearners int) error {
+	if d.made.state == nil {
+		return nil
+	}
+	// order: they are counted
+	return membership.ValidateMaxLearnerConfig(maxLearners, slices.Collect(maps.Values(d.made.state.book.members)), false)
 }
 
 // record is one of the log's; exactly one field is set.
@@ -126,26 +149,96 @@ func (d *Dir) Hard() *raftpb.HardState { return d.hard().state() }
 // Size returns the directory's size in bytes.
 func (d *Dir) Size() int64 { return d.bytes }
 
-// Unsynced returns how many records a loss of power may lose.
-func (d *Dir) Unsynced() int { return d.wal.Len() - d.synced }
+// Unsynced returns how many records a loss of power may lose, of those that a
+// kill leaves.
+func (d *Dir) Unsynced() int { return d.handed - d.synced }
 
 // PowerLoss keeps the first of the unsynced records, and loses the rest. If
 // torn, half of the next one reached the disk too: etcd cuts it off.
 func (d *Dir) PowerLoss(keep int, torn bool) {
 	keep = min(max(keep, 0), d.Unsynced())
 	d.torn = torn && keep < d.Unsynced()
+	d.keep(d.synced + keep)
+	d.synced = d.wal.Len()
+	if d.made.state != nil && d.made.state.index > d.hard().commit {
+		d.made = made{} // the database is not synced at once either
+	}
+}
+
+// flush hands all records to the kernel: from then on they outlive the process.
+func (d *Dir) flush() { d.handed = d.wal.Len() }
+
+// Killed is the end of a process that had no time to flush. etcd writes what
+// wants no fsync, the word that entries are committed, into a buffer of its own:
+// whoever is killed then has to hear it again.
+func (d *Dir) Killed() {
+	if d.handed < d.wal.Len() {
+		d.keep(d.handed)
+	}
+}
+
+// keep loses all but the first n records.
+func (d *Dir) keep(n int) {
 	all := d.wal
 	d.wal, d.bytes = pile.Of[record]{}, 0
 	for i, r := range all.All() {
-		if i < d.synced+keep {
-			d.add(*r)
+		if i >= n {
+			break
 		}
+		d.add(*r)
 	}
-	d.synced = d.wal.Len()
+	d.handed = d.wal.Len()
+}
+
+// Copy returns a copy of the directory as it is.
+func (d *Dir) Copy() *Dir {
+	c := &Dir{base: d.base, broken: d.broken, torn: d.torn, past: slices.Clone(d.past)}
+	for _, r := range d.wal.All() {
+		c.add(*r)
+	}
+	c.synced, c.handed = c.wal.Len(), c.wal.Len()
+	return c
 }
 
 // Damage leaves a log that can't be read, as when half of its files are gone.
 func (d *Dir) Damage() { d.broken = true }
+
+// Lose takes a part of the directory away: the log, "wal", or the keyspace: "db", or
+// "snap", the folder that it is in.
+func (d *Dir) Lose(part string) error {
+	switch part {
+	case "wal":
+		*d = Dir{}
+	case "snap", "db":
+		d.missing = true
+	default:
+		return fmt.Errorf("a data directory has no %s", part)
+	}
+	return nil
+}
+
+// DamagePart makes the keyspace, "db", unreadable.
+func (d *Dir) DamagePart(part string) error {
+	if part != "db" {
+		return fmt.Errorf("a damaged %s is not modelled", part)
+	}
+	d.garbled = true
+	return nil
+}
+
+// open is what etcd does with its keyspace before it looks at the log. One that is
+// missing it makes of the log, if that begins at its beginning.
+func (d *Dir) open(log log) error {
+	switch {
+	case d.garbled:
+		return errors.New("invalid database")
+	case d.missing && log.snap != nil:
+		return errors.New("failed to find database snapshot file (snap: snapshot file doesn't exist)")
+	case d.missing:
+		d.missing, d.made = false, made{}
+	}
+	return nil
+}
 
 func (d *Dir) add(r record) {
 	d.bytes += r.size()
@@ -178,7 +271,7 @@ func (d *Dir) markSynced(end, keep uint64) {
 			newest = i
 		}
 	}
-	d.synced = n
+	d.synced, d.handed = n, max(n, d.handed)
 	if newest >= 0 {
 		d.release(newest, keep)
 	}
@@ -193,7 +286,7 @@ func (d *Dir) release(newest int, keep uint64) {
 	if mark.index() > keep {
 		cut = mark.index() - keep
 	}
-	all, last, synced := d.wal, hard{}, 0
+	all, last, synced, handed := d.wal, hard{}, 0, 0
 	d.wal, d.bytes = pile.Of[record]{}, 0
 	for i, r := range all.All() {
 		switch {
@@ -209,9 +302,12 @@ func (d *Dir) release(newest int, keep uint64) {
 		if d.add(*r); i < d.synced {
 			synced = d.wal.Len()
 		}
+		if i < d.handed {
+			handed = d.wal.Len()
+		}
 	}
 	d.base += uint64(all.Len() - d.wal.Len())
-	d.synced = synced
+	d.synced, d.handed = synced, handed
 }
 
 // shelve keeps an entry that no start reads any more. etcd leaves the segments

@@ -45,10 +45,27 @@ type Host interface {
 	Ask(url string, question any, answer func(any, error))
 	// Requests is the same for all members of a world.
 	Requests() *Requests
+	// Work is the same for all members of a world, too.
+	Work() Work
+	// Ready is called once clients are served. Until then their connections are
+	// taken, and nothing is answered.
+	Ready()
 	// Exit ends the process. Code 0 is a stop in order.
 	Exit(code int, why string)
 	// Log writes a line of the process's output, for a person.
 	Log(line string)
+}
+
+// Work is what a member does that nothing could tell, if the model is right, was it
+// left out. The zero value leaves it out.
+type Work struct {
+	// Own has a member do itself what the others do too, or it has done before: it
+	// decodes each entry, answers each request though nobody listens, reads its
+	// whole log when it starts, lists the members anew whenever it looks at them,
+	// and asks raft for what is ready whenever it may be.
+	Own bool
+	// Ask has the leader ask for versions that can't move the ring's.
+	Ask bool
 }
 
 // Packet is one raft message between two members.

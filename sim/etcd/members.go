@@ -30,7 +30,7 @@ type view struct {
 }
 
 func (s *Server) members() *view {
-	if !s.view.stale {
+	if !s.view.stale && !s.does.Own {
 		return &s.view
 	}
 	v := view{all: s.ring.Members(), by: map[uint64]*membership.Member{}}

@@ -26,10 +26,15 @@ const requestsKept = 256
 func (q *Requests) of(e *raftpb.Entry) *pb.InternalRaftRequest {
 	r := q.read[string(e.Data)]
 	if r == nil {
-		r = &pb.InternalRaftRequest{}
-		must(proto.Unmarshal(e.Data, r))
+		r = decoded(e)
 		q.keep(e.Data, r)
 	}
+	return r
+}
+
+func decoded(e *raftpb.Entry) *pb.InternalRaftRequest {
+	r := &pb.InternalRaftRequest{}
+	must(proto.Unmarshal(e.Data, r))
 	return r
 }
 

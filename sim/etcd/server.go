@@ -13,6 +13,8 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/ringproof/ringproof/sim/etcd/mvcc"
 )
 
 // Server is one etcd process.
@@ -25,6 +27,7 @@ type Server struct {
 	id, cluster uint64
 	ring        *membership.RaftCluster
 	state       *state
+	file        file
 	view        view
 	ids         ids
 
@@ -34,11 +37,14 @@ type Server struct {
 	leads     bool
 	elected   time.Duration // when this member last came to lead
 	committed uint64
-	stirred   bool // raft may have something ready
-	answers   bool // it has: a message that it answers, or nothing, which is taken as well
-	advancing bool // in the loop over what raft has ready
-	syncing   bool // until the disk has it, raft gets no further
+	applied   uint64 // index and term of the last entry that came by itself: what a
+	term      uint64 // snapshot brings etcd doesn't count, and tells a client so
+	stirred   bool   // raft may have something ready
+	answers   bool   // it has: a message that it answers, or nothing, which is taken as well
+	advancing bool   // in the loop over what raft has ready
+	syncing   bool   // until the disk has it, raft gets no further
 	work      work
+	does      Work
 
 	peers     transport
 	proposals proposals
@@ -57,6 +63,7 @@ type Server struct {
 
 	tickFn     func()
 	savedFn    func(error)
+	began      time.Duration // when it first served its peers
 	lastTick   time.Duration
 	ticks      int
 	leaderless int // consecutive election timeouts without a leader
@@ -66,7 +73,7 @@ type Server struct {
 // Start starts an etcd of a release, such as v3.6.16, with the flags after the
 // binary's name. What keeps it from starting ends the process, by Host.Exit.
 func Start(h Host, version string, args []string) *Server {
-	s := &Server{host: h}
+	s := &Server{host: h, does: h.Work()}
 	config, err := Parse(version, args)
 	if err != nil {
 		code := 1
@@ -96,11 +103,18 @@ func (s *Server) Listening() (peer, client bool) {
 	return s.open && !s.over, s.ready && !s.over && !s.stopping
 }
 
+// Holds reports whether the client port takes connections without serving them
+// yet: etcd listens there from its start.
+func (s *Server) Holds() bool { return !s.ready && !s.over && !s.stopping }
+
 func (s *Server) exit(code int, why string) {
 	if s.over {
 		return
 	}
 	s.over = true
+	if s.data != nil && code == 0 {
+		s.data.flush() // it closes its log
+	}
 	s.host.Exit(code, why)
 }
 
@@ -116,7 +130,7 @@ func (s *Server) now() time.Duration { return s.host.Elapsed() }
 // serve begins what runs until the process ends.
 func (s *Server) serve() {
 	s.open = true
-	s.lastTick = s.now()
+	s.lastTick, s.began = s.now(), s.now()
 	s.host.After(s.config.Heartbeat, s.tickFn)
 	s.peers.dialAll()
 	s.adjustTicks()
@@ -164,6 +178,9 @@ func (s *Server) tick() {
 	s.ticks++
 	s.host.After(s.config.Heartbeat, s.tickFn)
 	s.tickRaft()
+	if now-s.file.at >= batch {
+		s.measure()
+	}
 	s.proposals.expire(now)
 	s.reads.look(now)
 	s.leases.look(now)
@@ -182,12 +199,16 @@ func (s *Server) tickRaft() {
 // callback into here from a reply finds the loop running, and leaves it to it.
 func (s *Server) advance() {
 	s.request = nil // what is proposed from here on, the member proposes itself
+	if s.does.Own {
+		s.stirred, s.answers = s.node != nil, false
+	}
 	if s.advancing || s.syncing || !s.stirred {
 		return
 	}
 	defer s.crash()
 	s.advancing = true
 	for !s.over && !s.syncing && s.stirred {
+		s.proposals.early()
 		if s.stirred = s.answers || s.node.HasReady(); s.stirred {
 			s.work = work{Ready: s.node.Ready()}
 			s.stirred, s.answers = false, false
@@ -238,11 +259,15 @@ func (s *Server) take(rd *work) {
 		s.send(rd.Messages)
 	}
 	s.write(rd)
+	if !s.since3(6) && rd.leads && len(s.members().voters) == 1 {
+		s.data.flush() // 3.5 commits an entry of its own as it writes it: both are synced
+	}
 	if !rd.MustSync && raft.IsEmptySnap(rd.Snapshot) {
 		s.persisted(rd)
 		return
 	}
 	s.syncing = true
+	s.data.flush()
 	rd.end = s.data.end()
 	s.host.Sync(s.data, s.savedFn)
 }
@@ -293,7 +318,7 @@ func (s *Server) persisted(rd *work) {
 		s.send(rd.Messages)
 	}
 	s.node.Advance(rd.Ready)
-	s.stirred = s.stirred || s.lead == raft.None || rd.settles()
+	s.stirred = s.stirred || s.lead == raft.None || rd.settles() || s.does.Own
 	s.snapshots.look()
 }
 
@@ -317,6 +342,8 @@ func (s *Server) restore(snap *raftpb.SnapshotMetadata) {
 // adopt makes a state the server's.
 func (s *Server) adopt(st *state) {
 	s.state = st
+	st.kv.Release = s.answersLike()
+	s.measure()
 	s.view.stale = true
 	s.ring.SetBackend(st.book)
 	if s.tooOld(st.book.version) {
@@ -324,6 +351,18 @@ func (s *Server) adopt(st *state) {
 	}
 	s.ring.Recover(ignoreVersion)
 	s.migrate()
+}
+
+// answersLike is the keyspace's release: a state that came from another member, or
+// was left by another binary, answers like this one now.
+func (s *Server) answersLike() mvcc.Release {
+	switch {
+	case s.since3(7):
+		return mvcc.V3_7
+	case s.since3(6):
+		return mvcc.V3_6
+	}
+	return mvcc.V3_5
 }
 
 // turn is a change of leader or role.

@@ -545,8 +545,14 @@ func TestQuota(t *testing.T) {
 	w.run(time.Second)
 	for _, name := range three {
 		assert.Equal(t, rpctypes.ErrGRPCNoSpace, put(t, w, name, "k", "v"))
-		assert.Len(t, status(t, w, name).Errors, 1)
 	}
+	raised := must[*pb.AlarmResponse](t, w, "m2", &pb.AlarmRequest{}).Alarms
+	assert.Len(t, raised, 3, "each member's own file is full")
+	for _, name := range three {
+		assert.Len(t, status(t, w, name).Errors, 3)
+	}
+	must[*pb.AlarmResponse](t, w, "m2", &pb.AlarmRequest{Action: pb.AlarmRequest_DEACTIVATE, MemberID: raised[0].MemberID, Alarm: raised[0].Alarm})
+	assert.Equal(t, rpctypes.ErrGRPCNoSpace, put(t, w, "m1", "k", "v"), "one alarm is enough")
 	must[*pb.DeleteRangeResponse](t, w, "m2", &pb.DeleteRangeRequest{Key: []byte("k"), RangeEnd: []byte("l")})
 	must[*pb.CompactionResponse](t, w, "m2", &pb.CompactionRequest{Revision: status(t, w, "m2").Header.Revision, Physical: true})
 	for _, name := range three {

@@ -57,6 +57,7 @@ func (n *snapshots) take(toDisk bool) {
 	if toDisk {
 		n.force, n.disk = false, at
 		s.data.add(record{snap: &snapshot{state: s.state.clone()}})
+		s.data.flush()
 		mark := s.data.end()
 		s.host.Sync(s.data, func(err error) { n.saved(mark, err) })
 	}

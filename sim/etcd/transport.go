@@ -56,6 +56,7 @@ type peer struct {
 	picked    int
 	active    bool
 	since     time.Duration // of the change to what it is now
+	taken     string        // the URL of another that says it is this member; "": none does
 	missed    []func(error) // by URL: a packet didn't get there
 	dialed    []func(any, error)
 	redial    func()
@@ -208,6 +209,20 @@ func (p *peer) greeted(url string, err error) {
 	s.host.After(wait, p.redial)
 }
 
+// answers is a stream that a member opens: etcd sends it what is for that member
+// from then on, whoever opened one before, and wherever the member is by the list.
+func (p *peer) answers(urls []string) {
+	p.taken = ""
+	if len(urls) > 0 && !slices.ContainsFunc(urls, func(url string) bool { return slices.Contains(p.urls, url) }) && p.transport.at(urls[0]) {
+		p.taken = urls[0]
+	}
+}
+
+// at reports whether another member of the ring is at a URL.
+func (t *transport) at(url string) bool {
+	return slices.ContainsFunc(t.peers, func(p *peer) bool { return slices.Contains(p.urls, url) })
+}
+
 func (p *peer) activate() {
 	if !p.active {
 		p.active, p.since = true, p.transport.server.now()
@@ -263,9 +278,14 @@ func (t *transport) send(m *raftpb.Message) {
 	if p == nil {
 		p = t.remotes.of(m.GetTo())
 	}
-	if p != nil {
-		t.server.host.Send(p.urls[p.picked], t.packet(m), p.missed[p.picked])
+	if p == nil {
+		return
 	}
+	if p.taken != "" {
+		t.server.host.Send(p.taken, t.packet(m), func(error) { p.taken = "" })
+		return
+	}
+	t.server.host.Send(p.urls[p.picked], t.packet(m), p.missed[p.picked])
 }
 
 func (t *transport) packet(m *raftpb.Message) Packet {
@@ -284,6 +304,10 @@ func (s *Server) Receive(p Packet) error {
 		return errOtherCluster
 	case s.state.book.removed[types.ID(p.From)]:
 		return errRemoved
+	case m.GetTo() != s.id && s.now()-s.began < s.config.Heartbeat:
+		// It has opened streams to its peers before it listens: what comes on these
+		// comes first, and ends it if it has another's name.
+		return errNotServing
 	case m.GetTo() != s.id:
 		// etcd answers like this too when another member has taken over a URL,
 		// and the sender, though a member, takes it as its own removal.
@@ -318,5 +342,6 @@ func (s *Server) greet(h hello) error {
 	case h.to != s.id:
 		return errOtherMember
 	}
+	s.peers.peers.of(h.from).answers(h.urls)
 	return nil
 }

@@ -46,7 +46,7 @@ func (s *Server) watchVersions() {
 // version can't rise above this member's own.
 func (s *Server) versionSettled() bool {
 	book := s.state.book
-	return book.version != nil && book.version.Equal(*s.minor()) && !s.downgrading()
+	return !s.does.Ask && book.version != nil && book.version.Equal(*s.minor()) && !s.downgrading()
 }
 
 func (s *Server) downgrading() bool {

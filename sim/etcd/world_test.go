@@ -31,7 +31,9 @@ type world struct {
 	version  string
 	flags    []string
 	requests etcd.Requests
+	work     etcd.Work
 	syncTime time.Duration
+	removal  time.Duration // when churn asked last to have a voter removed
 }
 
 type timer struct {
@@ -235,6 +237,8 @@ func (p process) Open(string) (*etcd.Dir, error) { return p.data, nil }
 
 func (p process) Requests() *etcd.Requests { return &p.world.requests }
 
+func (p process) Work() etcd.Work { return p.world.work }
+
 func (p process) Sync(_ *etcd.Dir, done func(error)) {
 	var err error
 	if p.full {
@@ -294,6 +298,8 @@ func (p process) Exit(code int, why string) {
 	p.note("%s exits %s", p.name, p.exited)
 	p.kill()
 }
+
+func (p process) Ready() {}
 
 func (p process) Log(line string) { p.logs = append(p.logs, line) }
 

@@ -50,13 +50,14 @@ type Need string
 
 // What a script may need.
 const (
+	NeedFiles     Need = "files"     // Lose, Damage and Occupy
 	NeedProcess   Need = "process"   // etcd may refuse its flags or panic, and its end is seen
 	NeedPartition Need = "partition" // Cut and Join
 	NeedTLS       Need = "tls"       // URLs of https
 	NeedMixed     Need = "mixed"     // members of several releases in a ring
 )
 
-var needs = []Need{NeedProcess, NeedPartition, NeedTLS, NeedMixed}
+var needs = []Need{NeedFiles, NeedProcess, NeedPartition, NeedTLS, NeedMixed}
 
 // Machines are the hosts of one script. A machine is there as soon as it is
 // named, with an address, an empty disk and no process.
@@ -91,8 +92,18 @@ type Machines interface {
 	PowerOff(machines ...string) error
 	// Wipe empties the disk. No process may run.
 	Wipe(machine string) error
-	// Cut cuts the machine off all others, but not off clients. Join mends it.
+	// Lose takes a part of the data directory away, and Damage makes it
+	// unreadable: "wal", "snap" or "db". No process may run.
+	Lose(machine, part string) error
+	Damage(machine, part string) error
+	// Occupy has another program listen where etcd would, until etcd is started
+	// there and has ended.
+	Occupy(machine string, port Port) error
+	// Cut cuts the machine off all others, but not off clients, and Part two
+	// machines off one another. Join mends what was done to a machine. Both return
+	// when nothing passes any more.
 	Cut(machine string) error
+	Part(machine, other string) error
 	Join(machine string) error
 
 	// Client opens a client of this machine only, which never repeats a

@@ -22,14 +22,14 @@ const attempts = 3
 // delay is that of an answer that came when etcd had the right to another one.
 type delay struct {
 	of      step
-	after   time.Duration
+	why     string // "answered after 7s"
 	virtual bool
 }
 
 // tooSlow says what to do about a delay. In virtual time no machine is slow.
 func (s Script) tooSlow(d *delay) error {
 	head, _, _ := strings.Cut(d.of.text, "\n")
-	where := fmt.Sprintf("testdata/%s:%d: %s: answered after %v", s.Name, d.of.line, head, d.after.Round(time.Millisecond))
+	where := fmt.Sprintf("testdata/%s:%d: %s: %s", s.Name, d.of.line, head, d.why)
 	if d.virtual {
 		return fmt.Errorf("%s of virtual time, which only a script lets pass: this one is wrong; ask sooner", where)
 	}
@@ -69,8 +69,21 @@ func (s *stage) timed(ctx context.Context, st step) (got string, late *delay) {
 	got = s.do(ctx, st.call)
 	if limit, _ := st.call.haste(); limit > 0 {
 		if after := s.Now().Sub(since); after >= limit {
-			late = &delay{st, after, s.Virtual()}
+			late = &delay{st, fmt.Sprintf("answered after %v", after.Round(time.Millisecond)), s.Virtual()}
 		}
 	}
+	if st.call.opts["term"] == "same" && s.elected(ctx) {
+		late = &delay{st, "another leader was elected since the script chose one", s.Virtual()}
+	}
 	return got, late
+}
+
+// elected reports whether there was an election since the script's last leader
+// command: its entry is one more than the script knows of. What doesn't tell its
+// term is not accused.
+func (s *stage) elected(ctx context.Context) bool {
+	return slices.ContainsFunc(s.running(), func(name string) bool {
+		status, err := s.status(ctx, name)
+		return err == nil && s.term != 0 && status.RaftTerm != s.term
+	})
 }

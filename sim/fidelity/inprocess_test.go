@@ -68,6 +68,8 @@ type member struct {
 	*integration.Member
 	logs *observer.ObservedLogs
 	run  *launch // the last; nil before the first
+
+	parted []*integration.Member // from these
 }
 
 // launch is one start of a member.
@@ -254,8 +256,22 @@ func (m *inProcessMachines) Cut(machine string) error {
 	return nil
 }
 
+func (m *inProcessMachines) Part(machine, other string) error {
+	h := m.host(machine)
+	h.InjectPartition(silent{m.t}, m.host(other).Member)
+	h.parted = append(h.parted, m.host(other).Member)
+	return nil
+}
+
+func (m *inProcessMachines) Lose(string, string) error          { return errors.New("no files here") }
+func (m *inProcessMachines) Damage(string, string) error        { return errors.New("no files here") }
+func (m *inProcessMachines) Occupy(string, fidelity.Port) error { return errors.New("no ports here") }
+
 func (m *inProcessMachines) Join(machine string) error {
-	m.host(machine).Resume()
+	h := m.host(machine)
+	h.RecoverPartition(silent{m.t}, h.parted...)
+	h.parted = nil
+	h.Resume()
 	return nil
 }
 

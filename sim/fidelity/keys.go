@@ -203,12 +203,18 @@ func (s *stage) pair(kv *mvccpb.KeyValue) string {
 }
 
 func (s *stage) compact(ctx context.Context, c call) string {
+	ctx, cancel := s.limit(ctx, c)
+	defer cancel()
 	revision, err := strconv.ParseInt(c.words[0], 10, 64)
+	if c.words[0] == "now" { // after as many writes as fitted
+		var got *clientv3.GetResponse
+		if got, err = s.asked(c).Get(ctx, "none"); err == nil {
+			revision = got.Header.Revision
+		}
+	}
 	if err != nil {
 		return failed(err)
 	}
-	ctx, cancel := s.limit(ctx, c)
-	defer cancel()
 	var opts []clientv3.CompactOption
 	if c.is("physical") {
 		opts = append(opts, clientv3.WithCompactPhysical())

@@ -143,7 +143,7 @@ func (s *stage) promote(ctx context.Context, c call) string {
 // one entry is more than the tenth that may be missing.
 func (s *stage) promoteInSync(ctx context.Context, c call) string {
 	var said string
-	s.await(ctx, c.within(patience), func(ctx context.Context) bool {
+	s.await(ctx, c.within(s.patient()), func(ctx context.Context) bool {
 		said = s.promote(ctx, c)
 		return said != failed(rpctypes.ErrMemberLearnerNotReady)
 	})
@@ -213,12 +213,13 @@ func (s *stage) describe(m *etcdserverpb.Member) string {
 // who was elected.
 func (s *stage) leader(ctx context.Context, c call) string {
 	want := s.id(c.words[0])
-	ok := s.await(ctx, patience, func(ctx context.Context) bool {
+	ok := s.await(ctx, s.patient(), func(ctx context.Context) bool {
 		status, err := s.status(ctx, s.running()[0])
 		if err != nil || status.Leader == 0 {
 			return false
 		}
 		if status.Leader == want {
+			s.term = status.RaftTerm
 			return s.agreed(ctx, s.running(), want)
 		}
 		ctx, cancel := s.Timeout(ctx, glance)
@@ -260,7 +261,7 @@ func (s *stage) waitLeader(ctx context.Context, c call) string {
 		}
 		return s.running()
 	}
-	ok := s.await(ctx, c.within(patience), func(ctx context.Context) bool {
+	ok := s.await(ctx, c.within(s.patient()), func(ctx context.Context) bool {
 		up := among()
 		status, err := s.status(ctx, up[0])
 		if err == nil && s.names.members[status.Leader] == "" {
@@ -283,12 +284,15 @@ func (s *stage) waitLeader(ctx context.Context, c call) string {
 // waitLeaderless waits until a member gives up its leader. One that leads alone
 // takes writes into its log until then, and may have them written later.
 func (s *stage) waitLeaderless(ctx context.Context, c call) string {
-	name := c.words[0]
-	if s.await(ctx, c.within(patience), func(ctx context.Context) bool {
-		status, err := s.status(ctx, name)
-		return err == nil && status.Leader == 0
-	}) {
-		return name + " has no leader"
+	if s.leaderless(ctx, c) {
+		return c.words[0] + " has no leader"
 	}
-	return name + " keeps its leader"
+	return c.words[0] + " keeps its leader"
+}
+
+func (s *stage) leaderless(ctx context.Context, c call) bool {
+	return s.await(ctx, c.within(s.patient()), func(ctx context.Context) bool {
+		status, err := s.status(ctx, c.words[0])
+		return err == nil && status.Leader == 0
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -99,6 +100,7 @@ type processes struct {
 	mu        sync.Mutex // of hosts, and of what runs on them: relays look too
 	hosts     map[string]*process
 	clients   []*clientv3.Client
+	taken     []net.Listener
 }
 
 // wall is time as this computer has it.
@@ -321,8 +323,55 @@ func (m *processes) Wipe(machine string) error {
 	return os.RemoveAll(m.host(machine).dir)
 }
 
-func (m *processes) Cut(machine string) error  { return m.host(machine).relay.cut(true) }
-func (m *processes) Join(machine string) error { return m.host(machine).relay.cut(false) }
+func (m *processes) Lose(machine, part string) error {
+	return m.part(machine, part, os.RemoveAll)
+}
+
+// Damage writes over the middle of the files, as a bad disk does.
+func (m *processes) Damage(machine, part string) error {
+	return m.part(machine, part, func(path string) error {
+		return filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || strings.HasSuffix(path, ".tmp") {
+				return err
+			}
+			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			_, err = f.WriteAt(bytes.Repeat([]byte("x"), 16<<10), 0)
+			return err
+		})
+	})
+}
+
+func (m *processes) part(machine, part string, do func(string) error) error {
+	if m.host(machine).running() {
+		return fmt.Errorf("etcd runs on %s: stop it first", machine)
+	}
+	paths := map[string]string{"wal": "member/wal", "snap": "member/snap", "db": "member/snap/db"}
+	path, ok := paths[part]
+	if !ok {
+		return fmt.Errorf("a data directory has no %s", part)
+	}
+	return do(filepath.Join(m.DataDir(machine), path))
+}
+
+func (m *processes) Occupy(machine string, port fidelity.Port) error {
+	l, err := net.Listen("tcp", strings.TrimPrefix(m.URL(machine, port, false), "http://"))
+	m.taken = append(m.taken, l)
+	return err
+}
+
+func (m *processes) Cut(machine string) error { return m.host(machine).relay.cut(nil) }
+func (m *processes) Part(machine, other string) error {
+	return m.host(machine).relay.cut(m.host(other))
+}
+
+func (m *processes) Join(machine string) error {
+	m.host(machine).relay.join()
+	return nil
+}
 
 func (m *processes) Client(machine string) (fidelity.Client, error) {
 	return m.dial(m.URL(machine, fidelity.ClientPort, false))
@@ -370,6 +419,9 @@ func (m *processes) close() {
 		}
 	}
 	_ = m.PowerOff(names...)
+	for _, l := range m.taken {
+		l.Close()
+	}
 	for _, c := range m.clients {
 		c.Close()
 	}

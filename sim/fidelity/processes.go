@@ -13,13 +13,17 @@ import (
 
 var processCommands = map[string]command{
 	"ring":      {(*stage).ring, 1, 9, "tls token release catch-up"},
-	"start":     {(*stage).start, 1, 1, "state cluster token release tls ends"},
+	"start":     {(*stage).start, 1, 1, "state cluster token release tls ends serves"},
 	"stop":      {(*stage).stop, 1, 9, ""},
 	"kill":      {(*stage).kill, 1, 9, ""},
 	"power-off": {(*stage).powerOff, 1, 9, ""},
 	"wipe":      {(*stage).wipe, 1, 1, ""},
 	"ended":     {(*stage).ended, 1, 1, ""},
+	"lose":      {(*stage).lose, 2, 2, ""},
+	"damage":    {(*stage).damage, 2, 2, ""},
+	"occupy":    {(*stage).occupy, 2, 2, ""},
 	"cut":       {(*stage).cut, 1, 1, ""},
+	"part":      {(*stage).part, 2, 2, ""},
 	"join":      {(*stage).join, 1, 1, ""},
 	"elapse":    {(*stage).elapse, 1, 1, ""},
 }
@@ -40,11 +44,11 @@ func (s *stage) ring(ctx context.Context, c call) string {
 		}
 	}
 	for _, name := range c.words {
-		if said := s.serving(ctx, name, c.within(patience)); said != name+" serves" {
+		if said := s.serving(ctx, name, c.within(s.patient())); said != name+" serves" {
 			return said
 		}
 	}
-	if !s.await(ctx, patience, s.formed(c.words)) {
+	if !s.await(ctx, s.patient(), s.formed(c.words)) {
 		return "the ring doesn't form"
 	}
 	return fmt.Sprintf("%s; %d %s", verb(c.words, "serves", "serve"), len(c.words), plural("voter", len(c.words)))
@@ -147,10 +151,17 @@ func (s *stage) start(ctx context.Context, c call) string {
 	if err := s.launch(ctx, name, last.release, last.flags); err != nil {
 		return failed(err)
 	}
-	said := s.serving(ctx, name, c.within(patience))
+	said := s.serving(ctx, name, c.within(s.patient()))
 	// How a removed member ends is a race between its server and its listeners.
 	if c.opts["ends"] == "anyhow" && strings.Contains(said, " exits ") {
 		return name + " ends"
+	}
+	if end, ended := s.Ended(name); c.opts["ends"] == "code" && ended { // what it says names its machine, or is said to nobody
+		return fmt.Sprintf("%s exits %d", name, end.Code)
+	}
+	// So is whether it serves that was killed between two words of its log.
+	if _, ended := s.Ended(name); c.opts["serves"] == "perhaps" && !ended {
+		return name + " runs"
 	}
 	return said
 }
@@ -227,7 +238,7 @@ func (s *stage) wipe(_ context.Context, c call) string { return s.each(c, "wiped
 // ended waits until etcd ends by itself.
 func (s *stage) ended(ctx context.Context, c call) string {
 	name := c.words[0]
-	if !s.await(ctx, c.within(patience), func(context.Context) bool {
+	if !s.await(ctx, c.within(s.patient()), func(context.Context) bool {
 		_, ended := s.Ended(name)
 		return ended
 	}) {
@@ -238,11 +249,49 @@ func (s *stage) ended(ctx context.Context, c call) string {
 	return exits(name, end)
 }
 
-func (s *stage) cut(_ context.Context, c call) string {
-	if err := s.Cut(c.words[0]); err != nil {
+// cut waits until a voter has noticed: a cut that didn't take would be written
+// into the transcript. A learner notices nothing.
+func (s *stage) cut(ctx context.Context, c call) string {
+	name := c.words[0]
+	if err := s.Cut(name); err != nil {
 		return failed(err)
 	}
-	return c.words[0] + " is cut off"
+	if len(s.running()) < 2 {
+		return name + " is cut off"
+	}
+	if status, err := s.status(ctx, name); err == nil && !status.IsLearner && !s.leaderless(ctx, c) {
+		return name + " keeps its leader: the cut didn't take"
+	}
+	return name + " is cut off"
+}
+
+// part cuts two machines off one another, which keep the others.
+func (s *stage) part(_ context.Context, c call) string {
+	if err := s.Part(s.machine(c.words[0]), s.machine(c.words[1])); err != nil {
+		return failed(err)
+	}
+	return c.words[0] + " and " + c.words[1] + " don't reach each other"
+}
+
+func (s *stage) lose(_ context.Context, c call) string {
+	if err := s.Lose(s.machine(c.words[0]), c.words[1]); err != nil {
+		return failed(err)
+	}
+	return c.words[0] + " has no " + c.words[1]
+}
+
+func (s *stage) damage(_ context.Context, c call) string {
+	if err := s.Damage(s.machine(c.words[0]), c.words[1]); err != nil {
+		return failed(err)
+	}
+	return "the " + c.words[1] + " of " + c.words[0] + " is damaged"
+}
+
+func (s *stage) occupy(_ context.Context, c call) string {
+	if err := s.Occupy(s.machine(c.words[0]), Port(c.words[1])); err != nil {
+		return failed(err)
+	}
+	return "the " + c.words[1] + " port of " + c.words[0] + " is taken"
 }
 
 func (s *stage) join(_ context.Context, c call) string {

@@ -6,6 +6,7 @@ package fidelity_test
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -24,6 +25,7 @@ type relay struct {
 
 	mu     sync.Mutex
 	severs bool
+	parted map[*process]bool
 	open   map[net.Conn]*process // accepted connections, by who dialed
 }
 
@@ -32,7 +34,7 @@ func newRelay(m *processes, p *process) (*relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &relay{machines: m, process: p, listener: listener, open: map[net.Conn]*process{}}
+	r := &relay{machines: m, process: p, listener: listener, open: map[net.Conn]*process{}, parted: map[*process]bool{}}
 	go r.serve()
 	return r, nil
 }
@@ -55,7 +57,7 @@ func (r *relay) carry(from net.Conn) {
 	}
 	r.remember(from, dialer)
 	defer r.forget(from)
-	if r.isCut() || dialer.relay.isCut() {
+	if r.forbids(dialer) {
 		return
 	}
 	to, err := net.Dial("tcp", net.JoinHostPort(r.process.ip, "2382"))
@@ -82,38 +84,79 @@ func (r *relay) forget(conn net.Conn) {
 	delete(r.open, conn)
 }
 
-func (r *relay) isCut() bool {
+// isCut reports whether the machine is cut off, from another at least.
+func (r *relay) isCut(from *process) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.severs
+	return r.severs || r.parted[from]
 }
 
-// cut severs what is open to and from the machine, and keeps it so.
-func (r *relay) cut(severs bool) error {
+// cut severs what is open to and from the machine, or between it and another, and
+// keeps it so. It asks the kernel anew whose each connection is, and looks again
+// until a look finds nothing: a cut that didn't take is no cut.
+func (r *relay) cut(other *process) error {
 	r.mu.Lock()
-	r.severs = severs
+	if other == nil {
+		r.severs = true
+	} else {
+		r.parted[other] = true
+	}
 	r.mu.Unlock()
-	if !severs {
-		return nil
-	}
-	r.machines.mu.Lock()
-	defer r.machines.mu.Unlock()
-	for _, p := range r.machines.hosts {
-		if p.relay != nil {
-			p.relay.sever(r.process)
+	for range 50 {
+		severed := 0
+		for _, p := range r.machines.relayed() {
+			severed += p.relay.sever(r.process)
 		}
+		if severed == 0 {
+			return nil
+		}
+		time.Sleep(50 * time.Millisecond)
 	}
-	return nil
+	return fmt.Errorf("%s is not cut off: connections come back", r.process.ip)
 }
 
-func (r *relay) sever(from *process) {
+// join mends all that was cut here.
+func (r *relay) join() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for conn, dialer := range r.open {
-		if dialer == from || r.process == from {
-			conn.Close()
+	r.severs = false
+	clear(r.parted)
+}
+
+// relayed are the machines that have a relay.
+func (m *processes) relayed() (all []*process) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range m.hosts {
+		if p.relay != nil {
+			all = append(all, p)
 		}
 	}
+	return all
+}
+
+// sever closes what may not be open any more of the connections to and from a
+// machine, and returns how many they were.
+func (r *relay) sever(from *process) (n int) {
+	r.mu.Lock()
+	open := maps.Clone(r.open)
+	r.mu.Unlock()
+	for conn, dialer := range open {
+		if now := r.machines.owner(conn); now != nil {
+			dialer = now
+		}
+		if (dialer == from || r.process == from) && r.forbids(dialer) {
+			conn.Close()
+			r.forget(conn)
+			n++
+		}
+	}
+	return n
+}
+
+// forbids reports whether a machine may not reach this one.
+func (r *relay) forbids(dialer *process) bool {
+	return r.isCut(dialer) || dialer.relay.isCut(r.process)
 }
 
 func (r *relay) close() { r.listener.Close() }

@@ -158,7 +158,7 @@ func (c call) valid() error {
 	if !ok {
 		return fmt.Errorf("%s: there is no such command; there are %s", c.name, strings.Join(slices.Sorted(maps.Keys(commands)), ", "))
 	}
-	takes := strings.Fields(known.options + " in within hurry")
+	takes := strings.Fields(known.options + " in within hurry term")
 	for _, option := range slices.Sorted(maps.Keys(c.opts)) {
 		if !slices.Contains(takes, option) {
 			return fmt.Errorf("%s: no option %s; there are %s", c.name, option, strings.Join(takes, ", "))

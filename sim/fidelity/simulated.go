@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"reflect"
-	"strings"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -21,13 +20,20 @@ import (
 )
 
 // Simulated is the model of a release: package sim/etcd, in virtual time.
-type Simulated struct{ Version string } // v3.6.16
+type Simulated struct {
+	Version string // v3.6.16
+	Exact   bool   // without what the model leaves out for speed
+}
 
 var _ System = Simulated{}
 
-// Name returns sim-3.6.
+// Name returns sim-3.6, or sim-3.6-exact.
 func (s Simulated) Name() string {
-	return "sim-" + strings.Join(strings.Split(strings.TrimPrefix(s.Version, "v"), ".")[:2], ".")
+	name := "sim-" + minor(s.Version)
+	if s.Exact {
+		name += "-exact"
+	}
+	return name
 }
 
 // Release returns the release that is modelled.
@@ -40,7 +46,7 @@ func (s Simulated) Lacks(Need) string { return "" }
 func (s Simulated) Play(script Script, play func(context.Context, Machines)) error {
 	seed := fnv.New64a()
 	seed.Write([]byte(script.Name))
-	w := sim.NewLab(seed.Sum64())
+	w := sim.NewLab(seed.Sum64(), s.Exact)
 	return w.Drive(context.Background(), func(ctx context.Context) {
 		play(ctx, &laboratory{world: w, machines: map[string]*sim.Machine{}})
 		_ = w.Close()
@@ -145,6 +151,19 @@ func (l *laboratory) Wipe(machine string) error {
 
 func (l *laboratory) Cut(machine string) error {
 	l.machine(machine).Cut()
+	return nil
+}
+
+func (l *laboratory) Part(machine, other string) error {
+	l.machine(machine).Part(l.machine(other))
+	return nil
+}
+
+func (l *laboratory) Lose(machine, part string) error   { return l.machine(machine).LosePart(part) }
+func (l *laboratory) Damage(machine, part string) error { return l.machine(machine).DamagePart(part) }
+
+func (l *laboratory) Occupy(machine string, port Port) error {
+	l.machine(machine).Occupy(string(port))
 	return nil
 }
 

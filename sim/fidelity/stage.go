@@ -21,7 +21,7 @@ import (
 
 // Real etcd on a busy machine needs patience; virtual time costs nothing.
 const (
-	patience = 20 * time.Second       // for what must come
+	patience = 20 * time.Second       // for what must come, and thrice that on a real machine
 	request  = 10 * time.Second       // for one request, unless the script says within=
 	pause    = 50 * time.Millisecond  // between two looks
 	glance   = 500 * time.Millisecond // for one look
@@ -60,6 +60,7 @@ type stage struct {
 	extra   []string  // flags of the ring, which those that join take over
 	filled  bool      // by as many writes as fitted: revisions tell nothing since
 	began   time.Time // just before the last of begins
+	term    uint64    // of the leader that the script chose last; 0: it chose none
 }
 
 // boot is how etcd was started last on a machine.
@@ -167,6 +168,15 @@ func (c call) is(word string) bool { return slices.Contains(c.words, word) }
 func (c call) number(option string) int64 {
 	n, _ := strconv.ParseInt(c.opts[option], 10, 64)
 	return n
+}
+
+// patient is for what a script can't go on without. Where much else runs an etcd
+// takes half a minute to start.
+func (s *stage) patient() time.Duration {
+	if s.Virtual() {
+		return patience
+	}
+	return 3 * patience
 }
 
 // await looks until what is hoped for is there, or within is over.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -21,8 +22,13 @@ var upkeepCommands = map[string]command{
 	"hash":         {(*stage).hash, 0, 0, "rev on"},
 	"hash-of":      {(*stage).hashOf, 1, 1, "rev"},
 	"wait-applied": {(*stage).waitApplied, 0, 0, ""},
+	"wait-space":   {(*stage).waitSpace, 1, 1, ""},
+	"wait-schema":  {(*stage).waitSchema, 1, 1, ""},
 	"alarms":       {(*stage).alarms, 0, 0, "on"},
-	"disarm":       {(*stage).disarm, 0, 0, "on"},
+	"disarm":       {(*stage).disarm, 0, 1, "on"},
+	"applied":      {(*stage).applied, 2, 2, ""},
+	"sizes":        {(*stage).sizes, 1, 1, ""},
+	"schema":       {(*stage).schema, 1, 1, ""},
 	"fill":         {(*stage).fill, 1, 1, "on size"},
 	"defrag":       {(*stage).defrag, 1, 1, ""},
 	"snapshot":     {(*stage).snapshot, 0, 0, "on"},
@@ -92,7 +98,7 @@ func (s *stage) waitApplied(ctx context.Context, c call) string {
 
 // caughtUp waits until all running members have applied the same entries.
 func (s *stage) caughtUp(ctx context.Context, c call) bool {
-	return s.await(ctx, c.within(patience), func(ctx context.Context) bool {
+	return s.await(ctx, c.within(s.patient()), func(ctx context.Context) bool {
 		var first *clientv3.StatusResponse
 		for _, name := range s.running() {
 			got, err := s.status(ctx, name)
@@ -169,11 +175,84 @@ func (s *stage) alarmLines(got *clientv3.AlarmResponse) string {
 	return strings.Join(lines, "\n")
 }
 
-// disarm disarms all alarms.
+// applied compares what a member says it has applied with what another says is
+// committed.
+func (s *stage) applied(ctx context.Context, c call) string {
+	ctx, cancel := s.limit(ctx, c)
+	defer cancel()
+	one, err := s.client(s.machine(c.words[0])).Status(ctx, s.URL(c.words[0], ClientPort, false))
+	if err != nil {
+		return failed(err)
+	}
+	other, err := s.client(s.machine(c.words[1])).Status(ctx, s.URL(c.words[1], ClientPort, false))
+	if err != nil {
+		return failed(err)
+	}
+	if one.RaftAppliedIndex < other.RaftIndex {
+		return c.words[0] + " has applied less than " + c.words[1] + " has committed"
+	}
+	return c.words[0] + " has applied what " + c.words[1] + " has committed"
+}
+
+// sizes compares a member's file with its quota and with what is in it.
+func (s *stage) sizes(ctx context.Context, c call) string {
+	ctx, cancel := s.limit(ctx, c)
+	defer cancel()
+	got, err := s.client(s.machine(c.words[0])).Status(ctx, s.URL(c.words[0], ClientPort, false))
+	switch {
+	case err != nil:
+		return failed(err)
+	case got.DbSizeInUse > got.DbSize:
+		return c.words[0] + " has more in its file than the file is large"
+	case got.DbSizeQuota > 0 && got.DbSize >= got.DbSizeQuota:
+		return c.words[0] + " has a file beyond its quota"
+	case 2*got.DbSizeInUse < got.DbSize:
+		return c.words[0] + " has a file that is mostly empty"
+	}
+	return c.words[0] + " has a file"
+}
+
+// waitSpace waits until most of a member's file is empty: what a compaction
+// frees is counted some commits later.
+func (s *stage) waitSpace(ctx context.Context, c call) string {
+	return s.until(ctx, c, s.sizes, c.words[0]+" has a file that is mostly empty")
+}
+
+// waitSchema waits until a member has its database in the ring's version, which
+// it learns some seconds after it started.
+func (s *stage) waitSchema(ctx context.Context, c call) string {
+	return s.until(ctx, c, s.schema, c.words[0]+" has a database its version")
+}
+
+// until asks until the answer is the one that is waited for, and returns the last.
+func (s *stage) until(ctx context.Context, c call, ask func(context.Context, call) string, answer string) (last string) {
+	s.await(ctx, c.within(s.patient()), func(ctx context.Context) bool { last = ask(ctx, c); return last == answer })
+	return last
+}
+
+// schema is the version of the member's database; 3.5 doesn't tell.
+func (s *stage) schema(ctx context.Context, c call) string {
+	ctx, cancel := s.limit(ctx, c)
+	defer cancel()
+	got, err := s.client(s.machine(c.words[0])).Status(ctx, s.URL(c.words[0], ClientPort, false))
+	switch {
+	case err != nil:
+		return failed(err)
+	case got.StorageVersion == "":
+		return c.words[0] + " doesn't tell"
+	}
+	return c.words[0] + " has a database " + s.own(got.StorageVersion)
+}
+
+// disarm disarms all alarms, or those of one member.
 func (s *stage) disarm(ctx context.Context, c call) string {
 	ctx, cancel := s.limit(ctx, c)
 	defer cancel()
-	got, err := s.asked(c).AlarmDisarm(ctx, &clientv3.AlarmMember{})
+	of := &clientv3.AlarmMember{}
+	if len(c.words) > 0 {
+		of.MemberID, of.Alarm = s.id(c.words[0]), pb.AlarmType_NOSPACE
+	}
+	got, err := s.asked(c).AlarmDisarm(ctx, of)
 	if err != nil {
 		return failed(err)
 	}

@@ -23,6 +23,24 @@ var watchCommands = map[string]command{
 	"unwatch":  {(*stage).unwatch, 1, 1, ""},
 }
 
+// none is the stream of a watch that was refused.
+type none struct{ name string }
+
+func (n none) Next(context.Context) (clientv3.WatchResponse, error) {
+	return clientv3.WatchResponse{}, fmt.Errorf("%s was never opened", n.name)
+}
+
+func (n none) Progress(context.Context) error { return fmt.Errorf("%s was never opened", n.name) }
+func (none) Close()                           {}
+
+// stream is a watch by its name.
+func (s *stage) stream(name string) Stream {
+	if w, ok := s.watches[name]; ok {
+		return w
+	}
+	return none{name}
+}
+
 // watch opens a watch: watch NAME KEY.
 func (s *stage) watch(ctx context.Context, c call) string {
 	key, opts := span(c.words[1])
@@ -33,6 +51,8 @@ func (s *stage) watch(ctx context.Context, c call) string {
 			opts = append(opts, clientv3.WithPrevKV())
 		case "no-put":
 			opts = append(opts, clientv3.WithFilterPut())
+		case "fragment":
+			opts = append(opts, clientv3.WithFragment())
 		case "no-delete":
 			opts = append(opts, clientv3.WithFilterDelete())
 		}
@@ -57,7 +77,7 @@ func (s *stage) events(ctx context.Context, c call) string {
 	defer cancel()
 	var lines []string
 	for len(lines) < count {
-		got, err := s.watches[c.words[0]].Next(ctx)
+		got, err := s.stream(c.words[0]).Next(ctx)
 		if err == nil {
 			err = got.Err()
 		}
@@ -86,7 +106,7 @@ func (s *stage) event(e *clientv3.Event) string {
 func (s *stage) quiet(ctx context.Context, c call) string {
 	ctx, cancel := s.Timeout(ctx, c.within(glance))
 	defer cancel()
-	got, err := s.watches[c.words[0]].Next(ctx)
+	got, err := s.stream(c.words[0]).Next(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return c.words[0] + " sees nothing"
 	}
@@ -103,7 +123,7 @@ func (s *stage) quiet(ctx context.Context, c call) string {
 // progress asks how far a watch is. Until its watcher has caught up etcd
 // doesn't answer, so it is asked again.
 func (s *stage) progress(ctx context.Context, c call) string {
-	stream := s.watches[c.words[0]]
+	stream := s.stream(c.words[0])
 	said := "no progress"
 	s.await(ctx, c.within(request), func(ctx context.Context) bool {
 		ctx, cancel := s.Timeout(ctx, glance)
@@ -125,7 +145,7 @@ func (s *stage) progress(ctx context.Context, c call) string {
 func (s *stage) canceled(ctx context.Context, c call) string {
 	ctx, cancel := s.limit(ctx, c)
 	defer cancel()
-	got, err := s.watches[c.words[0]].Next(ctx)
+	got, err := s.stream(c.words[0]).Next(ctx)
 	if err != nil {
 		return failed(err)
 	}
@@ -140,7 +160,7 @@ func (s *stage) canceled(ctx context.Context, c call) string {
 }
 
 func (s *stage) unwatch(_ context.Context, c call) string {
-	s.watches[c.words[0]].Close()
+	s.stream(c.words[0]).Close()
 	delete(s.watches, c.words[0])
 	return c.words[0] + " is closed"
 }

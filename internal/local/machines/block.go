@@ -209,7 +209,7 @@ func (m *Machine) witness(t *tether, blocks []block) (string, error) {
 			continue
 		}
 		var n uint64
-		if !within(time.Second, func() bool {
+		if !within(patience, func() bool {
 			counts, _ := f.drops()
 			n = counts[b]
 			return n > 0
@@ -295,19 +295,27 @@ func lift(pid int) error {
 	return err
 }
 
-// knock dials a port where nobody listens: a refusal is an answer. None proves nothing: the other side
-// may be off, or block us.
+// knock says whether somebody is at the address.
 func (m *Machine) knock(ctx context.Context, a netip.Addr) string {
-	ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	if err := m.dialsNobody(ctx, a, 200*time.Millisecond); err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%v answers", a)
+}
+
+// dialsNobody dials a port where nobody listens: a refusal is an answer. None
+// proves nothing: the other side may be off, or block us.
+func (m *Machine) dialsNobody(ctx context.Context, a netip.Addr, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	c, err := m.DialContext(ctx, "tcp", netip.AddrPortFrom(a, 9).String())
 	if err == nil {
 		c.Close()
 	}
 	if err == nil || errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Sprintf("%v answers", a)
+		return nil
 	}
-	return fmt.Sprintf("%v does not answer: %v", a, err)
+	return fmt.Errorf("%v does not answer: %w", a, err)
 }
 
 // tally keeps the counters of rules that are about to go.

@@ -42,7 +42,7 @@ var fixes = map[string]string{
 // Doctor tries on this host each thing that worlds need, and says what to do about what fails. It takes
 // about a second.
 func Doctor() []Capability {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	return append(trySandbox(ctx), tryDocker(ctx), tryMemory(), tryDisk(), tryGo(ctx))
 }
@@ -60,9 +60,13 @@ func trySandbox(ctx context.Context) (found []Capability) {
 	if err == nil {
 		return append([]Capability{{Name: canNamespaces, OK: true, Detail: "a sandbox was made and left"}}, found...)
 	}
-	found = []Capability{{Name: canNamespaces, Detail: err.Error(), Fix: fixes[canNamespaces]}}
+	none := verdict(canNamespaces, "", err)
+	if ctx.Err() != nil {
+		none = untold(none)
+	}
+	found = []Capability{none}
 	for _, name := range []string{canNetwork, canDrop, canFill, canFuse} {
-		found = append(found, Capability{Name: name, Detail: "not tried without namespaces", Fix: fixes[canNamespaces]})
+		found = append(found, Capability{Name: name, Detail: "not tried without namespaces", Fix: none.Fix, Untold: none.Untold})
 	}
 	return found
 }
@@ -73,7 +77,7 @@ func beDoctor() int {
 		fmt.Fprintf(os.Stderr, "refused to try namespaces outside a sandbox: run 'ringproof doctor'\n")
 		return 1
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	found := append(tryLab(ctx), verdict(canFuse, "a fuse filesystem was mounted", tryFuse()))
 	if err := json.NewEncoder(os.Stdout).Encode(found); err != nil {
@@ -83,10 +87,25 @@ func beDoctor() int {
 }
 
 func verdict(name, detail string, err error) Capability {
-	if err != nil {
-		return Capability{Name: name, Detail: err.Error(), Fix: fixes[name]}
+	if err == nil {
+		return Capability{Name: name, OK: true, Detail: detail}
 	}
-	return Capability{Name: name, OK: true, Detail: detail}
+	c := Capability{Name: name, Detail: err.Error(), Fix: fixes[name]}
+	if late(err) {
+		return untold(c)
+	}
+	return c
+}
+
+// late reports whether err says only that something took too long: a host that is busy lacks nothing.
+func late(err error) bool {
+	var slow interface{ Timeout() bool }
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &slow) && slow.Timeout()
+}
+
+func untold(c Capability) Capability {
+	c.Untold, c.Fix = true, "nothing is known of it, as it took too long: try again when the host is less busy"
+	return c
 }
 
 func tryLab(ctx context.Context) []Capability {
@@ -106,14 +125,11 @@ func tryLab(ctx context.Context) []Capability {
 			verdict(canFill, "", fmt.Errorf("not tried without a network: %w", err)),
 		}
 	}
-	answer := m.knock(ctx, peer.addr)
-	if !strings.HasSuffix(answer, "answers") {
-		err = errors.New(answer)
-	}
+	err = m.dialsNobody(ctx, peer.addr, time.Minute)
 	dropped, dropErr := m.Block(peer.addr)
 	full, fullErr := m.FillVolume()
 	return []Capability{
-		verdict(canNetwork, answer+" over the bridge", err),
+		verdict(canNetwork, fmt.Sprintf("%v answers over the bridge", peer.addr), err),
 		verdict(canDrop, dropped.Detail, dropErr),
 		verdict(canFill, full.Detail, fullErr),
 	}
@@ -139,10 +155,13 @@ func tryFuse() error {
 
 func tryDocker(ctx context.Context) Capability {
 	c := Capability{Name: "docker", Fix: "start Docker, or point DOCKER_HOST at it; only kind needs it"}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "docker", "version", "--format", "server {{.Server.Version}}").CombinedOutput()
 	c.OK, c.Detail = told(out, err)
+	if ctx.Err() != nil {
+		return untold(c)
+	}
 	return c
 }
 

@@ -62,12 +62,17 @@ func (*Machine) Wait(context.Context, string) (Exit, error)         { return Exi
 func (*Machine) Processes() ([]Process, error)                      { return nil, errElsewhere }
 func (*Machine) Signal(string, syscall.Signal) (Evidence, error)    { return Evidence{}, errElsewhere }
 func (*Machine) SignalExe(string, syscall.Signal) (Evidence, error) { return Evidence{}, errElsewhere }
-func (*Machine) SignalAll(syscall.Signal) (Evidence, error)         { return Evidence{}, errElsewhere }
-func (*Machine) Freeze() (Evidence, error)                          { return Evidence{}, errElsewhere }
-func (*Machine) Thaw() (Evidence, error)                            { return Evidence{}, errElsewhere }
+func (*Machine) SignalAny(string, syscall.Signal, func(Process) bool) (Evidence, error) {
+	return Evidence{}, errElsewhere
+}
+func (*Machine) SignalAll(syscall.Signal) (Evidence, error) { return Evidence{}, errElsewhere }
+func (*Machine) Freeze() (Evidence, error)                  { return Evidence{}, errElsewhere }
+func (*Machine) Thaw() (Evidence, error)                    { return Evidence{}, errElsewhere }
 func (*Machine) SwapVolume(context.Context, ...string) (Evidence, error) {
 	return Evidence{}, errElsewhere
 }
+func (*Machine) Unmount(context.Context) (Evidence, error) { return Evidence{}, errElsewhere }
+func (*Machine) Mount(context.Context) error               { return errElsewhere }
 func (*Machine) FillVolume() (Evidence, error)             { return Evidence{}, errElsewhere }
 func (*Machine) FreeVolume() (Evidence, error)             { return Evidence{}, errElsewhere }
 func (*Machine) Block(...netip.Addr) (Evidence, error)     { return Evidence{}, errElsewhere }

@@ -27,6 +27,11 @@ func (m *Machine) SignalExe(name string, sig syscall.Signal) (Evidence, error) {
 	})
 }
 
+// SignalAny does the same to every process that is hit, and says which those are where there is none.
+func (m *Machine) SignalAny(which string, sig syscall.Signal, hit func(Process) bool) (Evidence, error) {
+	return m.strike(which, sig, hit)
+}
+
 // SignalAll does the same to every process on the machine.
 func (m *Machine) SignalAll(sig syscall.Signal) (Evidence, error) {
 	return m.strike("at all", sig, func(Process) bool { return true })

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -68,7 +69,8 @@ func (h *host) obey(q request, files []*os.File) (pid int, err error) {
 	case doStart:
 		return h.start(q, files)
 	case doVolume:
-		if err := unix.Unmount(q.Dir, unix.MNT_DETACH); err != nil {
+		// EINVAL: nothing was mounted there.
+		if err := unix.Unmount(q.Dir, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
 			return 0, fmt.Errorf("taking the old volume from %s: %w", q.Dir, err)
 		}
 		return 0, plug(files[0], q.Dir)
@@ -98,7 +100,17 @@ func (h *host) settle(q request, files []*os.File) error {
 	if err := unix.Sethostname([]byte(q.Name)); err != nil {
 		return fmt.Errorf("naming the machine: %w", err)
 	}
-	return errors.Join(plug(files[0], q.Dir), plug(files[1], q.Shared))
+	data := func() error { return plug(files[0], q.Dir) }
+	if q.Bare {
+		data = func() error { return os.MkdirAll(q.Dir, 0o755) }
+	}
+	if err := errors.Join(data(), plug(files[1], q.Shared)); err != nil || !q.Named {
+		return err
+	}
+	if err := unix.Mount(filepath.Join(q.Shared, hostsFile), "/etc/hosts", "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("mounting the lab's names over /etc/hosts: %w", err)
+	}
+	return nil
 }
 
 // plug attaches a volume that came as a detached mount.

@@ -96,11 +96,36 @@ func (l *Lab) open() (err error) {
 			return fmt.Errorf("making a place for mount points: %w", err)
 		}
 	}
+	if l.opts.Domain != "" {
+		if err := os.WriteFile(filepath.Join(l.shared, hostsFile), []byte("127.0.0.1 localhost\n"), 0o644); err != nil {
+			return fmt.Errorf("making a file of the machines' names: %w", err)
+		}
+	}
 	l.bridge, l.subnet, err = addBridge()
 	return err
 }
 
+// hostsFile is what machines have as /etc/hosts in a lab with a domain, in its shared directory. It is
+// only ever added to: a mount is of the file, and not of its name.
+const hostsFile = ".hosts"
+
+// publish lets every machine resolve the name of one.
+func (l *Lab) publish(m *Machine) error {
+	if l.opts.Domain == "" {
+		return nil
+	}
+	file, err := os.OpenFile(filepath.Join(l.shared, hostsFile), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(file, "%v %s.%s\n", m.addr, m.name, l.opts.Domain)
+	return errors.Join(err, file.Close())
+}
+
 func (l *Lab) openFallback() (err error) {
+	if l.opts.Domain != "" {
+		return fmt.Errorf("names in %s: %w", l.opts.Domain, l.limits)
+	}
 	// What earlier runs left may hold our addresses; what cannot be cleaned is no reason not to run.
 	_, _ = Clean()
 	if l.trace, err = newTrace(); err != nil {
@@ -149,7 +174,7 @@ func (l *Lab) Add(ctx context.Context, name string) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = m.furnish(); err == nil {
+	if err = errors.Join(l.publish(m), m.furnish()); err == nil {
 		_, err = m.PowerOn(ctx)
 	}
 	if err != nil {

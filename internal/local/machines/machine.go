@@ -42,6 +42,7 @@ type Machine struct {
 	blocks []block
 	host   *tether
 	volume string
+	bare   bool // the volume isn't mounted
 	tasks  map[string]*task
 }
 
@@ -119,7 +120,7 @@ func (m *Machine) boot(ctx context.Context, t *tether) error {
 		_, err := t.call(ctx, q)
 		return err
 	}
-	q.Alone, q.Shared = true, m.lab.shared
+	q.Alone, q.Shared, q.Bare, q.Named = true, m.lab.shared, m.unmounted(), m.lab.opts.Domain != ""
 	shared, err := detached(m.lab.shared)
 	if err != nil {
 		return err

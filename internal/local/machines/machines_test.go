@@ -348,6 +348,33 @@ func TestTwoLabsInOneSandbox(t *testing.T) {
 	require.ErrorContains(t, err, "use lower case letters")
 }
 
+// TestNames: two labs have machines of one name, and on each its own lab's are found. The
+// host's file is left as it was.
+func TestNames(t *testing.T) {
+	if !sandboxed(t) {
+		return
+	}
+	before, err := os.ReadFile("/etc/hosts")
+	require.NoError(t, err)
+	for _, want := range []string{"[10.77.0.12] <nil>", "[10.77.1.12] <nil>"} {
+		l, err := NewLab(t.Context(), Options{VolumeBytes: 1 << 20, Domain: "ring.example.internal"})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, l.Close()) }()
+		m, err := l.Add(t.Context(), "m1")
+		require.NoError(t, err)
+		_, err = l.Add(t.Context(), "m2") // added after the other has its file
+		require.NoError(t, err)
+		var said []string
+		require.NoError(t, m.Start(t.Context(), program("lookup", "lookup", "m2.ring.example.internal", func(s string) { said = append(said, s) })))
+		_, err = m.Wait(t.Context(), "lookup")
+		require.NoError(t, err)
+		require.Equal(t, []string{want}, said)
+	}
+	after, err := os.ReadFile("/etc/hosts")
+	require.NoError(t, err)
+	require.Equal(t, string(before), string(after))
+}
+
 func TestDoctor(t *testing.T) {
 	found := Doctor()
 	var names []string

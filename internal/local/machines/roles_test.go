@@ -38,6 +38,7 @@ var roles = map[string]func(args []string) int{
 	"write":  write,
 	"hold":   hold,
 	"hello":  hello,
+	"lookup": lookup,
 	"outer":  outer,
 	"lab":    labUntilTold,
 	"direct": labUntilTold,
@@ -59,6 +60,13 @@ func serve(args []string) int {
 		_, _ = c.Write([]byte("here\n"))
 		c.Close()
 	}
+}
+
+// lookup prints where a name leads.
+func lookup(args []string) int {
+	found, err := net.LookupHost(args[0])
+	fmt.Println(found, err)
+	return 0
 }
 
 // agent starts a program called etcd, as a launcher does, and waits for it.

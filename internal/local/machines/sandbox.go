@@ -79,6 +79,9 @@ func (s sandbox) try(ctx context.Context, user bool) (int, error) {
 	}
 	defer answer.Close()
 
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
 	cmd := s.command(user, alive, verdict)
 	started, ended := launch(cmd)
 	err = <-started
@@ -93,7 +96,7 @@ func (s sandbox) try(ctx context.Context, user bool) (int, error) {
 		<-ended
 		return 0, unsupported("cannot furnish the namespaces (%s): %s", flavour(user), said)
 	}
-	return attend(ctx, cmd, ended)
+	return attend(ctx, cmd, signals, ended)
 }
 
 func (s sandbox) command(user bool, alive, verdict *os.File) *exec.Cmd {
@@ -131,19 +134,24 @@ func launch(cmd *exec.Cmd) (started, ended chan error) {
 	return started, ended
 }
 
-// attend passes signals on until the sandbox has ended.
-func attend(ctx context.Context, cmd *exec.Cmd, ended <-chan error) (int, error) {
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
+// attend passes signals on until the sandbox has ended. A signal commonly cancels ctx too: the run is
+// told once, for the second signal that it gets ends it at once, with its cleaning up undone.
+func attend(ctx context.Context, cmd *exec.Cmd, signals <-chan os.Signal, ended <-chan error) (int, error) {
 	cancelled := ctx.Done()
+	var told, again bool
 	for {
 		select {
 		case sig := <-signals:
-			_ = cmd.Process.Signal(sig)
+			if !again {
+				_ = cmd.Process.Signal(sig)
+			}
+			told, again = true, false
 		case <-cancelled:
 			cancelled = nil
-			_ = cmd.Process.Signal(syscall.SIGTERM)
+			if !told {
+				_ = cmd.Process.Signal(syscall.SIGTERM)
+				again = true
+			}
 			defer time.AfterFunc(grace, func() { _ = cmd.Process.Kill() }).Stop()
 		case err := <-ended:
 			var failed *exec.ExitError

@@ -18,6 +18,9 @@ type Options struct {
 	WorkDir string
 	// VolumeBytes is the size of each volume; 512 MiB if zero.
 	VolumeBytes int64
+	// Domain is what the machines' names are in: on each of them every NAME.Domain is resolved, by an
+	// /etc/hosts of the lab's that is mounted over the host's. The run itself resolves none of them.
+	Domain string
 	// OnExit is told of every started command that ended, power loss included. Calls come from
 	// different goroutines.
 	OnExit func(Exit)
@@ -63,6 +66,8 @@ type Process struct {
 	Started time.Time
 	// State is the kernel's letter: R, S, D, T (stopped), …
 	State string
+	// Leads says that it leads its session, as a command does that Start started.
+	Leads bool
 
 	// ticks is the start time in clock ticks since boot: with the pid it names a process for good.
 	ticks uint64
@@ -86,11 +91,16 @@ type Capability struct {
 	Detail string
 	// Fix says what to do when it is not OK.
 	Fix string
+	// Untold says that it is not known, as the trial was not over in time.
+	Untold bool
 }
 
 func (c Capability) String() string {
 	if c.OK {
 		return fmt.Sprintf("%s: yes: %s", c.Name, c.Detail)
+	}
+	if c.Untold {
+		return fmt.Sprintf("%s: not known: %s; %s", c.Name, c.Detail, c.Fix)
 	}
 	return fmt.Sprintf("%s: no: %s; %s", c.Name, c.Detail, c.Fix)
 }

@@ -107,6 +107,37 @@ func (m *Machine) SwapVolume(ctx context.Context, directories ...string) (Eviden
 	}, nil
 }
 
+// discard takes a directory out of the way at once, and then removes it: who was killed is
+// started again meanwhile, and would write into what is being removed.
+func discard(directory string) error {
+	lost := directory + ".lost"
+	if err := os.Rename(directory, lost); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return os.RemoveAll(lost)
+}
+
+// LoseDirectory kills the processes that hold the volume and removes one directory from it, as a repair of
+// the filesystem does, or a person. All else stays.
+func (m *Machine) LoseDirectory(directory string) (Evidence, error) {
+	m.harm.Lock()
+	defer m.harm.Unlock()
+	hit, err := m.evict(m.holder(m.DataRoot()))
+	if err == nil {
+		err = discard(filepath.Join(m.DataRoot(), directory))
+	}
+	if err != nil {
+		return Evidence{}, fmt.Errorf("losing %s on machine %s: %w", directory, m.name, err)
+	}
+	return Evidence{
+		What:      "loss of the volume of machine " + m.name,
+		Detail:    "of what it held, " + directory + " is gone; dead: " + roll(hit),
+		Processes: hit,
+	}, nil
+}
+
 func (m *Machine) swap(ctx context.Context, directories []string) (hit []Process, err error) {
 	old := m.DataRoot()
 	holds := m.holder(old)
@@ -136,6 +167,53 @@ func (m *Machine) swap(ctx context.Context, directories []string) (hit []Process
 		return nil, err
 	}
 	return append(hit, late...), m.lab.scrapVolume(old)
+}
+
+// Unmount restarts the machine without its volume: programs find an empty directory in its place, on the
+// machine's root filesystem. It starts no command.
+func (m *Machine) Unmount(ctx context.Context) (Evidence, error) {
+	switch {
+	case m.lab.limits != nil:
+		return Evidence{}, fmt.Errorf("unmounting the volume of machine %s: %w", m.name, m.lab.limits)
+	case !m.On():
+		return Evidence{}, fmt.Errorf("unmounting the volume of machine %s: %w", m.name, errOff)
+	case m.unmounted():
+		return Evidence{}, fmt.Errorf("the volume of machine %s isn't mounted already", m.name)
+	}
+	off, err := m.PowerOff()
+	if err != nil {
+		return Evidence{}, err
+	}
+	m.mounted(false)
+	_, err = m.PowerOn(ctx)
+	return Evidence{What: "restart of machine " + m.name + " without its volume", Detail: off.Detail, Processes: off.Processes}, err
+}
+
+// Mount puts the volume back, while the machine runs or is off.
+func (m *Machine) Mount(ctx context.Context) error {
+	if !m.unmounted() {
+		return nil
+	}
+	m.harm.Lock()
+	defer m.harm.Unlock()
+	m.mounted(true)
+	if !m.On() {
+		return nil
+	}
+	return m.replug(ctx)
+}
+
+// unmounted reports whether the machine is without its volume.
+func (m *Machine) unmounted() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.bare
+}
+
+func (m *Machine) mounted(is bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.bare = !is
 }
 
 // prepare looks that the new volume is empty, before anything on the machine can write to it, and makes

@@ -39,6 +39,10 @@ type request struct {
 	Env    []string `json:"env,omitempty"`
 	// Alone is false in the fallback, where nothing may be mounted.
 	Alone bool `json:"alone,omitempty"`
+	// Named has the hosts file in Shared be the machine's /etc/hosts.
+	Named bool `json:"named,omitempty"`
+	// Bare is a machine whose volume isn't mounted: an empty directory is in its place.
+	Bare bool `json:"bare,omitempty"`
 }
 
 // reply answers the request of the same ID, or, with Ended, says how what it started has ended.

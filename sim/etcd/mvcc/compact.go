@@ -89,5 +89,8 @@ func (s *Store) SizeInUse() int64 {
 // Size models the bytes of the file: compaction leaves it as large as it was.
 func (s *Store) Size() int64 { return s.file }
 
+// Reopen takes the file as another store left it, of the same log.
+func (s *Store) Reopen(other *Store) { s.file = max(other.file, s.SizeInUse()) }
+
 // Defragment makes the file as small as what it holds.
 func (s *Store) Defragment() { s.file = s.SizeInUse() }

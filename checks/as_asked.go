@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package checks
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ringproof/ringproof"
+)
+
+// runsAsAsked: a ring that runs with etcd's defaults looks like any other, until the
+// flag that was asked for would have mattered.
+var runsAsAsked = Check{
+	Name:   "runs-as-asked",
+	Claim:  "At the end each member's etcd is of the release and has the flags that it was asked to have, and its guard against unsafe membership changes.",
+	Source: "etcd's configuration options: heartbeat-interval, election-timeout, snapshot-count, quota-backend-bytes; --strict-reconfig-check guards the quorum, and is on unless it is turned off",
+	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
+		looked, unsure := 0, []string(nil)
+		for _, m := range h.Evidence.Final.Members {
+			asked, known := h.Evidence.Asked[m.Machine]
+			p, why := startOf(h, m.Machine)
+			switch {
+			case !known:
+				why = "what it was last asked to have is not known, as a restart failed"
+			case why == "":
+				looked++
+				if wrong := unlike(asked, p); len(wrong) > 0 {
+					return with(fail(h.Evidence.Final.At, "expected the etcd of a member to run as it was asked to, saw that of %s with %s", p.Machine, wrong[0]), wrong...)
+				}
+				continue
+			}
+			unsure = append(unsure, m.Machine+": "+why)
+		}
+		if looked == 0 {
+			return with(unknown("of no member's etcd it is known how it was started"), unsure...)
+		}
+		return with(pass("%d of %d members run as they were asked to", looked, looked+len(unsure)), unsure...)
+	},
+	suits: safely,
+}
+
+// startOf returns how the etcd on the machine was started, or why that isn't known.
+func startOf(h *ringproof.History, machine string) (p ringproof.EtcdProcess, why string) {
+	i := slices.IndexFunc(h.Evidence.Etcds, func(p ringproof.EtcdProcess) bool { return p.Machine == machine })
+	if i < 0 {
+		return p, "no etcd was found there"
+	}
+	p = h.Evidence.Etcds[i]
+	if len(p.Releases) == 0 {
+		return p, cmp.Or(p.Err, "of which release its program is, is not known")
+	}
+	return p, p.Err
+}
+
+// unlike lists what the process has otherwise than it was asked to have.
+func unlike(asked ringproof.Own, p ringproof.EtcdProcess) (wrong []string) {
+	if !slices.Contains(p.Releases, asked.Version) {
+		wrong = append(wrong, fmt.Sprintf("etcd %s, and not %s", strings.Join(p.Releases, " or "), asked.Version))
+	}
+	for _, name := range slices.Sorted(maps.Keys(asked.Flags)) {
+		if has, given := p.Flags[name]; !given {
+			wrong = append(wrong, fmt.Sprintf("no --%s, and not --%s=%s", name, name, asked.Flags[name]))
+		} else if has != asked.Flags[name] {
+			wrong = append(wrong, fmt.Sprintf("--%s=%s, and not %s", name, has, asked.Flags[name]))
+		}
+	}
+	if p.Flags["strict-reconfig-check"] == "false" {
+		wrong = append(wrong, "--strict-reconfig-check=false, which lets go what leaves no quorum")
+	}
+	return wrong
+}

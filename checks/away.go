@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package checks
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ringproof/ringproof"
+)
+
+// away reports whether the member had been gone for as long as the plan lets a
+// machine be absent before a spare takes its place: harm had cut it off for all
+// of that time, or nobody saw it serve. Its log may be whole, and its machine come back.
+func (l *ledger) away(member ringproof.MemberID, at ringproof.Instant) bool {
+	where, known := l.homes[member]
+	if !known || l.h.Plan.Ring.ReplaceAfter == 0 {
+		return false
+	}
+	unseen := l.unseen(member, at)
+	since := min(l.severed(where.machine, at), unseen)
+	return at.Sub(since) >= l.h.Plan.Ring.ReplaceAfter.Std() || l.aged(unseen, at)
+}
+
+// aged reports whether hours passed between the two moments, by the clocks of the
+// machines: a restart in which they do is a long one.
+func (l *ledger) aged(from, to ringproof.Instant) bool {
+	for _, e := range events(l.h, ringproof.EventFaultLanded) {
+		if e.Fault != ringproof.FaultTimePasses || e.At > to {
+			continue
+		}
+		over := func(h ringproof.Event) bool { return h.Step == e.Step && h.At < from }
+		if !slices.ContainsFunc(events(l.h, ringproof.EventFaultHealed), over) {
+			return true
+		}
+	}
+	return false
+}
+
+// severed is since when harm cuts the machine off; at when none does.
+func (l *ledger) severed(machine string, at ringproof.Instant) ringproof.Instant {
+	since, force := at, map[string]bool{}
+	for _, e := range events(l.h, ringproof.EventFaultLanded, ringproof.EventFaultHealed) {
+		hit := e.Machine == "" || slices.Contains(strings.Split(e.Machine, ","), machine)
+		if e.At > at || !hit || !l.severs(e) {
+			continue
+		}
+		switch healed := e.Kind == ringproof.EventFaultHealed; {
+		case !healed && len(force) == 0:
+			since, force[e.Step] = e.At, true
+		case !healed:
+			force[e.Step] = true
+		default:
+			delete(force, e.Step)
+		}
+		if len(force) == 0 {
+			since = at
+		}
+	}
+	return since
+}
+
+// severs reports whether the harm takes a machine's agent and etcd from the
+// others. An etcd whose agent alone is silent serves on.
+func (l *ledger) severs(e ringproof.Event) bool {
+	switch e.Fault {
+	case ringproof.FaultPartition, ringproof.FaultReplyLoss, ringproof.FaultSlowNetwork, ringproof.FaultClockSkew:
+		return true
+	case ringproof.FaultKill, ringproof.FaultPause:
+		i := slices.IndexFunc(l.h.Plan.Steps, func(s ringproof.Step) bool { return s.Name == e.Step })
+		if i < 0 || l.h.Plan.Steps[i].Fault == nil {
+			return false
+		}
+		f := l.h.Plan.Steps[i].Fault
+		return f.Scope == "machine" || f.Permanent() // a loss that was downgraded
+	}
+	return false
+}
+
+// visit is how long a member must serve before the others have heard of it: its agent
+// comes up, asks the ring, and is asked for, each once a second or so.
+const visit = 2 * ringproof.Duration(time.Second)
+
+// unseen is when the member was last seen to serve before at. A visit that was too short
+// for others to hear of it doesn't count: a machine that was off for four seconds, up for
+// one and off again has been away, for all that anybody knows, since the first.
+func (l *ledger) unseen(member ringproof.MemberID, at ringproof.Instant) ringproof.Instant {
+	end, serves := at, false // when the visit ended that is looked at: of none long enough the first
+	looks := l.h.Observations[:l.observed(at)]
+	for i, o := range slices.Backward(looks) {
+		m, listed := o.Member(member)
+		switch up := listed && m.Serving; {
+		case up && i == len(looks)-1:
+			return o.At
+		case up && serves && end.Sub(o.At) >= visit.Std():
+			return end
+		case up && !serves:
+			end, serves = o.At, true
+		case !up:
+			serves = false
+		}
+	}
+	return end
+}

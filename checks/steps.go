@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package checks
+
+import (
+	"slices"
+
+	"github.com/ringproof/ringproof"
+)
+
+// steps judges what the plan itself says: without it a scenario that asks a
+// ring of three for seven voters, and asserts them, passes. Faults are not its
+// concern: one that missed is the assumptions'.
+var steps = Check{
+	Name:   "steps",
+	Claim:  "Every operation of the plan was carried out, and every state that it asserts was reached in time.",
+	Source: "a level-triggered subject that ignores what it is asked for rests, converges, and loses nothing",
+	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
+		asked := owed(h.Plan.Mode, took(h))
+		ends := map[string][]ringproof.Event{}
+		for _, e := range events(h, ringproof.EventStepDone, ringproof.EventStepFailed, ringproof.EventStepMissed) {
+			if slices.Contains(asked, e.Step) {
+				ends[e.Step] = append(ends[e.Step], e)
+			}
+		}
+		if _, over := ended(h); !over {
+			return unknown("the run has no run-ends event: it was cut off before its plan was carried out")
+		}
+		return judgeSteps(asked, ends)
+	},
+	suits: func(p ringproof.Plan) bool { return len(owed(p.Mode, p.Steps)) > 0 },
+}
+
+// owed are the steps whose end says something of the subject. In a disaster it
+// owes nobody an operation.
+func owed(mode ringproof.Mode, all []ringproof.Step) (names []string) {
+	for _, s := range all {
+		if s.Assert != nil || s.Op != nil && mode == ringproof.ModeSafe {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+func judgeSteps(asked []string, ends map[string][]ringproof.Event) ringproof.Finding {
+	var failed, doubtful []ringproof.Event
+	for _, name := range asked {
+		for _, e := range ends[name] {
+			switch e.Kind {
+			case ringproof.EventStepFailed:
+				failed = append(failed, e)
+			case ringproof.EventStepMissed:
+				doubtful = append(doubtful, e)
+			}
+		}
+		if len(ends[name]) == 0 {
+			doubtful = append(doubtful, ringproof.Event{Kind: ringproof.EventStepMissed, Step: name, Text: "the run ended before it"})
+		}
+	}
+	if len(failed) > 0 {
+		return with(fail(failed[0].At, "step %s: %s", failed[0].Step, failed[0].Text), lines(failed)...)
+	}
+	if len(doubtful) > 0 {
+		return with(unknown("step %s was not tried: %s", doubtful[0].Step, doubtful[0].Text), lines(doubtful)...)
+	}
+	if len(asked) == 0 {
+		return unknown("the plan asks for nothing and asserts nothing")
+	}
+	return pass("%d operations and asserts came to what they ask for", len(asked))
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package checks
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ringproof/ringproof"
+)
+
+// workBounded: a ring that ends as it should may have been made so by a subject
+// that replaces a silent member every ten seconds, or restarts what was well.
+// Each change is a moment in which harm does more.
+var workBounded = Check{
+	Name:   "work-bounded",
+	Claim:  "The subject makes no more membership changes, and ends no more etcd processes of machines that nobody harmed, than what was asked for and what harm did need; and none while the ring is suspended.",
+	Source: "etcd-launcher restarts every member for one lost volume; etcdadm adds and removes one learner for ever",
+	Params: []Param{
+		{"changes", "-1", "membership changes after the founding; -1: as many as the plan and its harm explain"},
+		{"restarts", "-1", "ends of etcd processes on machines that no fault and no step restarted; -1: none without harm, any with it"},
+	},
+	Judge: func(h *ringproof.History, params Values) ringproof.Finding {
+		if len(h.Evidence.Changes) == 0 {
+			return with(unknown("the members' logs were not read: the membership's changes are unknown"), h.Evidence.Unknown...)
+		}
+		if _, over := ended(h); !over {
+			return unknown("the run has no run-ends event: what the subject did after it was cut off is unknown")
+		}
+		changed, ends := made(h), needlessEnds(h)
+		budget, spare := params.Int("changes"), params.Int("restarts")
+		if budget < 0 {
+			budget = explained(h)
+		}
+		if spare < 0 && len(events(h, ringproof.EventFaultLanded)) == 0 {
+			spare = 0
+		}
+		stir, stirs, still := stirred(h)
+		switch {
+		case stirs:
+			return with(fail(stir.At, "expected nothing to be changed while the ring is suspended, saw %s", stir.Action), stir.String())
+		case len(changed) > budget:
+			return with(fail(changed[budget].At, "expected at most %d membership changes, saw %d", budget, len(changed)), texts(changed)...)
+		case spare >= 0 && len(ends) > spare:
+			return with(fail(ends[spare].At, "expected at most %d ends of etcd on machines that nobody harmed or restarted, saw %d", spare, len(ends)), lines(ends)...)
+		}
+		f := pass("%d membership changes of %d that may be, %d needless ends of etcd", len(changed), budget, len(ends))
+		if still > 0 {
+			f.Message += fmt.Sprintf(", and nothing changed in %s of a ring that was suspended", still.Round(time.Second))
+		}
+		return f
+	},
+	suits: safely,
+}
+
+// made are the changes after the founding that had an effect.
+func made(h *ringproof.History) (all []ringproof.ConfChange) {
+	c := newConfig()
+	for _, change := range h.Evidence.Changes {
+		if c.apply(change) && !change.Founder {
+			all = append(all, change)
+		}
+	}
+	return all
+}
+
+func texts(changes []ringproof.ConfChange) (all []string) {
+	for _, c := range changes {
+		all = append(all, changeText(c))
+	}
+	return all
+}
+
+// A replacement is three changes: add, promote, remove. Harm may cut off an
+// addition, which is then taken back and made anew, and take a member meanwhile.
+const (
+	replacement = 3
+	interrupted = 2 * replacement
+)
+
+// explained is how many changes the operations ask for, and the absences and
+// the faults that landed may cost, machine by machine.
+func explained(h *ringproof.History) int {
+	n, size := 0, h.Plan.Ring.Size
+	for _, s := range h.Plan.Steps {
+		switch {
+		case s.Op == nil || s.Op.Refused:
+		case s.Op.Kind == ringproof.OpScale:
+			n += max(2*(s.Op.To-size), size-s.Op.To)
+			size = s.Op.To
+		case s.Op.Kind == ringproof.OpReplace:
+			n += replacement
+		case outlasts(s.Op, h.Plan.Ring):
+			n += interrupted
+		}
+	}
+	return n + replacement*overstayed(h) + outworn(h) + interrupted*len(events(h, ringproof.EventFaultLanded))
+}
+
+// outworn counts the changes that were made while years passed. A learner that needs
+// a second to come up needs hours then by everybody's clock, time and again: that it
+// is given up each time bounds nobody's patience.
+func outworn(h *ringproof.History) (n int) {
+	l := newLedger(h)
+	for _, c := range made(h) {
+		if at := l.seen(c); l.aged(at.Add(-hearsay), at) {
+			n++
+		}
+	}
+	return n
+}
+
+// outlasts reports whether a machine is restarted with a pause in which a spare
+// takes its place: off for eight seconds in a ring that waits for five, it is
+// replaced as if it were gone, and comes back to a ring that has let it go.
+func outlasts(op *ringproof.Op, r ringproof.RingSpec) bool {
+	return op.Kind == ringproof.OpRestart && r.ReplaceAfter > 0 && op.For >= r.ReplaceAfter
+}
+
+// overstayed counts the members that were removed when they had been away for as long
+// as a spare waits, in short restarts one after another: two pauses of four seconds
+// with a visit between them that nobody could hear of are one of eight.
+func overstayed(h *ringproof.History) (n int) {
+	if pauses(h.Plan) < 2 {
+		return 0
+	}
+	l := newLedger(h)
+	for _, c := range made(h) {
+		if c.Kind == "remove" && l.away(c.Member, c.At) {
+			n++
+		}
+	}
+	return n
+}
+
+// pauses counts the plan's restarts with a pause in which nobody would be replaced.
+func pauses(p ringproof.Plan) (n int) {
+	for _, s := range p.Steps {
+		if s.Op != nil && s.Op.Kind == ringproof.OpRestart && s.Op.For > 0 && !outlasts(s.Op, p.Ring) {
+			n++
+		}
+	}
+	return n
+}
+
+// needlessEnds are the ends of processes on machines that no fault had touched
+// and no step restarts, of members that stay.
+func needlessEnds(h *ringproof.History) (all []ringproof.Event) {
+	harmed, restarting, removed := landings(h), map[string]bool{}, removedFrom(h)
+	restarts, vain, misled := map[string]bool{}, overtaken{}, map[string]bool{}
+	for _, s := range h.Plan.Steps {
+		restarts[s.Name] = s.Op != nil && (s.Op.Kind == ringproof.OpRestart || s.Op.Kind == ringproof.OpRoll || s.Op.Kind == ringproof.OpReset)
+	}
+	for _, e := range h.Events {
+		vain.see(e)
+		switch e.Kind {
+		case ringproof.EventRunEnds:
+			return all // what ends then is ended with the run
+		case ringproof.EventStepBegun:
+			if restarts[e.Step] {
+				restarting[e.Step] = true
+			}
+		case ringproof.EventStepDone, ringproof.EventStepFailed, ringproof.EventStepMissed:
+			delete(restarting, e.Step)
+		case ringproof.EventProcessExited:
+			excused := misinformed(e) && (harmed.any(e.At) || !misled[e.Machine])
+			misled[e.Machine] = misled[e.Machine] || misinformed(e)
+			if !harmed.by(e.Machine, e.At) && !harmed.by("", e.At) && len(restarting) == 0 && !removed[e.Machine] && !vain[e.Machine] && !excused {
+				all = append(all, e)
+			}
+		}
+	}
+	return all
+}
+
+// overtaken knows, machine by machine, of the etcd that was started last whether
+// it has served, and whether the membership changed before it did: its peers tell
+// it another list than it was started with, and it ends (etcd's
+// ValidateClusterAndAssignIDs). Whoever starts it again has restarted nothing.
+type overtaken map[string]bool
+
+func (o overtaken) see(e ringproof.Event) {
+	switch e.Kind {
+	case ringproof.EventProcessStarted:
+		o[e.Machine] = false
+	case ringproof.EventMemberStarted, ringproof.EventMemberUp:
+		delete(o, e.Machine)
+	case ringproof.EventMemberAdded, ringproof.EventMemberRemoved:
+		for machine := range o {
+			o[machine] = o[machine] || machine != e.Machine
+		}
+	}
+}
+
+// misinformed reports whether an etcd ended itself because the peer that it asked first
+// had another list of members than it was started with. A voter that has just come back
+// from behind a partition has an old one until it has caught up, and no starter can know
+// whom etcd will ask. Where nobody was harmed one may lag for a moment: then the first
+// such end on a machine is etcd's, and the second its starter's.
+func misinformed(e ringproof.Event) bool {
+	return strings.Contains(e.Text, "fatal: ") && strings.Contains(e.Text, "error validating peerURLs")
+}
+
+// firsts is when harm first came to each machine; "" is all of them.
+type firsts map[string]ringproof.Instant
+
+func landings(h *ringproof.History) firsts {
+	first := firsts{}
+	for _, e := range events(h, ringproof.EventFaultLanded) {
+		if at, known := first[e.Machine]; !known || e.At < at {
+			first[e.Machine] = e.At
+		}
+	}
+	return first
+}
+
+// by reports whether harm had come to the machine: a process that it ends may be
+// seen to end a little before the harm has been told of.
+func (f firsts) by(machine string, at ringproof.Instant) bool {
+	first, known := f[machine]
+	return known && first <= at.Add(landing)
+}
+
+// any reports whether harm had come to a machine by then.
+func (f firsts) any(at ringproof.Instant) bool {
+	for machine := range f { // order: any will do
+		if f.by(machine, at) {
+			return true
+		}
+	}
+	return false
+}
+
+// removedFrom are the machines of members that left the ring: their etcd ends.
+func removedFrom(h *ringproof.History) map[string]bool {
+	machines, l := map[string]bool{}, newLedger(h)
+	for _, c := range made(h) {
+		if c.Kind == "remove" {
+			machines[l.homes[c.Member].machine] = true
+		}
+	}
+	return machines
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ringproof/ringproof/internal/etcdbin"
+	"github.com/ringproof/ringproof/reports"
+)
+
+// needsEtcd skips where etcd would have to be built first, but never in CI.
+func needsEtcd(t *testing.T, version string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("SKIPPED: real rings take a while; run without -short")
+	}
+	cache, err := etcdbin.DefaultCache()
+	require.NoError(t, err)
+	if _, built, err := cache.Lookup(version); err != nil || !built {
+		skip(t, "no etcd "+version+": make etcd builds it")
+	}
+}
+
+// skip leaves a test out in one visible line, but never in CI.
+func skip(t *testing.T, why string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatal(why)
+	}
+	t.Skip("SKIPPED: " + why)
+}
+
+const launchers = "../../examples/shell-launcher/"
+
+// resultRead is what these tests read of a result.json.
+type resultRead struct {
+	Subject string
+	Cells   []struct {
+		Subject, Verdict, NotApplicable string
+		Unjudged                        []string
+		Findings                        []finding
+	}
+}
+
+type finding struct{ Check, Verdict string }
+
+// strange runs a command line where the examples are found, and returns its report,
+// what it printed and its exit code.
+func strange(t *testing.T, args ...string) (report resultRead, printed string, code int) {
+	t.Helper()
+	needsEtcd(t, "v3.6.16")
+	dir := t.TempDir()
+	for _, name := range []string{"examples", "bin"} {
+		from, err := filepath.Abs("../../" + name)
+		require.NoError(t, errors.Join(err, os.Symlink(from, filepath.Join(dir, name))))
+	}
+	c := exec.CommandContext(t.Context(), "ringproof", args...)
+	var said, complained bytes.Buffer
+	c.Stdout, c.Stderr, c.Dir = &said, &complained, dir
+	var ended *exec.ExitError
+	if err := c.Run(); errors.As(err, &ended) {
+		code = ended.ExitCode()
+	} else {
+		require.NoError(t, err)
+	}
+	if strings.Contains(complained.String(), "going on without namespaces") {
+		skip(t, "no namespaces here: ringproof doctor says why")
+	}
+	t.Logf("%s\n%s", &said, &complained)
+	text, err := os.ReadFile(filepath.Join(dir, args[len(args)-1], reports.ResultFile))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &report))
+	return report, strings.Trim(said.String(), "\n"), code
+}
+
+// TestAStrangersLauncher runs what docs/subjects.md shows: a launcher of a few shell
+// lines passes, and one with a planted mistake is found by the check that names what it
+// does. What is printed there is what was printed once; figures and names of members
+// differ. RINGPROOF_GOLDEN=1 writes it.
+func TestAStrangersLauncher(t *testing.T) {
+	page, err := os.ReadFile(subjectsPage)
+	require.NoError(t, err)
+	shown := shownRun.FindSubmatchIndex(page)
+	require.NotNil(t, shown, "the page shows no run")
+	report, said, code := strange(t, strings.Fields(strings.ReplaceAll(string(page[shown[2]:shown[3]]), "\\\n", " "))...)
+	if golden := os.Getenv("RINGPROOF_GOLDEN") != ""; !golden {
+		assert.Subset(t, masked(said), masked(string(page[shown[4]:shown[5]])), "make golden writes what is said now")
+	} else if !slices.Equal(masked(said), masked(string(page[shown[4]:shown[5]]))) {
+		require.NoError(t, os.WriteFile(subjectsPage, []byte(string(page[:shown[4]])+said+string(page[shown[5]:])), 0o644))
+	}
+	assert.Equal(t, 1, code)
+	require.Len(t, report.Cells, 4)
+	inapplicable, bad, good := report.Cells[0], report.Cells[2], report.Cells[3] // flap, and leader-killed
+	assert.Equal(t, []string{"wiping-launcher", "wiping-launcher", "shell-launcher"}, []string{report.Subject, bad.Subject, good.Subject})
+	assert.Equal(t, "pass", good.Verdict)
+	assert.Equal(t, "fail", bad.Verdict)
+	assert.Contains(t, verdicts(bad.Findings), "no-identity-reuse fail")
+	assert.NotContains(t, verdicts(good.Findings), "one-lead pass", "nobody told who leads")
+	assert.Equal(t, []string{"one-lead: shell-launcher never tells of leads and action-begun"}, good.Unjudged)
+	assert.Contains(t, inapplicable.NotApplicable, "wiping-launcher can't be asked to scale")
+}
+
+func verdicts(findings []finding) (all []string) {
+	for _, f := range findings {
+		all = append(all, f.Check+" "+f.Verdict)
+	}
+	return all
+}
+
+// changing matches what differs from run to run.
+var changing = regexp.MustCompile(`\b([0-9a-f]{14,16}|m[0-9])\b|[0-9][0-9.,]*`)
+
+// masked are the lines without what differs from run to run.
+func masked(text string) (lines []string) {
+	for line := range strings.Lines(text) {
+		lines = append(lines, strings.Join(strings.Fields(changing.ReplaceAllString(line, "#")), " "))
+	}
+	return lines
+}
+
+// TestOperationsOfAStranger has the reference tried as a stranger would describe it:
+// its operations are asked, and what it refuses is told from what it can't do.
+func TestOperationsOfAStranger(t *testing.T) {
+	needsEtcd(t, "v3.6.16")
+	if _, err := os.Stat("../../bin/ringadm"); err != nil {
+		skip(t, "no bin/ringadm: make build makes it")
+	}
+	report, _, code := strange(t, "run", "--world", "local", "--subject", "examples/ringadm/subject.yaml", "--run", "flap", "--run", "volume-lost", "--out", "out")
+	assert.Equal(t, 0, code)
+	require.Len(t, report.Cells, 2)
+	assert.Contains(t, verdicts(report.Cells[0].Findings), "refusals pass")
+	assert.Contains(t, verdicts(report.Cells[1].Findings), "no-identity-reuse pass")
+}
+
+// TestAStrangerIsLeftNowhere interrupts a run in which a stranger's launchers and their
+// etcds are at work, and looks for what is left of them.
+func TestAStrangerIsLeftNowhere(t *testing.T) {
+	needsEtcd(t, "v3.6.16")
+	mark := "RINGPROOF_TEST_MARK=" + t.TempDir()
+	dir := t.TempDir()
+	text, err := os.ReadFile(launchers + "subject.yaml")
+	require.NoError(t, err)
+	marked := strings.Replace(string(text), "    env:\n", "    env:\n      "+strings.Replace(mark, "=", ": ", 1)+"\n", 1)
+	script, err := os.ReadFile(launchers + "launch.sh")
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(os.WriteFile(filepath.Join(dir, "subject.yaml"), []byte(marked), 0o644), os.WriteFile(filepath.Join(dir, "launch.sh"), script, 0o755)))
+	mounts, links := mounted(t), interfaces(t)
+
+	c := exec.CommandContext(t.Context(), "ringproof", "run", "--world", "local", "--subject", filepath.Join(dir, "subject.yaml"), "--run", "rolling-restart", "--out", filepath.Join(dir, "out"))
+	var complained bytes.Buffer
+	c.Stderr = &complained
+	require.NoError(t, c.Start())
+	require.Eventually(t, func() bool { return bearing(mark)["etcd"] == 3 }, 30*time.Second, 50*time.Millisecond, "%v", bearing(mark))
+	require.NoError(t, c.Process.Signal(os.Interrupt))
+	var ended *exec.ExitError
+	require.ErrorAs(t, c.Wait(), &ended)
+	assert.Equal(t, 3, ended.ExitCode(), "%s", &complained)
+	assert.Empty(t, bearing(mark), "processes were left")
+	assert.Equal(t, mounts, mounted(t))
+	assert.Equal(t, links, interfaces(t))
+}
+
+// bearing counts the processes with the mark in their environment, by the name of their
+// program.
+func bearing(mark string) map[string]int {
+	found := map[string]int{}
+	all, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, file := range all {
+		text, _ := os.ReadFile(file)
+		if strings.Contains("\x00"+string(text), "\x00"+mark+"\x00") {
+			name, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "comm"))
+			found[strings.TrimSpace(string(name))]++
+		}
+	}
+	return found
+}
+
+func mounted(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	require.NoError(t, err)
+	return string(text)
+}
+
+func interfaces(t *testing.T) (names []string) {
+	t.Helper()
+	all, err := net.Interfaces()
+	require.NoError(t, err)
+	for _, one := range all {
+		names = append(names, one.Name)
+	}
+	return names
+}

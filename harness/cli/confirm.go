@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/faults"
+	"github.com/ringproof/ringproof/harness"
+	"github.com/ringproof/ringproof/internal/etcdbin"
+	"github.com/ringproof/ringproof/reports"
+)
+
+func (p *program) confirmCommand() *cobra.Command {
+	f := runFlags{program: p}
+	var times int
+	var check string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "confirm PLAN.yaml",
+		Short: "run a plan that failed in the simulated world on real etcd, some times, and say whether it fails there",
+		Long: `confirm runs the same plan again and again in a real world.
+
+  CONFIRMED k/n  the check that failed in the simulated world fails there too,
+                 in k of n runs
+  SIM-ONLY       it passes every time: the model is wrong, which is a bug of
+                 ringproof
+  UNDECIDED      only other checks fail, or a run could not be judged
+  NOT-PORTABLE   the world can't do a step of the plan, and which one
+
+Exit codes: 0 CONFIRMED, 1 SIM-ONLY, 3 UNDECIDED and NOT-PORTABLE.`,
+		Example: "  ringproof confirm out/findings/quorum-margin-0a1b2c3d/plan.yaml",
+		Args:    exactly(1, "the file of a plan"),
+		RunE: func(c *cobra.Command, args []string) error {
+			plan, err := readPlan(c, args[0])
+			if err != nil {
+				return err
+			}
+			if times < 1 {
+				return usage("--times %d: a plan is confirmed by running it once or more", times)
+			}
+			if f.subject != "" {
+				plan.Subject, plan.SubjectFile = f.subject, ""
+			}
+			if check == "" && plan.Expect != nil {
+				check = plan.Expect.Check
+			}
+			return confirm(c, f, plan, harness.Confirmation{Plan: args[0], World: f.world, Check: check, Times: times}, asJSON)
+		},
+	}
+	f.add(c)
+	world := c.Flag("world")
+	if in, err := p.first(false); err == nil {
+		f.world, world.DefValue, world.Usage = in.Name, in.Name, "a real world: "+choices(p.real())
+	}
+	c.Flags().StringVar(&f.subject, "subject", "", "what is on trial (default: what the plan says)")
+	c.Flags().IntVar(&times, "times", 5, "how many runs")
+	c.Flags().StringVar(&check, "check", "", "the check that should fail (default: what the plan expects)")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
+	return c
+}
+
+func confirm(c *cobra.Command, f runFlags, plan ringproof.Plan, result harness.Confirmation, asJSON bool) error {
+	in, err := f.worldOf(f.world)
+	if err != nil {
+		return err
+	}
+	if in.Virtual {
+		if _, err := f.Registry.first(false); err != nil {
+			return err
+		}
+		return usage("a finding of the simulated world isn't confirmed there; name a real world: --world local")
+	}
+	who, err := f.trial(c.ErrOrStderr(), plan)
+	if err != nil {
+		return err
+	}
+	who.Enter(&plan)
+	if result.Check == "" {
+		return usage("%s doesn't say which check fails it; ringproof shrink writes that, or name one with --check", result.Plan)
+	}
+	if why := unable(plan, place{f.in(), who}); why != "" {
+		result.Verdict, result.Why = harness.NotPortable, why
+		return concludedBy(c, result, asJSON)
+	}
+	jobs := harness.Repeated(plan, f.world, result.Times)
+	return enclosed(c, f, jobs, func(f runFlags, releases map[string]etcdbin.Release) error {
+		report := f.report(plan.Subject, releases)
+		var err error
+		if report.Cells, err = f.cellsOf(c, jobs, releases); err != nil {
+			return err
+		}
+		if err := reports.Write(f.out, report); err != nil {
+			return environment(err)
+		}
+		result.Report = filepath.Join(f.out, reports.PageFile)
+		result.Judge(report.Cells)
+		return concludedBy(c, result, asJSON)
+	})
+}
+
+// unable says what of the plan can't be done in the place, and why; "" when all of
+// it can.
+func unable(p ringproof.Plan, in place) string {
+	if err := in.Runs(p); err != nil {
+		return fmt.Sprintf("the ring: %v", err)
+	}
+	for _, s := range p.Steps {
+		if err := in.Supports(s); err != nil {
+			return fmt.Sprintf("step %s: %v", s.Name, err)
+		}
+		if s.Fault == nil {
+			continue
+		}
+		if e, ok := faults.Lookup(s.Fault.Kind); ok && !slices.Contains(e.Worlds, in.Name()) {
+			return fmt.Sprintf("step %s: the fault %s is possible in %s only", s.Name, s.Fault.Kind, strings.Join(e.Worlds, " and "))
+		}
+	}
+	return ""
+}
+
+// concludedBy prints the result, and ends with its code.
+func concludedBy(c *cobra.Command, r harness.Confirmation, asJSON bool) error {
+	if asJSON {
+		if err := printJSON(c.OutOrStdout(), r); err != nil {
+			return err
+		}
+	} else {
+		printConfirmation(c, r)
+	}
+	switch r.Verdict {
+	case harness.Confirmed:
+		return nil
+	case harness.SimOnly:
+		return errVerdict{ringproof.Fail}
+	}
+	return errVerdict{ringproof.Inconclusive}
+}
+
+func printConfirmation(c *cobra.Command, r harness.Confirmation) {
+	w := c.OutOrStdout()
+	switch r.Verdict {
+	case harness.Confirmed:
+		fmt.Fprintf(w, "CONFIRMED %d/%d: %s fails in the %s world too\n", r.Failed, r.Times, r.Check, r.World)
+	case harness.SimOnly:
+		fmt.Fprintf(w, "SIM-ONLY: all %s passed in the %s world: the model is wrong\n", counted(r.Times, "run"), r.World)
+	case harness.Undecided:
+		fmt.Fprintf(w, "UNDECIDED: %s failed in none of %s in the %s world, and these did not pass\n", r.Check, counted(r.Times, "run"), r.World)
+	case harness.NotPortable:
+		fmt.Fprintf(w, "NOT-PORTABLE to the %s world: %s\n", r.World, r.Why)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Others)) {
+		fmt.Fprintf(w, "  %s in %s\n", name, counted(r.Others[name], "run"))
+	}
+	if r.Report != "" {
+		fmt.Fprintf(w, "report: %s\n", r.Report)
+	}
+}

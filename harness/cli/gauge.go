@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/harness"
+	"github.com/ringproof/ringproof/harness/explore"
+	"github.com/ringproof/ringproof/internal/etcdbin"
+	"github.com/ringproof/ringproof/reports"
+	"github.com/ringproof/ringproof/scenarios"
+)
+
+// gaugeFile holds the gauge beside the report.
+const gaugeFile = "gauge.json"
+
+// gaugeFlags are the flags of gauge. Seeds is how many each mutant is given.
+type gaugeFlags struct {
+	runFlags
+	canaries bool
+	search   bool
+	disarm   bool
+	asJSON   bool
+}
+
+// gaugeHelp is what gauge says of itself.
+const gaugeHelp = `gauge runs what ringproof must notice, and says whether it did.
+
+A mutant is the reference with one hazard put in. It runs on the cells of the
+scenario that shows its harm, seed after seed, until the check that names the
+harm has failed it. SEEDS says how many seeds that took, SECONDS how long all
+its runs took.
+
+A canary is a release of etcd with a known bug, and the release that mended it:
+the first must be failed by its check, the second must pass. No simulated etcd
+has the bug, so canaries run in the local world, whatever the default is.
+
+  caught        the intended check failed it
+  mistaken      it failed, but only by other checks
+  escaped       every cell passed, and what it does wrong was done in some
+  unreached     every cell passed, and in none was it done: nothing was tried
+  spared        a mended release passed
+  accused       a mended release failed
+  inconclusive  not every cell could be judged
+
+The table is kept as gauge.json in --out. The report beside it shows the cells,
+of simulated ones the last of each mutant; there, failing is what mutants and
+canaries should do. REACHED says in how many of the cells that ran the mutant did what
+it does wrong. Exit code 0: each was caught or spared; 1: one was mistaken,
+accused, escaped or unreached; 3: inconclusive.
+
+With --disarm it also disarms each check in turn, so that it always passes, and
+says which mutants escape then: what no other check notices shows what this one
+is for. A check without such a mutant is named, and the exit code is 1.
+
+With --search it says what each mutant costs to find, as medians over searches
+from five starts: SEEDS of its own scenario until the intended check fails it,
+and RUNS of plans as explore draws them until any check fails it, with the
+SECONDS of one worker that they took. A plan that fails the reference too isn't
+counted. Nothing is kept, and exit code 1 says that a scenario missed its mutant.`
+
+func (p *program) gaugeCommand() *cobra.Command {
+	f := gaugeFlags{runFlags: runFlags{program: p}}
+	c := &cobra.Command{
+		Use:   "gauge [MUTANT|CANARY...]",
+		Short: "test ringproof itself: would it notice? Runs the mutants, or the canaries",
+		Long:  gaugeHelp,
+		Example: `  ringproof gauge
+  ringproof gauge --disarm
+  ringproof gauge voter-first --world local
+  ringproof gauge --search voter-first
+  ringproof gauge --canaries`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.choose(c); err != nil {
+				return err
+			}
+			if f.disarm && len(args) > 0 {
+				return usage("--disarm %s: only all mutants together carry the checks; leave the names out", args[0])
+			}
+			if f.search {
+				return f.measure(c, args)
+			}
+			trials, err := f.trials(c, args)
+			if err != nil {
+				return err
+			}
+			return gauge(c, f, trials)
+		},
+	}
+	f.add(c)
+	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the first run of each cell")
+	c.Flags().Uint64Var(&f.seeds, "seeds", 0, "the most seeds of each cell (default 25 in virtual time, else 1)")
+	c.Flags().BoolVar(&f.canaries, "canaries", false, "the canaries instead of the mutants; in the local world")
+	c.Flags().BoolVar(&f.search, "search", false, "say what each mutant costs to find; in the simulated world")
+	c.Flags().BoolVar(&f.disarm, "disarm", false, "disarm each check in turn, and say which mutants escape then")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "print the table as JSON")
+	return c
+}
+
+// choose fills in what the command line leaves open: canaries are real, and a
+// search is simulated.
+func (f *gaugeFlags) choose(c *cobra.Command) error {
+	if f.canaries && !c.Flags().Changed("world") {
+		in, err := f.Registry.first(false)
+		if err != nil {
+			return err
+		}
+		f.world = in.Name
+	}
+	in, err := f.worldOf(f.world)
+	switch {
+	case err != nil:
+		return err
+	case f.canaries && f.search:
+		return usage("--canaries and --search: canaries are real releases of etcd, and a search is simulated; take one of them")
+	case f.disarm && (f.canaries || f.search):
+		return usage("--disarm goes with the mutants; leave --canaries and --search out")
+	case f.canaries && in.Virtual:
+		return usage("--canaries --world %s: canaries are real releases of etcd; leave --world out", f.world)
+	case f.search && !in.Virtual:
+		return usage("--search --world %s: a search is simulated; leave --world out", f.world)
+	case f.search && c.Flags().Changed("seed"):
+		return usage("--search --seed %d: a search has starts of its own, so that its figures can be compared; leave --seed out", f.seed)
+	}
+	if in.Virtual && !c.Flags().Changed("jobs") {
+		f.jobs = runtime.NumCPU() // nothing waits in a simulated world
+	}
+	if f.seeds == 0 {
+		f.seeds = 1
+		if in.Virtual {
+			f.seeds = 25
+		}
+	}
+	return nil
+}
+
+// gaugeRow is a trial as a row of the table.
+type gaugeRow struct{ harness.GaugeTrial }
+
+func (t gaugeRow) columns() []string {
+	reached := "-"
+	if t.Kind == harness.OfMutant {
+		reached = fmt.Sprintf("%d of %s", t.Reached, counted(len(t.Cells), "cell"))
+	}
+	return []string{t.Name, t.Check, strings.Join(t.CaughtBy, " "), t.Verdict, fmt.Sprint(t.Seeds), reached, fmt.Sprintf("%.1f", t.Seconds)}
+}
+
+func gauge(c *cobra.Command, f gaugeFlags, trials []harness.GaugeTrial) error {
+	var jobs []harness.Job
+	for _, t := range trials {
+		jobs = append(jobs, t.Jobs...)
+	}
+	return enclosed(c, f.runFlags, jobs, func(enclosed runFlags, releases map[string]etcdbin.Release) error {
+		report := enclosed.report("what must be noticed", releases)
+		var err error
+		if f.in().Virtual {
+			report.Cells, err = enclosed.simulated(c, f.jobs, trials)
+		} else {
+			report.Cells, err = harness.Gauge(c.Context(), trials, func(due []harness.Job) ([]reports.Cell, error) { return enclosed.cellsOf(c, due, releases) })
+		}
+		if err != nil {
+			return err
+		}
+		f.out = enclosed.out
+		return gauged(c, f, trials, report)
+	})
+}
+
+// simulated decides in workers, which keep nothing, and then runs the last cell
+// of each trial once more: it comes to the same, and is kept for the report.
+func (f runFlags) simulated(c *cobra.Command, workers int, trials []harness.GaugeTrial) ([]reports.Cell, error) {
+	pool, err := newPool(workers)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	if _, err := harness.Gauge(c.Context(), trials, func(due []harness.Job) ([]reports.Cell, error) { return pooled(c.Context(), pool, due) }); err != nil {
+		return nil, err
+	}
+	var last []harness.Job
+	for _, t := range trials {
+		if n := len(t.Cells); n > 0 {
+			last = append(last, t.Jobs[n-1])
+		}
+	}
+	cells, err := f.cellsOf(c, last, nil)
+	for i := range trials {
+		for _, cell := range cells {
+			if n := len(trials[i].Cells); n > 0 && trials[i].Jobs[n-1].Plan.Subject == cell.Subject {
+				trials[i].Replay = cell.Replay
+			}
+		}
+	}
+	return cells, err
+}
+
+// pooled runs the jobs in workers.
+func pooled(ctx context.Context, pool *explore.Pool, jobs []harness.Job) ([]reports.Cell, error) {
+	work := make([]explore.Job, len(jobs))
+	for i, j := range jobs {
+		work[i].Plan = j.Plan
+	}
+	results, err := allOf(ctx, pool, work)
+	if err != nil {
+		return nil, err
+	}
+	var cells []reports.Cell
+	for i, r := range results {
+		cell := reports.Cell{Name: jobs[i].Plan.Cell, Subject: jobs[i].Plan.Subject, Verdict: r.Outcome.Verdict, Findings: r.Outcome.Findings, Reached: r.Outcome.Reached}
+		cell.Measurements.WallSeconds = &r.Outcome.WallSeconds
+		cells = append(cells, cell)
+	}
+	return cells, nil
+}
+
+// allOf runs the jobs, and takes none of them for granted: what ringproof itself
+// breaks on proves nothing about a mutant.
+func allOf(ctx context.Context, pool explore.Runner, jobs []explore.Job) ([]explore.Result, error) {
+	results := pool.Run(ctx, jobs)
+	for i, r := range results {
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case r.Err != nil:
+			return nil, environment(fmt.Errorf("running %s: %w", jobs[i].Plan.Cell, r.Err))
+		case r.Broken != "":
+			return nil, failure{exitBug, fmt.Errorf("a bug of ringproof itself: %s with %s: %s", jobs[i].Plan.Cell, jobs[i].Plan.Subject, r.Broken)}
+		}
+	}
+	return results, nil
+}
+
+// trials are those named, or all.
+func (f gaugeFlags) trials(c *cobra.Command, names []string) ([]harness.GaugeTrial, error) {
+	if f.canaries {
+		return f.runFlags.canaries(c, names)
+	}
+	return f.mutants(c, names)
+}
+
+func (f runFlags) mutants(c *cobra.Command, names []string) ([]harness.GaugeTrial, error) {
+	all, err := named(names, slices.Clone(f.own().Mutants), func(m harness.Mutant) string { return m.Name })
+	if err != nil {
+		return nil, err
+	}
+	if !f.in().Virtual && len(names) == 0 {
+		whole := len(all)
+		all = slices.DeleteFunc(all, func(m harness.Mutant) bool { return m.Beneath })
+		fmt.Fprintf(c.ErrOrStderr(), "%d mutants lie beneath the %s, and are the same in every world: name one to run it in the %s world\n", whole-len(all), f.own().Name, f.world)
+	}
+	var trials []harness.GaugeTrial
+	for _, m := range all {
+		f.subject, f.cells = f.own().Name+"+"+m.Name, []string{m.Scenario}
+		jobs, err := f.chosen(c, nil)
+		if err != nil {
+			return nil, err
+		}
+		if why := cmp.Or(m.SimOnly, inapplicable(jobs)); !f.in().Virtual && why != "" {
+			fmt.Fprintf(c.ErrOrStderr(), "%s can't be shown in the %s world: %s\n", m.Name, f.world, why)
+			continue
+		}
+		trials = append(trials, harness.NewGaugeTrial(m.Name, harness.OfMutant, m.Check, jobs))
+	}
+	return trials, nil
+}
+
+// inapplicable is why the world can do none of the jobs; "": it can do some.
+func inapplicable(jobs []harness.Job) (why string) {
+	for _, j := range jobs {
+		if j.NotApplicable == "" {
+			return ""
+		}
+		why = j.NotApplicable
+	}
+	return why
+}
+
+// canaries are two trials each: the release with the bug, and the mended one.
+func (f runFlags) canaries(c *cobra.Command, names []string) ([]harness.GaugeTrial, error) {
+	all, err := scenarios.Canaries()
+	if err == nil {
+		all, err = named(names, all, func(s *scenarios.Scenario) string { return s.Name })
+	}
+	if err != nil {
+		return nil, err
+	}
+	var trials []harness.GaugeTrial
+	for _, s := range all {
+		f.subject, f.cells = f.own().Name, []string{s.Name}
+		jobs, err := f.chosen(c, nil)
+		if err != nil {
+			return nil, err
+		}
+		of := map[scenarios.Release][]harness.Job{}
+		for _, job := range jobs {
+			version := scenarios.Release(job.Plan.Ring.Version)
+			of[version] = append(of[version], job)
+		}
+		bug, check := s.Canary, string(s.Canary.Check)
+		trials = append(trials,
+			harness.NewGaugeTrial(fmt.Sprintf("%s %s", s.Name, bug.Affected), harness.OfAffected, check, of[bug.Affected]),
+			harness.NewGaugeTrial(fmt.Sprintf("%s %s", s.Name, bug.Fixed), harness.OfFixed, check, of[bug.Fixed]))
+	}
+	return trials, nil
+}
+
+// named picks from all by their names; no names pick all.
+func named[E any](names []string, all []E, name func(E) string) ([]E, error) {
+	if len(names) == 0 {
+		return all, nil
+	}
+	var words []string
+	for _, e := range all {
+		words = append(words, name(e))
+	}
+	for _, n := range names {
+		if !slices.Contains(words, n) {
+			return nil, usage("there is no %q to gauge; %s", n, hint(n, words))
+		}
+	}
+	return slices.DeleteFunc(all, func(e E) bool { return !slices.Contains(names, name(e)) }), nil
+}
+
+// gauged keeps and prints the table, and ends with its verdict.
+func gauged(c *cobra.Command, f gaugeFlags, trials []harness.GaugeTrial, report reports.Report) error {
+	if err := reports.Write(f.out, report); err != nil {
+		return environment(err)
+	}
+	text, err := json.MarshalIndent(trials, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(f.out, gaugeFile), append(text, '\n'), 0o644); err != nil {
+		return environment(err)
+	}
+	rows := rowsOf(trials, func(t harness.GaugeTrial) gaugeRow { return gaugeRow{t} })
+	if !f.disarm || !f.asJSON {
+		if err := (listed{[]string{"ON TRIAL", "CHECK", "FAILED BY", "VERDICT", "SEEDS", "REACHED", "SECONDS"}, rows}).print(c, f.asJSON); err != nil {
+			return err
+		}
+	}
+	verdict := gaugeVerdict(c, trials, filepath.Join(f.out, reports.PageFile))
+	if f.disarm {
+		return cmp.Or(disarmed(c, trials, f.asJSON), verdict)
+	}
+	return verdict
+}
+
+func gaugeVerdict(c *cobra.Command, trials []harness.GaugeTrial, page string) error {
+	count := map[string]int{}
+	good := 0
+	for _, t := range trials {
+		count[t.Verdict]++
+		if t.Good() {
+			good++
+		} else if t.Replay != "" {
+			fmt.Fprintf(c.ErrOrStderr(), "%s %s; replay: %s\n", t.Name, t.Verdict, t.Replay)
+		}
+	}
+	var parts []string
+	for _, verdict := range []string{harness.Caught, harness.Spared, harness.Mistaken, harness.Accused, harness.Escaped, harness.Unreached, harness.Unjudged} {
+		if count[verdict] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", count[verdict], verdict))
+		}
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "%s: %s\nreport: %s\n", counted(len(trials), "trial"), strings.Join(parts, ", "), page)
+	switch {
+	case good == len(trials):
+		return nil
+	case good+count[harness.Unjudged] < len(trials):
+		return errVerdict{ringproof.Fail}
+	}
+	return errVerdict{ringproof.Inconclusive}
+}

@@ -1,0 +1,558 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/harness"
+	"github.com/ringproof/ringproof/harness/explore"
+	"github.com/ringproof/ringproof/internal/etcdbin"
+	"github.com/ringproof/ringproof/internal/local"
+	"github.com/ringproof/ringproof/internal/local/machines"
+	"github.com/ringproof/ringproof/reports"
+	"github.com/ringproof/ringproof/scenarios"
+)
+
+// runFlags are the flags of run and replay.
+type runFlags struct {
+	*program
+	world   string
+	out     string
+	subject string
+	beside  string
+	first   bool
+	cells   []string
+	seed    uint64
+	seeds   uint64
+	jobs    int
+	etcdBin string
+	ringadm string
+	verbose bool
+	without bool
+}
+
+func (f *runFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.world, "world", f.Worlds[0].Name, "where to run: "+choices(f.Worlds))
+	c.Flags().StringVar(&f.out, "out", "", "directory for the report (default out/TIME)")
+	c.Flags().IntVar(&f.jobs, "jobs", abreast(), "cells to run at once; most of a cell is waiting")
+	c.Flags().StringVar(&f.etcdBin, "etcd-bin", "", "directory with your own build of etcd, used for every release")
+	c.Flags().StringVar(&f.ringadm, "ringadm", "", "the ringadm to put on trial (default: beside ringproof)")
+	c.Flags().BoolVar(&f.without, "allow-skipped", false, "let the run pass without the cells that this host can't run; else it is inconclusive")
+	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "tell every event as it happens")
+}
+
+func (p *program) runCommand() *cobra.Command {
+	f := runFlags{program: p}
+	c := &cobra.Command{
+		Use:   "run [SCENARIO.yaml...]",
+		Short: "run scenarios and judge them; without arguments the shipped ones",
+		Example: `  ringproof run
+  ringproof run --run 'create[etcd=v3.6.16,size=3]' -v
+  ringproof run --subject reference+voter-first --run create
+  ringproof run --run volume-lost --beside reference+reset-all`,
+		PreRunE: func(c *cobra.Command, _ []string) error { return counts(c, "jobs", "seeds") },
+		RunE:    func(c *cobra.Command, args []string) error { return runScenarios(c, f, args) },
+	}
+	f.add(c)
+	c.Flags().StringVar(&f.subject, "subject", p.own().Name, "what is on trial: "+p.anybody())
+	c.Flags().StringVar(&f.beside, "beside", "", "another subject to run the same cells with, for comparison")
+	c.Flags().StringArrayVar(&f.cells, "run", nil, "only cells of this name, or beginning of a name: scenario, scenario[k=v] or scenario[k=v]#seed; repeatable")
+	c.Flags().BoolVar(&f.first, "first", false, "only the first cell of each scenario: a short look at all of them")
+	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the first run of each cell")
+	c.Flags().Uint64Var(&f.seeds, "seeds", 1, "how many seeds to run each cell with")
+	return c
+}
+
+func (p *program) replayCommand() *cobra.Command {
+	f := runFlags{program: p}
+	c := &cobra.Command{
+		Use:     "replay PLAN|CELL",
+		Short:   "run one plan again: a plan.yaml of a report, or a cell by its name",
+		PreRunE: func(c *cobra.Command, _ []string) error { return counts(c, "jobs") },
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usage("replay takes a plan file or a cell's name, as scenario[k=v]#1")
+			}
+			return replay(c, f, args[0])
+		},
+	}
+	f.add(c)
+	c.Flags().StringVar(&f.subject, "subject", "", "what is on trial (default: what the plan says)")
+	return c
+}
+
+// planFile matches what is surely a file's name, and no cell's.
+var planFile = regexp.MustCompile(`/|\.(ya?ml|json)$`)
+
+func replay(c *cobra.Command, f runFlags, what string) error {
+	text, err := os.ReadFile(what)
+	if errors.Is(err, os.ErrNotExist) && planFile.MatchString(what) {
+		return usage("there is no plan file %s; a report keeps one a cell, in cells/", what)
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		f.cells, f.seed, f.seeds = []string{what}, 1, 1
+		if f.subject == "" {
+			f.subject = f.own().Name
+		}
+		return runScenarios(c, f, nil)
+	}
+	if err != nil {
+		return environment(err)
+	}
+	plan, found := scenarios.ReadPlan(what, text)
+	if found.Failed() {
+		fmt.Fprint(c.ErrOrStderr(), found)
+		return usage("%s is no plan that can be run", what)
+	}
+	if f.subject != "" {
+		plan.Subject, plan.SubjectFile = f.subject, ""
+	}
+	who, err := f.trial(c.ErrOrStderr(), plan)
+	if err != nil {
+		return err
+	}
+	who.Enter(&plan)
+	return runJobs(c, f, []harness.Job{{Plan: plan, NotApplicable: unable(plan, place{f.in(), who})}})
+}
+
+// runScenarios resolves scenarios into jobs and runs them.
+func runScenarios(c *cobra.Command, f runFlags, files []string) error {
+	jobs, err := f.chosen(c, files)
+	if err != nil {
+		return err
+	}
+	return runJobs(c, f, jobs)
+}
+
+// trial is who is on trial in the plan, in the world of the flags.
+func (f runFlags) trial(w io.Writer, p ringproof.Plan) (contender, error) {
+	in, err := f.worldOf(f.world)
+	if err != nil {
+		return nil, err
+	}
+	who, err := f.contenderOf(w, p)
+	if err != nil {
+		return nil, err
+	}
+	return who, who.lives(in)
+}
+
+// chosen are the jobs that the flags ask for.
+func (f runFlags) chosen(c *cobra.Command, files []string) ([]harness.Job, error) {
+	if _, err := f.worldOf(f.world); err != nil {
+		return nil, err
+	}
+	loaded, err := load(c.ErrOrStderr(), files)
+	if err != nil {
+		return nil, err
+	}
+	who, err := f.trial(c.ErrOrStderr(), ringproof.Plan{Subject: f.subject})
+	if err != nil {
+		return nil, err
+	}
+	patterns, err := f.patterns(who, len(files) > 0)
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 && len(patterns) > 0 {
+		// A canary fails where all is well, so it runs only when it is named.
+		canaries, err := scenarios.Canaries()
+		if err != nil {
+			return nil, err
+		}
+		loaded = append(loaded, canaries...)
+	}
+	return f.jobsOf(c, loaded, patterns)
+}
+
+// patterns are the cells asked for. A mutant without a choice of cells is run
+// on the scenario that shows its harm.
+func (f runFlags) patterns(who contender, own bool) ([]scenarios.Cell, error) {
+	names := f.cells
+	if len(names) == 0 && !own {
+		names = who.shown()
+	}
+	var patterns []scenarios.Cell
+	for _, name := range names {
+		p, err := scenarios.ParseCellName(name)
+		if err != nil {
+			return nil, usage("%w", err)
+		}
+		patterns = append(patterns, p)
+	}
+	return patterns, nil
+}
+
+func (f runFlags) jobsOf(c *cobra.Command, loaded []*scenarios.Scenario, patterns []scenarios.Cell) ([]harness.Job, error) {
+	var jobs []harness.Job
+	who, err := f.trial(c.ErrOrStderr(), ringproof.Plan{Subject: f.subject})
+	if err != nil {
+		return nil, err
+	}
+	matched := map[int]bool{}
+	for _, s := range loaded {
+		for _, cell := range f.seeded(s, patterns) {
+			if !selected(cell, patterns, matched) {
+				continue
+			}
+			found, err := f.resolve(c.ErrOrStderr(), s, cell, who)
+			if err != nil {
+				return nil, err
+			}
+			if jobs = append(jobs, found...); f.first {
+				break
+			}
+		}
+	}
+	for i, p := range patterns {
+		if !matched[i] {
+			return nil, usage("no cell matches %q; %s", p, unmatched(p, loaded))
+		}
+	}
+	return jobs, nil
+}
+
+func unmatched(p scenarios.Cell, loaded []*scenarios.Scenario) string {
+	var names []string
+	for _, s := range loaded {
+		names = append(names, s.Name)
+	}
+	if meant, ok := nearest(p.Scenario, names); ok && meant != p.Scenario {
+		return "did you mean " + meant + "?"
+	}
+	return "ringproof plan prints them all"
+}
+
+// seeded lists the scenario's cells with every seed asked for, those that a
+// pattern names included.
+func (f runFlags) seeded(s *scenarios.Scenario, patterns []scenarios.Cell) []scenarios.Cell {
+	var seeds []uint64
+	for n := range f.seeds {
+		seeds = append(seeds, f.seed+n)
+	}
+	for _, p := range patterns {
+		if p.Seeded && !slices.Contains(seeds, p.Seed) {
+			seeds = append(seeds, p.Seed)
+		}
+	}
+	var cells []scenarios.Cell
+	for _, seed := range seeds {
+		cells = append(cells, s.Cells(seed)...)
+	}
+	return cells
+}
+
+func selected(cell scenarios.Cell, patterns []scenarios.Cell, matched map[int]bool) bool {
+	hit := len(patterns) == 0
+	for i, p := range patterns {
+		if cell.Matches(p) {
+			matched[i], hit = true, true
+		}
+	}
+	return hit
+}
+
+func (f runFlags) resolve(w io.Writer, s *scenarios.Scenario, cell scenarios.Cell, who contender) ([]harness.Job, error) {
+	plan, found := s.Resolve(cell, f.subject, place{f.in(), who})
+	if found.Failed() {
+		fmt.Fprint(w, found)
+		return nil, usage("%s can't be run", cell)
+	}
+	who.Enter(&plan)
+	job := harness.Job{Plan: plan, NotApplicable: found.Inapplicable(), Lacking: found.Lacking(), Allowed: f.without}
+	beside := f.besides(s)
+	if beside == "" {
+		return []harness.Job{job}, nil
+	}
+	other, err := f.alongside(w, job, beside)
+	return []harness.Job{job, other}, err
+}
+
+// alongside is the same job with another on trial, for comparison.
+func (f runFlags) alongside(w io.Writer, job harness.Job, name string) (harness.Job, error) {
+	who, err := f.trial(w, ringproof.Plan{Subject: name})
+	if err != nil {
+		return job, err
+	}
+	who.Enter(&job.Plan)
+	job.Beside = true
+	own := unable(job.Plan, place{f.in(), who})
+	if own == "" && job.NotApplicable != "" {
+		own = "there is nothing to compare with: " + job.NotApplicable
+	}
+	job.NotApplicable = own
+	return job, nil
+}
+
+// besides is who runs the same cells for comparison: whom the command line
+// names, or the mutant that the scenario's label names.
+func (f runFlags) besides(s *scenarios.Scenario) string {
+	if label := s.Labels["beside"]; f.beside == "" && label != "" && f.subject == f.own().Name {
+		if _, err := f.own().planted([]string{label}); err == nil {
+			return f.subject + "+" + label
+		}
+	}
+	return f.beside
+}
+
+// runJobs runs the jobs where they are to run, and reports.
+func runJobs(c *cobra.Command, f runFlags, jobs []harness.Job) error {
+	return enclosed(c, f, jobs, func(f runFlags, releases map[string]etcdbin.Release) error {
+		return conduct(c, f, jobs, releases)
+	})
+}
+
+// outNow is where a report goes when nobody says.
+func outNow() string { return filepath.Join("out", time.Now().UTC().Format("20060102T150405Z")) }
+
+// enclosed makes ready what the jobs need of the network, then does the work
+// in a sandbox. Outside of it the work is this same command line again. What is
+// simulated needs neither.
+func enclosed(c *cobra.Command, f runFlags, jobs []harness.Job, work func(runFlags, map[string]etcdbin.Release) error) error {
+	if len(jobs) == 0 {
+		return usage("there is nothing to run")
+	}
+	if f.out == "" {
+		f.out = outNow()
+	}
+	if f.in().Virtual {
+		f.jobs = 1 // a simulated world has crypto/rand to itself
+		return work(f, nil)
+	}
+	releases, err := install(c, f, jobs)
+	if err != nil {
+		return errors.Join(notInstalled(err), leaveWord(f, err))
+	}
+	if !machines.Inside() && os.Getenv(bare) == "" {
+		args := slices.Clone(os.Args[1:])
+		if !c.Flags().Changed("out") {
+			args = slices.Insert(args, 1, "--out", f.out) // both processes must mean the same one
+		}
+		code, err := machines.Sandbox(c.Context(), args, os.Environ())
+		if err == nil {
+			return exited(code)
+		}
+		if !errors.Is(err, errors.ErrUnsupported) {
+			return environment(err)
+		}
+		fmt.Fprintf(c.ErrOrStderr(), "going on without namespaces: %v\n", err)
+		os.Setenv(bare, "1")
+		return f.run2(c, args)
+	}
+	return work(f, releases)
+}
+
+// run2 runs the command line again in this process, where it now knows that
+// there is no sandbox.
+func (p *program) run2(c *cobra.Command, args []string) error {
+	root := p.command()
+	root.SetArgs(args)
+	return root.ExecuteContext(c.Context())
+}
+
+// exited passes on what the process in the sandbox came to; it has printed.
+func exited(code int) error {
+	switch code {
+	case exitPass:
+		return nil
+	case exitFail:
+		return errVerdict{ringproof.Fail}
+	case exitInconclusive:
+		return errVerdict{ringproof.Inconclusive}
+	}
+	os.Exit(code)
+	return nil
+}
+
+// leaveWord writes a result.json that says why there is no other.
+func leaveWord(f runFlags, why error) error {
+	return reports.Write(f.out, reports.Report{Error: why.Error(), Subject: f.subject, World: f.world, Started: time.Now().UTC()})
+}
+
+// install builds every etcd release that the jobs need. Inside the sandbox
+// there is no network, and all are there.
+func install(c *cobra.Command, f runFlags, jobs []harness.Job) (map[string]etcdbin.Release, error) {
+	releases := map[string]etcdbin.Release{}
+	for _, j := range jobs {
+		for _, version := range j.Plan.Versions() {
+			if _, have := releases[version]; have || j.NotApplicable+j.Lacking != "" {
+				continue
+			}
+			r, err := f.release(c.Context(), version, func(line string) { fmt.Fprintln(c.ErrOrStderr(), line) })
+			if err != nil {
+				return nil, err
+			}
+			releases[version] = r
+		}
+	}
+	return releases, nil
+}
+
+func (f runFlags) release(ctx context.Context, version string, progress func(string)) (etcdbin.Release, error) {
+	if f.etcdBin != "" {
+		return etcdbin.FromDir(ctx, f.etcdBin)
+	}
+	cache, err := etcdbin.DefaultCache()
+	if err != nil {
+		return etcdbin.Release{}, err
+	}
+	return cache.Install(ctx, version, progress)
+}
+
+// conduct runs the jobs and reports.
+func conduct(c *cobra.Command, f runFlags, jobs []harness.Job, releases map[string]etcdbin.Release) error {
+	report := f.report(jobs[0].Plan.Subject, releases)
+	cells, err := f.cellsOf(c, jobs, releases)
+	if err != nil {
+		return err
+	}
+	report.Cells = cells
+	if err := reports.Write(f.out, report); err != nil {
+		return environment(err)
+	}
+	if err := announced(c, report); err != nil {
+		return environment(err)
+	}
+	return told(c, f.out, report)
+}
+
+// report is the report of a run that begins now.
+func (f runFlags) report(subject string, releases map[string]etcdbin.Release) reports.Report {
+	r := reports.Report{Subject: subject, World: f.world, Command: commandLine(), Started: time.Now().UTC()}
+	r.Tools = ringproof.Tools{Ringproof: version(), Go: goVersion(), Etcd: map[string]string{}}
+	for v, release := range releases {
+		r.Tools.Etcd[v] = release.Digests["etcd"]
+	}
+	return r
+}
+
+// cellsOf runs the jobs, and tells how it goes.
+func (f runFlags) cellsOf(c *cobra.Command, jobs []harness.Job, releases map[string]etcdbin.Release) ([]reports.Cell, error) {
+	world, err := f.opens(jobs, releases)
+	if err == nil {
+		err = reports.Prepare(f.out)
+	}
+	if err != nil {
+		return nil, environment(err)
+	}
+	teller := newTeller(c.ErrOrStderr(), f.verbose)
+	defer teller.end()
+	s := harness.Suite{Jobs: jobs, Out: f.out, Abreast: f.jobs, Told: teller.tell, Replay: f.replayLine, World: world, Seen: f.seen}
+	return s.Run(c.Context()), nil
+}
+
+// processes is who is on trial in the plan, in the local world.
+func (f runFlags) processes(p ringproof.Plan) (local.Subject, error) {
+	who, err := f.contenderOf(io.Discard, p)
+	if err != nil {
+		return nil, err
+	}
+	return who.processes(f)
+}
+
+// opens makes the worlds of the jobs, once it is known that whoever is on trial can be
+// started.
+func (f runFlags) opens(jobs []harness.Job, releases map[string]etcdbin.Release) (func(ringproof.Plan) (ringproof.World, error), error) {
+	in := f.in()
+	for _, j := range jobs {
+		if in.Virtual {
+			break
+		}
+		if _, err := f.processes(j.Plan); err != nil {
+			return nil, err
+		}
+	}
+	return func(p ringproof.Plan) (ringproof.World, error) {
+		t, err := f.tried(p)
+		if err != nil {
+			return nil, err
+		}
+		t.releases, t.program = releases, func() (local.Subject, error) { return f.processes(p) }
+		return in.Open(t)
+	}, nil
+}
+
+// tried is the plan with who is on trial in it: one whom a file describes is nobody
+// that the registry knows.
+func (f runFlags) tried(p ringproof.Plan) (Trial, error) {
+	if p.SubjectFile != "" {
+		return Trial{Plan: p, Version: version()}, nil
+	}
+	return f.Registry.trial(p)
+}
+
+// seen is what the run of the plan sees in its world's place.
+func (f runFlags) seen(p ringproof.Plan, w ringproof.World) ringproof.World {
+	t, err := f.tried(p)
+	if err != nil {
+		return w // its world has not been opened
+	}
+	return t.seen(w)
+}
+
+// findRingadm looks beside this program, where make build puts it.
+func (f runFlags) findRingadm() (string, error) {
+	path := f.ringadm
+	if path == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return "", err
+		}
+		path = filepath.Join(filepath.Dir(self), "ringadm")
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	if stat, err := os.Stat(path); err != nil || stat.IsDir() {
+		return "", fmt.Errorf("no ringadm at %s: run make build, or name one with --ringadm", path)
+	}
+	return path, nil
+}
+
+func (f runFlags) replayLine(planFile string, p ringproof.Plan) string {
+	if p.World == f.Worlds[0].Name { // the default of --world
+		return explore.Replay(planFile)
+	}
+	return explore.Replay(planFile) + " --world " + p.World
+}
+
+func commandLine() string { return strings.Join(append([]string{"ringproof"}, os.Args[1:]...), " ") }
+
+func version() string {
+	b, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	return b.Main.Version
+}
+
+func style(w io.Writer) reports.Style {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return reports.Style{}
+	}
+	width, _, _ := term.GetSize(int(f.Fd()))
+	return reports.Style{Color: os.Getenv("NO_COLOR") == "", Width: width}
+}
+
+// abreast is how many cells run at once: most of a cell is waiting, so more
+// than there are processors, and not so many that real time runs late.
+func abreast() int { return min(2*runtime.NumCPU(), 8) }

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/harness/explore"
+	"github.com/ringproof/ringproof/scenarios"
+)
+
+func (p *program) shrinkCommand() *cobra.Command {
+	var s explore.Shrinker
+	var jobs int
+	var check, out, trial string
+	c := &cobra.Command{
+		Use:   "shrink PLAN.yaml",
+		Short: "make a failing plan small: the same check must still fail it in the simulated world",
+		Long: `shrink leaves out what a failing plan doesn't need, and runs it again each time:
+the clients' work, faults, operations; then it makes milder what is left, the
+ring smaller, and the waits shorter. A smaller plan is taken only if the same
+check fails it for the same kind of reason.
+
+The plan is printed, and written beside the first one with the check and the
+trace that are to be expected, and the line that replays it.`,
+		Example: "  ringproof shrink out/cells/flap_1/plan.yaml",
+		Args:    exactly(1, "the file of a plan"),
+		RunE: func(c *cobra.Command, args []string) error {
+			plan, err := readPlan(c, args[0])
+			if err != nil {
+				return err
+			}
+			if trial != "" {
+				plan.Subject, plan.SubjectFile = trial, ""
+			}
+			if err := p.simulatable(plan); err != nil {
+				return err
+			}
+			if out == "" {
+				out = strings.TrimSuffix(args[0], filepath.Ext(args[0])) + ".min.yaml"
+			}
+			if s.Runner, err = newPool(cmp.Or(max(0, jobs), runtime.NumCPU())); err != nil {
+				return err
+			}
+			return shrink(c, s, plan, check, out)
+		},
+	}
+	c.Flags().IntVar(&s.Runs, "runs", 300, "how many runs it may cost")
+	c.Flags().DurationVar(&s.For, "for", time.Minute, "how long it may take")
+	c.Flags().IntVar(&jobs, "jobs", 0, "worker processes (default one a processor)")
+	c.Flags().StringVar(&check, "check", "", "the check that must still fail (default: what the plan expects, or the first that fails)")
+	c.Flags().StringVar(&out, "out", "", "file for the small plan (default: PLAN.min.yaml)")
+	c.Flags().StringVar(&trial, "subject", "", "what is on trial (default: what the plan says)")
+	return c
+}
+
+// readPlan reads the file of a plan.
+func readPlan(c *cobra.Command, file string) (ringproof.Plan, error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return ringproof.Plan{}, usage("there is no plan file %s; explore and run keep them in their --out", file)
+	}
+	if err != nil {
+		return ringproof.Plan{}, environment(err)
+	}
+	plan, found := scenarios.ReadPlan(file, text)
+	if found.Failed() {
+		fmt.Fprint(c.ErrOrStderr(), found)
+		return plan, usage("%s is no plan that can be run", file)
+	}
+	return plan, nil
+}
+
+func shrink(c *cobra.Command, s explore.Shrinker, plan ringproof.Plan, check, out string) error {
+	pool := s.Runner.(*explore.Pool)
+	defer pool.Close()
+	if check == "" && plan.Expect != nil {
+		check = plan.Expect.Check
+	}
+	first := pool.Run(c.Context(), []explore.Job{{Plan: plan}})[0]
+	if first.Err != nil {
+		return environment(first.Err)
+	}
+	key, err := first.Outcome.KeyOf(check)
+	if err != nil {
+		return usage("%s can't be shrunk: %w", plan.Cell, err)
+	}
+	small, err := s.Shrink(c.Context(), plan, key)
+	if err != nil {
+		return environment(err)
+	}
+	if err := explore.WritePlan(out, small.Plan); err != nil {
+		return environment(err)
+	}
+	if err := printPlan(c, small.Plan, out); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "%s: %s with %s, of %d, after %s in %.1fs%s\n", out, counted(small.Steps, "step"), counted(small.Faults, "fault"),
+		len(plan.Steps), counted(small.Runs, "run"), small.Seconds, unfinished(small))
+	return nil
+}
+
+func unfinished(s explore.Shrunk) string {
+	if s.Minimal {
+		return ""
+	}
+	return "; there was no more time to leave out more (--runs, --for)"
+}
+
+func printPlan(c *cobra.Command, p ringproof.Plan, file string) error {
+	var text bytes.Buffer
+	if err := scenarios.WritePlan(&text, p); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(c.OutOrStdout(), "%s# replay: %s\n", &text, explore.Replay(file))
+	return err
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/harness"
+	"github.com/ringproof/ringproof/harness/explore"
+	"github.com/ringproof/ringproof/internal/foreign"
+	"github.com/ringproof/ringproof/internal/local"
+	"github.com/ringproof/ringproof/scenarios"
+)
+
+// contender is who is put on trial: the reference, with or without mutants, or the
+// program of somebody else that a file describes.
+type contender interface {
+	// Enter puts it on trial in the plan.
+	Enter(*ringproof.Plan)
+	// Security is how its rings talk where a scenario doesn't say; "": as scenarios have it.
+	Security() string
+	// Supports and Runs say why it can't be tried with a step, or on a plan's ring.
+	Supports(ringproof.Step) error
+	Runs(ringproof.Plan) error
+
+	// shown are the scenarios that show what is wrong with it; none: that isn't known.
+	shown() []string
+	// lives refuses a world in which it can't be run.
+	lives(World) error
+	// processes is what it is in the local world.
+	processes(runFlags) (local.Subject, error)
+}
+
+// contending finds who is called so on a command line, and prints to w what is wrong
+// with its file.
+func (r Registry) contending(w io.Writer, name string) (contender, error) {
+	if planFile.MatchString(name) {
+		return described(w, name)
+	}
+	s, mutants, err := r.parse(name)
+	if err != nil {
+		return nil, usage("%w", err)
+	}
+	return linked{name, s, mutants}, nil
+}
+
+// contenderOf finds who is on trial in the plan.
+func (r Registry) contenderOf(w io.Writer, p ringproof.Plan) (contender, error) {
+	if p.SubjectFile != "" {
+		return described(w, p.SubjectFile)
+	}
+	return r.contending(w, p.Subject)
+}
+
+// simulatable refuses who can't be put into the simulated world.
+func (r Registry) simulatable(p ringproof.Plan) error {
+	who, err := r.contenderOf(io.Discard, p)
+	if err != nil {
+		return err
+	}
+	in, err := r.first(true)
+	if err != nil {
+		return err
+	}
+	return who.lives(in)
+}
+
+func described(w io.Writer, file string) (contender, error) {
+	s, found, err := foreign.Read(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, usage("there is no subject's file %s; docs/subjects.md says how to write one", file)
+	case err != nil:
+		return nil, usage("reading the subject: %w", err)
+	case found.Failed():
+		fmt.Fprint(w, found)
+		return nil, usage("%s; nothing was run", problems(found))
+	}
+	return stranger{foreign.Promised(s), s}, nil
+}
+
+// linked is a contender of the registry, part of this program.
+type linked struct {
+	name    string
+	of      Subject
+	mutants []harness.Mutant
+}
+
+func (l linked) Enter(p *ringproof.Plan) {
+	p.Subject, p.SubjectFile, p.Untold = l.name, "", l.of.Untold
+}
+
+func (l linked) Security() string { return l.of.Security }
+
+func (l linked) Supports(s ringproof.Step) error {
+	if l.of.Supports == nil {
+		return nil
+	}
+	return l.of.Supports(s)
+}
+
+func (l linked) Runs(p ringproof.Plan) error {
+	if l.of.Runs == nil {
+		return nil
+	}
+	return l.of.Runs(p)
+}
+
+// fit makes of a drawn plan one that it can be tried on, as [explore.Search] wants it.
+func (l linked) fit(p ringproof.Plan) (ringproof.Plan, bool) {
+	p = explore.Without(p, func(s ringproof.Step) bool { return l.Supports(s) != nil })
+	p.Ring.Security, p.Untold = cmp.Or(l.of.Security, p.Ring.Security), l.of.Untold
+	for _, check := range scenarios.Standard().Checks {
+		p.Invariants = slices.DeleteFunc(p.Invariants, func(i ringproof.Invariant) bool { return i.Check == check.Name && !check.Suits(p) })
+	}
+	return p, l.Runs(p) == nil
+}
+
+// shown are the scenarios that show the mutants' harm.
+func (l linked) shown() (names []string) {
+	for _, m := range l.mutants {
+		names = append(names, m.Scenario)
+	}
+	return names
+}
+
+func (l linked) lives(in World) error {
+	if in.Takes == nil {
+		return nil
+	}
+	if err := in.Takes(l.of); err != nil {
+		return usage("%w", err)
+	}
+	return nil
+}
+
+func (l linked) processes(f runFlags) (local.Subject, error) {
+	ringadm, err := f.findRingadm()
+	if err != nil {
+		return nil, err
+	}
+	way, ok := Way[local.Way](l.of)
+	if !ok {
+		return nil, startable(l.of)
+	}
+	var names []string
+	for _, m := range l.mutants {
+		names = append(names, m.Name)
+	}
+	return way(ringadm, names)
+}
+
+// stranger is a contender that a file describes.
+type stranger struct {
+	*foreign.Promise
+	subject *scenarios.Subject
+}
+
+func (s stranger) shown() []string { return nil }
+
+func (s stranger) lives(in World) error {
+	if !in.Virtual {
+		return nil
+	}
+	return usage("%s is a program that a file describes, and runs on real machines only: ringproof run --world local --subject FILE", s.subject.Name)
+}
+
+func (s stranger) processes(runFlags) (local.Subject, error) { return foreign.New(s.subject), nil }

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/harness/explore"
+	"github.com/ringproof/ringproof/scenarios"
+)
+
+func (p *program) sweepCommand() *cobra.Command {
+	f := searchFlags{program: p}
+	var s explore.Sweep
+	var seed uint64
+	c := &cobra.Command{
+		Use:   "sweep SCENARIO.yaml|PLAN.yaml|CELL",
+		Short: "run a scenario again and again, and harm whoever is on trial at each thing it does or decides",
+		Long: `sweep runs a plan once and lists what the subject did and decided. Then it runs
+the plan again for each side effect: the agent dies before it, dies after it,
+or loses its reply; its disk or its machine is lost with it, or the ring's leader
+with the reply; and for each decision: it is made on an old view, or missed.
+
+Where the run tells what the subject was about, of harms that hit the same effect
+in the same state the first is run; the others are counted, and --full runs them
+too. With --pairs each run has two harms; of all pairs --limit are drawn from
+--seed.
+
+NOT REACHED are runs that took another way, so that the harm hit nothing, or left the
+plan no room for a loss of its own.`,
+		Example: `  ringproof sweep agent-crash-grow
+  ringproof sweep 'flap#1' --pairs --limit 2000`,
+		Args:    exactly(1, "a scenario, a saved plan, or the name of a cell"),
+		PreRunE: func(c *cobra.Command, _ []string) error { return counts(c, "jobs") },
+		RunE: func(c *cobra.Command, args []string) error {
+			plans, err := f.plans(c, args[0], seed)
+			if err != nil {
+				return err
+			}
+			s.Seed = seed
+			return sweep(c, f, s, plans)
+		},
+	}
+	f.add(c)
+	c.Flags().BoolVar(&s.Pairs, "pairs", false, "two harms a run")
+	c.Flags().IntVar(&s.Limit, "limit", 1000, "the most pairs to run for each cell; 0 is all")
+	c.Flags().BoolVar(&s.Full, "full", false, "leave no harm out")
+	c.Flags().Uint64Var(&seed, "seed", 1, "seed of the cells, and of the draw of pairs")
+	return c
+}
+
+// plans are those of a file, or of a cell's name.
+func (f searchFlags) plans(c *cobra.Command, what string, seed uint64) ([]ringproof.Plan, error) {
+	text, err := os.ReadFile(what)
+	switch {
+	case err == nil && !strings.Contains(string(text), "apiVersion"):
+		p, err := readPlan(c, what)
+		if c.Flags().Changed("subject") {
+			p.Subject = f.subject
+		}
+		return []ringproof.Plan{p}, err
+	case err == nil:
+		loaded, err := load(c.ErrOrStderr(), []string{what})
+		if err != nil {
+			return nil, err
+		}
+		return f.resolved(c, loaded, nil, seed)
+	case planFile.MatchString(what):
+		return nil, unreadable(what, err)
+	}
+	pattern, err := scenarios.ParseCellName(what)
+	if err != nil {
+		return nil, usage("%w", err)
+	}
+	shipped, err := scenarios.Shipped()
+	if err != nil {
+		return nil, err
+	}
+	return f.resolved(c, shipped, []scenarios.Cell{pattern}, seed)
+}
+
+// resolved are the plans of the scenarios' cells. Whom a scenario would be
+// compared with is left out: one subject is swept.
+func (f searchFlags) resolved(c *cobra.Command, loaded []*scenarios.Scenario, patterns []scenarios.Cell, seed uint64) ([]ringproof.Plan, error) {
+	in, err := f.first(true)
+	if err != nil {
+		return nil, err
+	}
+	of := runFlags{program: f.program, world: in.Name, subject: f.subject, seed: seed, seeds: 1}
+	jobs, err := of.jobsOf(c, loaded, patterns)
+	if err != nil {
+		return nil, err
+	}
+	var plans []ringproof.Plan
+	for _, job := range jobs {
+		switch {
+		case job.Beside:
+		case job.NotApplicable != "":
+			fmt.Fprintf(c.ErrOrStderr(), "%s is not applicable: %s\n", job.Plan.Cell, job.NotApplicable)
+		default:
+			plans = append(plans, job.Plan)
+		}
+	}
+	if len(plans) == 0 {
+		return nil, usage("there is nothing to sweep")
+	}
+	return plans, nil
+}
+
+// swept is the result of sweep, for programs.
+type swept struct {
+	Verdict ringproof.Verdict `json:"verdict"`
+	Subject string            `json:"subject"`
+	Cells   []*explore.Swept  `json:"cells"`
+}
+
+func sweep(c *cobra.Command, f searchFlags, s explore.Sweep, plans []ringproof.Plan) error {
+	pool, err := f.open()
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	all := swept{Subject: f.subject, Verdict: ringproof.Pass}
+	broken := false
+	for _, plan := range plans {
+		one, err := f.sweepOne(c, pool, s, plan)
+		if err != nil {
+			return err
+		}
+		all.Cells = append(all.Cells, one)
+		all.Verdict = ringproof.Merge(all.Verdict, one.Tally.Verdict())
+		broken = broken || one.Tally.Broken()
+		if c.Context().Err() != nil {
+			break
+		}
+	}
+	if f.asJSON {
+		if err := printJSON(c.OutOrStdout(), all); err != nil {
+			return err
+		}
+	}
+	return concluded(c, all.Verdict, broken)
+}
+
+// sweepOne sweeps one plan and prints what came of it.
+func (f searchFlags) sweepOne(c *cobra.Command, pool *explore.Pool, s explore.Sweep, plan ringproof.Plan) (*explore.Swept, error) {
+	line := newLiveLine(c.ErrOrStderr())
+	s.Runner, s.Plan = pool, plan
+	s.Told = func(w *explore.Swept) { line.tell("%s: %s of %d", w.Cell, progressOf(w.Tally), w.Plans) }
+	result, err := s.Run(c.Context())
+	line.end()
+	if errors.Is(err, context.Canceled) {
+		return result, nil
+	}
+	if err != nil {
+		return nil, environment(err)
+	}
+	if err := f.keep(c, pool, result.Tally); err != nil {
+		return nil, err
+	}
+	if f.asJSON {
+		return result, nil
+	}
+	return result, printSwept(c.OutOrStdout(), result)
+}
+
+func printSwept(w io.Writer, s *explore.Swept) error {
+	fmt.Fprintf(w, "%s: %s and %s\n", s.Cell, counted(s.Effects, "effect"), counted(s.Decisions, "decision"))
+	if s.Plans == 0 {
+		fmt.Fprintln(w, "it fails without more harm: there was nothing to sweep")
+	} else {
+		fmt.Fprintf(w, "%s: %s\n", counted(s.Plans, "plan"), pace(s.Tally))
+		fmt.Fprintf(w, "left out: %d as another hits the same effect in the same state (--full), %d pairs not drawn (--limit)\n", s.Pruned, s.Unsampled)
+		if err := printTable(w, []string{"EFFECT", "HARM", "PLANS", "FAILED", "NOT REACHED", "SECONDS"}, rowsOfSweep(s)); err != nil {
+			return err
+		}
+	}
+	printTally(w, s.Tally)
+	return nil
+}
+
+func rowsOfSweep(s *explore.Swept) [][]string {
+	var rows [][]string
+	for _, r := range s.Rows {
+		rows = append(rows, []string{r.At, r.How, fmt.Sprint(r.Plans), fmt.Sprint(r.Failed), fmt.Sprint(r.NotReached), fmt.Sprintf("%.1f", r.Seconds)})
+	}
+	return rows
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package cli
+
+import "github.com/ringproof/ringproof"
+
+// in is the world that the command line names, once it was found.
+func (f runFlags) in() World {
+	w, _ := f.worldOf(f.world)
+	return w
+}
+
+// place is a world as resolving needs to know it: what this host can do, and what
+// can be asked of who is on trial there.
+type place struct {
+	World
+	who contender // nil: whoever can do everything
+}
+
+func (p place) Name() string { return p.World.Name }
+
+// Virtual reports whether time is simulated there.
+func (p place) Virtual() bool { return p.World.Virtual }
+
+// Security is that of who is on trial.
+func (p place) Security() string {
+	if p.who == nil {
+		return ""
+	}
+	return p.who.Security()
+}
+
+// Supports asks whether the step can be done there, and of who is on trial.
+func (p place) Supports(s ringproof.Step) error {
+	if p.who != nil {
+		if err := p.who.Supports(s); err != nil {
+			return err
+		}
+	}
+	return p.World.Supports(s)
+}
+
+// Runs asks whether the world can have the plan's ring, and who is on trial make it.
+func (p place) Runs(plan ringproof.Plan) error {
+	if p.who != nil {
+		if err := p.who.Runs(plan); err != nil {
+			return err
+		}
+	}
+	return p.World.Runs(plan)
+}

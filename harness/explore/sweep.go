@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package explore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/scenarios"
+)
+
+// Sweep runs one plan again and again, each time with one more harm: the agent
+// dies before or after one of its side effects, or loses the reply; its disk or
+// its machine is lost with it, or the ring's leader with the reply; or it decides
+// once on an old view, or misses a decision. Every effect and every decision of
+// an undisturbed run gets its turn.
+type Sweep struct {
+	Runner Runner
+	Plan   ringproof.Plan
+	Pairs  bool   // two harms at a time, and not one
+	Limit  int    // the most plans of pairs; those that are run are drawn by Seed
+	Seed   uint64 // of that draw
+	Full   bool   // leave none out
+	Told   func(*Swept)
+}
+
+// Perturbation is one harm of a sweep, and what it is aimed at.
+type Perturbation struct {
+	At    string // the effect, or the decision
+	How   string // before, after, reply-lost, disk, machine, leader, stale-view, skipped-view
+	Fault ringproof.Fault
+	Then  *ringproof.Fault // what is lost as soon as Fault has landed; nil: nothing
+}
+
+// The harms of a sweep.
+var (
+	effectPhases  = []string{"before", "after", "reply-lost"}
+	decisionKinds = []ringproof.FaultKind{ringproof.FaultStaleView, ringproof.FaultSkippedView}
+)
+
+// losses are what may go with an effect, and the phase that it goes with: who
+// loses its disk or its machine has done the effect and dies of it; a leader that
+// dies takes its answer along.
+func (e Effect) losses() []Perturbation {
+	return []Perturbation{
+		{e.Name, "disk", e.cut("after"), &ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Target: e.Machine}},
+		{e.Name, "machine", e.cut("after"), &ringproof.Fault{Kind: ringproof.FaultMachineLoss, Target: e.Machine}},
+		{e.Name, "leader", e.cut("reply-lost"), &ringproof.Fault{Kind: ringproof.FaultKill, Target: "leader", Scope: "machine", For: away}},
+	}
+}
+
+const (
+	down      = 2 * second  // how long an agent that died stays away
+	away      = 10 * second // how long a leader that died stays away
+	staleBack = 3           // decisions
+	missed    = 2           // decisions
+)
+
+// Swept is what a sweep came to so far.
+type Swept struct {
+	Cell       string `json:"cell"`
+	Effects    int    `json:"effects"` // of the undisturbed run
+	Decisions  int    `json:"decisions"`
+	Pruned     int    `json:"pruned"`     // harms left out, as another hits the same effect in the same state
+	Plans      int    `json:"plans"`      // to run
+	Unsampled  int    `json:"unsampled"`  // pairs that were not drawn
+	NotReached int    `json:"notReached"` // runs that took another way, so that the harm hit nothing
+	Rows       []Row  `json:"rows"`
+	Tally      *Tally `json:"tally"`
+}
+
+// Row is what a sweep came to at one kind of effect or decision.
+type Row struct {
+	At         string  `json:"at"`
+	How        string  `json:"how"`
+	Plans      int     `json:"plans"`
+	Failed     int     `json:"failed"`     // runs with a finding
+	NotReached int     `json:"notReached"` // runs in which it did not come to that
+	SimSeconds float64 `json:"simSeconds"`
+	Seconds    float64 `json:"seconds"` // on the wall, all workers together
+}
+
+// Run sweeps. An end of ctx is no error: the result says how far it came.
+func (s Sweep) Run(ctx context.Context) (*Swept, error) {
+	first := s.Runner.Run(ctx, []Job{{Plan: s.Plan, Options: Options{Journal: true}}})[0]
+	swept := &Swept{Cell: s.Plan.Cell, Rows: []Row{}, Tally: newTally(s.Plan.Seed)}
+	switch {
+	case first.Err != nil:
+		return swept, fmt.Errorf("running %s undisturbed: %w", s.Plan.Cell, first.Err)
+	case len(first.Outcome.failing()) > 0:
+		swept.Tally.count(Genome{}, s.Plan, first)
+		return swept, nil // what it would find is found already
+	case first.Outcome.Journal == nil:
+		return swept, fmt.Errorf("running %s undisturbed: the run kept no journal of the subject's effects", s.Plan.Cell)
+	}
+	single, pruned := Perturbations(*first.Outcome.Journal, s.Full)
+	swept.Effects, swept.Decisions, swept.Pruned = len(first.Outcome.Journal.Effects), len(first.Outcome.Journal.Decisions), pruned
+	return swept, s.each(ctx, swept, s.groups(swept, single))
+}
+
+// Perturbations lists the harms that a journal calls for, in its order. Unless
+// all are wanted, of those that hit the same effect in the same way while the
+// ring was in the same known state the first is taken; pruned counts the rest.
+func Perturbations(j Journal, full bool) (all []Perturbation, pruned int) {
+	taken := map[string]bool{}
+	take := func(p Perturbation, state string) {
+		key := strings.Join([]string{p.At, p.How, state}, "\x00")
+		if !full && state != "" && taken[key] {
+			pruned++
+			return
+		}
+		taken[key] = true
+		all = append(all, p)
+	}
+	for _, e := range j.Effects {
+		for _, phase := range effectPhases {
+			if f := e.cut(phase); f.Nth > 0 {
+				take(Perturbation{At: e.Name, How: phase, Fault: f}, e.State)
+			}
+		}
+		for _, p := range e.losses() {
+			if p.Fault.Nth > 0 {
+				take(p, e.State)
+			}
+		}
+	}
+	for _, d := range j.Decisions {
+		for _, kind := range decisionKinds {
+			take(Perturbation{At: "decision " + d.What, How: string(kind), Fault: d.blur(kind)}, d.State)
+		}
+	}
+	return all, pruned
+}
+
+// cut is the agent's death, or the lost reply, at the effect.
+func (e Effect) cut(phase string) ringproof.Fault {
+	f := ringproof.Fault{Kind: ringproof.FaultAgentCrash, Target: e.Machine, Effect: e.Name, Phase: phase, Nth: e.Nth, For: down}
+	if phase != "before" {
+		f.Nth = e.Done
+	}
+	return f
+}
+
+// blur is the old view at the decision, or the decision missed.
+func (d Decision) blur(kind ringproof.FaultKind) ringproof.Fault {
+	f := ringproof.Fault{Kind: kind, Target: d.Machine, Decision: d.What, Nth: d.Nth, Count: missed}
+	if kind == ringproof.FaultStaleView {
+		f.Back = staleBack
+	}
+	return f
+}
+
+// groups are the harms of each plan: one, or two.
+func (s Sweep) groups(w *Swept, single []Perturbation) [][]Perturbation {
+	var groups [][]Perturbation
+	if !s.Pairs {
+		for _, p := range single {
+			groups = append(groups, []Perturbation{p})
+		}
+		return groups
+	}
+	n := len(single)
+	all := n * (n - 1) / 2
+	for _, k := range sample(s.Seed, all, s.Limit) {
+		i, j := pair(k)
+		groups = append(groups, []Perturbation{single[i], single[j]})
+	}
+	w.Unsampled = all - len(groups)
+	return groups
+}
+
+// pair is the kth of all pairs i < j: (0,1), (0,2), (1,2), (0,3), …
+func pair(k int) (i, j int) {
+	j = 1
+	for k >= j {
+		k -= j
+		j++
+	}
+	return k, j
+}
+
+// sample draws limit of the numbers below n, in order; all of them when limit
+// is 0 or no less than n.
+func sample(seed uint64, n, limit int) []int {
+	drawn := map[int]bool{}
+	if limit == 0 || limit >= n {
+		limit = n
+	}
+	// Floyd's: each set of that size is equally likely, with as many draws.
+	for i := n - limit; i < n; i++ {
+		k := int(hash(seed, fmt.Sprintf("pair/%d", i)) % uint64(i+1))
+		if drawn[k] {
+			k = i
+		}
+		drawn[k] = true
+	}
+	return slices.Sorted(maps.Keys(drawn))
+}
+
+// each runs the plans, so many at a time that somebody who waits is told.
+func (s Sweep) each(ctx context.Context, w *Swept, groups [][]Perturbation) error {
+	w.Plans = len(groups)
+	for begin := 0; begin < len(groups) && ctx.Err() == nil; begin += round {
+		chunk := groups[begin:min(begin+round, len(groups))]
+		jobs := make([]Job, len(chunk))
+		for i, g := range chunk {
+			jobs[i].Plan = s.perturbed(begin+i+1, g)
+		}
+		for i, r := range s.Runner.Run(ctx, jobs) {
+			if r.Err != nil && ctx.Err() != nil {
+				return nil
+			}
+			if r.Err != nil {
+				return fmt.Errorf("running %s: %w", jobs[i].Plan.Cell, r.Err)
+			}
+			w.count(chunk[i], jobs[i].Plan, r)
+		}
+		w.Tally.WallSeconds = time.Since(w.Tally.began).Seconds()
+		if s.Told != nil {
+			s.Told(w)
+		}
+	}
+	return nil
+}
+
+// perturbed is the plan with the harms set before all else, as the journal
+// counts from there.
+func (s Sweep) perturbed(n int, g []Perturbation) ringproof.Plan {
+	return edit(s.Plan, func(p *ringproof.Plan) {
+		if cell, err := scenarios.ParseCellName(p.Cell); err == nil {
+			cell.Values = maps.Clone(cell.Values)
+			if cell.Values == nil {
+				cell.Values = map[string]string{}
+			}
+			cell.Values["sweep"] = fmt.Sprint(n)
+			p.Cell = cell.String()
+		}
+		p.Invariants = unbounded(p.Invariants)
+		// Without harm of its own to miss, the plan can ask that the sweep's lands.
+		p.Assumptions.FaultsFired = p.Assumptions.FaultsFired || len(harms(*p)) == 0
+		var set []ringproof.Step
+		for i := range g {
+			set = append(set, g[i].steps(fmt.Sprintf("%s%d", sweepStep, i+1))...)
+			if g[i].How == "disk" || g[i].How == "machine" {
+				outlasting(p, lossMended)
+			}
+		}
+		p.Steps = append(set, p.Steps...)
+	})
+}
+
+// lossMended is how long a ring may take longer for a disk or a machine that is
+// lost: it may first be waited for.
+const lossMended = 120 * second
+
+// steps set the harm before all else, and let what is lost follow it.
+func (p Perturbation) steps(name string) []ringproof.Step {
+	all := []ringproof.Step{{Name: name, Detach: true, Timeout: 60 * second, Fault: &p.Fault,
+		After: &ringproof.Trigger{Event: ringproof.EventRunBegins, Nth: 1, Timeout: 20 * second}}}
+	if p.Then != nil {
+		all = append(all, ringproof.Step{Name: name + "-" + p.How, Detach: true, Fault: p.Then,
+			After: &ringproof.Trigger{Event: ringproof.EventFaultLanded, Step: name, Since: ringproof.EventRunBegins, Nth: 1, Timeout: 600 * second}})
+	}
+	return all
+}
+
+// outlasting gives what the plan waits for that much more time.
+func outlasting(p *ringproof.Plan, more ringproof.Duration) {
+	later := func(d ringproof.Duration) ringproof.Duration { return cmp.Or(d, 60*second) + more }
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		if s.After != nil {
+			s.After.Timeout = later(s.After.Timeout)
+		}
+		if s.Op != nil {
+			s.Timeout = later(s.Timeout)
+		}
+		if s.Assert != nil {
+			s.Timeout, s.Assert.Within = later(s.Timeout), later(s.Assert.Within)
+		}
+	}
+	for i, v := range p.Invariants {
+		if v.Check == "converges" {
+			p.Invariants[i].Params = map[string]string{"within": (90*second + more).String()}
+		}
+	}
+}
+
+// unbounded leaves out what the plan asserts of a run without the sweep's harm:
+// how long clients wait, how much is changed, how long the rest is.
+func unbounded(invariants []ringproof.Invariant) []ringproof.Invariant {
+	all := slices.Clone(invariants)
+	for i, v := range all {
+		if v.Check == "available" || v.Check == "work-bounded" || v.Check == "quiescent" {
+			all[i].Params = nil
+		}
+	}
+	return all
+}
+
+// sweepStep begins the names of the steps that a sweep adds.
+const sweepStep = "sweep-"
+
+func (w *Swept) count(g []Perturbation, p ringproof.Plan, r Result) {
+	row := w.row(g)
+	row.Plans++
+	row.SimSeconds += r.Outcome.SimSeconds
+	row.Seconds += r.Outcome.WallSeconds
+	if len(r.Outcome.failing()) > 0 {
+		row.Failed++
+	} else if r.Outcome.missed(g) {
+		row.NotReached++
+		w.NotReached++
+		r.Outcome.Verdict = ringproof.Pass // it is the plan, undisturbed
+	}
+	w.Tally.count(Genome{}, p, r)
+}
+
+// missed reports whether all that is wrong is that a sweep's harm hit nothing, or that
+// a fault of the plan's own was milder than it is written: m2's disk is lost with an
+// effect of its agent, and a moment later the plan's own loss would leave no quorum.
+func (o Outcome) missed(g []Perturbation) bool {
+	lost := slices.ContainsFunc(g, func(p Perturbation) bool { return p.Then != nil })
+	for _, f := range o.Findings {
+		if f.Verdict != ringproof.Pass && !(f.Check == "assumptions" && (lost || strings.Contains(f.Message, sweepStep))) {
+			return false
+		}
+	}
+	return o.Verdict == ringproof.Inconclusive
+}
+
+// row is where the harms are counted: by effect, and pairs by how they harm.
+func (w *Swept) row(g []Perturbation) *Row {
+	at, how := g[0].At, g[0].How
+	if len(g) > 1 {
+		at, how = "pairs", g[0].How+" + "+g[1].How
+	}
+	i := slices.IndexFunc(w.Rows, func(r Row) bool { return r.At == at && r.How == how })
+	if i < 0 {
+		i = len(w.Rows)
+		w.Rows = append(w.Rows, Row{At: at, How: how})
+	}
+	return &w.Rows[i]
+}

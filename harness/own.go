@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package harness
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+
+	"github.com/ringproof/ringproof"
+)
+
+// owned is what each machine's etcd is asked to have at the start: its release, and
+// its flags as etcd's own.
+func owned(r ringproof.RingSpec) map[string]ringproof.Own {
+	ring := map[string]string{}
+	set := func(flag string, value int64) {
+		if value > 0 {
+			ring[flag] = fmt.Sprint(value)
+		}
+	}
+	set("heartbeat-interval", r.Heartbeat.Std().Milliseconds())
+	set("election-timeout", r.Election.Std().Milliseconds())
+	set("snapshot-count", int64(r.SnapCount))
+	all := map[string]ringproof.Own{}
+	for i := range r.Machines {
+		machine := fmt.Sprintf("m%d", i+1)
+		all[machine] = r.Own(machine)
+		maps.Copy(all[machine].Flags, ring)
+	}
+	return all
+}
+
+// change notes that a machine's etcd was asked to have what a restart gives it. What
+// came of one that failed nobody knows.
+func (r *runner) change(op ringproof.Op, machine string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	own, known := r.own[machine]
+	if !known || err != nil {
+		delete(r.own, machine)
+		return
+	}
+	own.Version = cmp.Or(op.Version, own.Version)
+	maps.Copy(own.Flags, op.Flags)
+	r.own[machine] = own
+}

@@ -1,0 +1,692 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/faults"
+)
+
+const (
+	defaultTimeout = 60 * time.Second
+	findWithin     = 10 * time.Second
+	askAgain       = time.Second // after an operation that could not be carried out
+)
+
+// ledger is the faults' ledger, fed by the observer and the record, asked by
+// the steps.
+type ledger struct {
+	record *record
+
+	mu    sync.Mutex
+	truth *faults.Ledger
+	read  int // of the record
+}
+
+func (l *ledger) Observe(o ringproof.Observation) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.note()
+	l.truth.Observe(o)
+}
+
+func (l *ledger) Want(voters int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.truth.Want(voters)
+}
+
+func (l *ledger) Leave(machine string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.truth.Leave(machine)
+}
+
+func (l *ledger) Admit(f ringproof.Fault, targets []string) (ringproof.Fault, string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.note()
+	return l.truth.Admit(f, targets)
+}
+
+func (l *ledger) tooEarly(f ringproof.Fault, targets []string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.note()
+	return l.truth.TooEarly(f, targets)
+}
+
+func (l *ledger) Timeline() []ringproof.Budget {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.note()
+	return l.truth.Timeline()
+}
+
+func (l *ledger) note() {
+	events, next := l.record.since(l.read)
+	l.read = next
+	for _, e := range events {
+		l.truth.Note(e)
+	}
+}
+
+// steps carries out the plan's steps in order. A step that fails, or can't be
+// tried, is recorded and the next is carried out.
+func (r *runner) steps(ctx context.Context) error {
+	previous := r.record.mark()
+	for _, s := range r.plan.Steps {
+		if s.Early() {
+			continue
+		}
+		from := previous
+		if s.After != nil {
+			if err := r.await(ctx, s, from); err != nil {
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				r.miss(s, err)
+				continue
+			}
+		}
+		if err := r.join(ctx, s); err != nil {
+			return err
+		}
+		previous = r.record.mark()
+		r.mark(s) // here, not in its task: the next step may join it at once
+		if s.Detach {
+			r.world.Go(ctx, "step "+s.Name, func(ctx context.Context) { r.step(ctx, s) })
+			if err := r.inOrder(ctx, s); err != nil {
+				return err
+			}
+			continue
+		}
+		r.step(ctx, s)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return r.join(ctx, ringproof.Step{Join: r.detached()})
+}
+
+// inOrder waits until a detached request has been taken, or refused: what the
+// ring ends as is what was asked for last, so requests are made in the order of
+// the plan. Only their fulfilment overlaps. Of two rivals who comes first is
+// nobody's to say, and what is asked after them waits for both.
+func (r *runner) inOrder(ctx context.Context, s ringproof.Step) error {
+	if s.Op == nil || s.Op.Rival || s.Op.Kind == ringproof.OpAsk || restarts(s.Op.Kind) {
+		return nil
+	}
+	return r.wait(ctx, defaultTimeout, func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return !slices.ContainsFunc(r.plan.Steps, func(other ringproof.Step) bool {
+			due := other.Name == s.Name || other.Op != nil && other.Op.Rival && r.begun[other.Name]
+			return due && !r.asked[other.Name] && !r.done[other.Name]
+		})
+	})
+}
+
+func (r *runner) detached() []string {
+	var names []string
+	for _, s := range r.plan.Steps {
+		if s.Detach || s.Early() {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// await waits for the step's trigger among the events since the step before
+// it began.
+func (r *runner) await(ctx context.Context, s ringproof.Step, from int) error {
+	t := *s.After
+	within := t.Timeout.Std()
+	if within == 0 {
+		within = defaultTimeout
+	}
+	met := false
+	if err := r.wait(ctx, within, func() bool { met = r.met(t, from); return met }); err != nil {
+		return err
+	}
+	if !met {
+		return fmt.Errorf("%s within %v: %w", describe(t), within, errTimeout)
+	}
+	return r.world.Sleep(ctx, t.Delay.Std())
+}
+
+func (r *runner) met(t ringproof.Trigger, from int) bool {
+	n := r.record.count(from, func(e *ringproof.Event) bool {
+		return e.Kind == t.Event && (t.Step == "" || t.Step == e.Step) && (t.Action == "" || t.Action == e.Action)
+	})
+	return n >= max(t.Nth, 1)
+}
+
+func describe(t ringproof.Trigger) string {
+	return strings.Join(strings.Fields(fmt.Sprintf("no %s %s %s number %d", t.Event, t.Action, t.Step, max(t.Nth, 1))), " ")
+}
+
+// join waits for detached steps.
+func (r *runner) join(ctx context.Context, s ringproof.Step) error {
+	return r.wait(ctx, 10*time.Minute, func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, name := range s.Join {
+			// One whose trigger never came is not waited for.
+			if r.begun[name] && !r.done[name] {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func (r *runner) mark(s ringproof.Step) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.begun[s.Name] = true
+}
+
+// step carries out one step and records how it ended.
+func (r *runner) step(ctx context.Context, s ringproof.Step) {
+	r.record.Record(ringproof.Event{Kind: ringproof.EventStepBegun, Step: s.Name, Text: sentence(s)})
+	within := s.Timeout.Std()
+	if within == 0 {
+		within = defaultTimeout
+	}
+	acting, cancel := r.deadline(ctx, within)
+	defer cancel()
+	var err error
+	switch {
+	case s.Op != nil:
+		err = r.op(acting, s, within)
+	case s.Fault != nil:
+		err = r.harm(ctx, acting, s)
+	case s.Assert != nil:
+		err = r.assert(ctx, s)
+	}
+	if ctx.Err() != nil {
+		err = ctx.Err() // the run is over: what is owed was not given its time
+	}
+	var owed shortfall
+	switch {
+	case errors.As(err, &owed):
+		r.end(s)
+		r.record.Record(ringproof.Event{Kind: ringproof.EventStepFailed, Step: s.Name, Text: err.Error()})
+	case err != nil:
+		r.miss(s, err)
+	default:
+		r.end(s)
+		r.record.Record(ringproof.Event{Kind: ringproof.EventStepDone, Step: s.Name})
+	}
+}
+
+// shortfall is what the subject owes at the end of a step: what was expected,
+// and what was seen. Any other error of a step says nothing of the subject.
+type shortfall struct{ text string }
+
+func (s shortfall) Error() string { return s.text }
+
+func short(format string, args ...any) error { return shortfall{fmt.Sprintf(format, args...)} }
+
+// miss records that the step could not be tried.
+func (r *runner) miss(s ringproof.Step, err error) {
+	r.end(s)
+	r.record.Record(ringproof.Event{Kind: ringproof.EventStepMissed, Step: s.Name, Text: err.Error()})
+}
+
+func (r *runner) end(s ringproof.Step) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done[s.Name] = true
+}
+
+// sentence is the step as a person would say it.
+func sentence(s ringproof.Step) string {
+	switch {
+	case s.Op != nil && s.Op.Kind == ringproof.OpScale:
+		return fmt.Sprintf("scale to %d", s.Op.To)
+	case s.Op != nil && s.Op.Kind == ringproof.OpAsk:
+		return fmt.Sprintf("ask %s for %s", s.Op.Target, s.Op.Request)
+	case s.Op != nil:
+		return strings.TrimSpace(string(s.Op.Kind) + " " + s.Op.Target)
+	case s.Fault != nil:
+		return strings.Join(strings.Fields(fmt.Sprintf("%s %s %s %s %s", s.Fault.Kind, s.Fault.Shape, s.Fault.Action, s.Fault.Phase, s.Fault.Target)), " ")
+	case s.Assert != nil:
+		return "assert"
+	}
+	return ""
+}
+
+// op asks the subject, and waits until the ring is what was asked for.
+func (r *runner) op(ctx context.Context, s ringproof.Step, within time.Duration) error {
+	targets, err := r.find(ctx, s.Op.Target)
+	if err != nil {
+		return err
+	}
+	if s.Op.Kind == ringproof.OpAsk {
+		return r.inquire(ctx, s, targets[0])
+	}
+	before := r.wanted()
+	if s.Op.Kind == ringproof.OpScale && !s.Op.Refused {
+		r.want(s.Op.To)
+	}
+	if err := r.address(ctx, &s); err != nil {
+		return err
+	}
+	text, err := r.carryOut(ctx, s, targets)
+	r.mu.Lock()
+	r.asked[s.Name] = true
+	r.mu.Unlock()
+	switch {
+	case s.Op.Refused:
+		return r.refusal(s, text, err)
+	case err != nil && s.Op.Kind == ringproof.OpScale:
+		r.want(before)
+	}
+	if err != nil {
+		return r.unasked(ctx, s, targets, err)
+	}
+	r.take(*s.Op, targets)
+	return r.reached(ctx, s, within, targets)
+}
+
+// address resolves whom an operation asks, as find does its target.
+func (r *runner) address(ctx context.Context, s *ringproof.Step) error {
+	if s.Op.Endpoint == "" {
+		return nil
+	}
+	asked, err := r.find(ctx, s.Op.Endpoint)
+	if err != nil {
+		return err
+	}
+	op := *s.Op
+	op.Endpoint, s.Op = asked[0], &op
+	return nil
+}
+
+// carryOut carries out the operation, again and again while it can't be: whoever
+// operates a ring tries once more. What is refused is refused.
+func (r *runner) carryOut(ctx context.Context, s ringproof.Step, targets []string) (text string, err error) {
+	for {
+		text, err = r.world.Do(ctx, s, targets)
+		if s.Op.Changes() {
+			r.change(*s.Op, targets[0], err)
+		}
+		if err == nil || s.Op.Refused || errors.Is(err, ringproof.ErrRefused) || restarts(s.Op.Kind) || s.Op.Kind == ringproof.OpReset || r.vacant(targets) {
+			return text, err
+		}
+		if r.world.Sleep(ctx, askAgain) != nil {
+			return text, err
+		}
+	}
+}
+
+// unasked says what an operation comes to that could not be carried out. A
+// member that has left meanwhile needs no restart and can't lead. A restart that
+// was begun is the subject's to end: it starts etcd. No disk need be emptied while
+// the ring lists its member; that one was all the same is for the checks to find.
+func (r *runner) unasked(ctx context.Context, s ringproof.Step, targets []string, err error) error {
+	switch {
+	case s.Op.Kind == ringproof.OpReset && errors.Is(err, ringproof.ErrRefused) && !r.vacant(targets):
+		r.record.Record(ringproof.Event{Kind: ringproof.EventRefused, Step: s.Name, Machine: targets[0], Text: err.Error()})
+		return nil
+	case s.Op.Kind == ringproof.OpReset:
+		return err
+	case r.vacant(targets):
+		return nil
+	case errors.Is(err, ringproof.ErrRefused):
+		return short("expected %s to be taken, saw it refused: %v", sentence(s), err)
+	case restarts(s.Op.Kind) && ctx.Err() != nil:
+		return short("expected %s to end, saw %s: %v", sentence(s), r.record.observation().Shape(), err)
+	}
+	return err
+}
+
+func restarts(kind ringproof.OpKind) bool {
+	return kind == ringproof.OpRestart || kind == ringproof.OpRoll
+}
+
+// vacant reports whether no member is listed on the machines, by a list that was
+// read with a quorum.
+func (r *runner) vacant(machines []string) bool {
+	o := r.record.observation()
+	return len(machines) > 0 && o.Fresh && !slices.ContainsFunc(machines, func(m string) bool { _, on := o.On(m); return on })
+}
+
+// take notes what the ring owes from now on.
+func (r *runner) take(op ringproof.Op, targets []string) {
+	switch op.Kind {
+	case ringproof.OpReplace:
+		r.leave(targets[0])
+	case ringproof.OpCancelReplace:
+		r.leave("")
+	case ringproof.OpSuspend, ringproof.OpResume:
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.suspended = op.Kind == ringproof.OpSuspend
+	}
+}
+
+// still reports whether the ring is to be left as it is.
+func (r *runner) still() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.suspended
+}
+
+// refusal records that the subject refused, or fails because it didn't. One
+// that broke or gave no answer has not refused.
+func (r *runner) refusal(s ringproof.Step, text string, err error) error {
+	if err == nil {
+		return short("expected %s to be refused, saw it taken: %s", sentence(s), text)
+	}
+	if !errors.Is(err, ringproof.ErrRefused) {
+		return err
+	}
+	r.record.Record(ringproof.Event{Kind: ringproof.EventRefused, Step: s.Name, Text: err.Error()})
+	return nil
+}
+
+// reached waits for what the operation is for. A later operation may ask for
+// something else meanwhile; then the ring owes that, and this step is done.
+func (r *runner) reached(ctx context.Context, s ringproof.Step, within time.Duration, targets []string) error {
+	over := false
+	asked := r.world.Now()
+	_ = r.wait(ctx, within, func() bool {
+		o := r.record.observation()
+		over = o.At > asked && r.came(s, o, targets) // what is older is from before the operation
+		return over
+	})
+	if !over {
+		return short("expected %s within %v, saw %s", r.goal(s, targets), within, r.record.observation().Shape())
+	}
+	return nil
+}
+
+// came reports whether the ring is what the operation is for.
+func (r *runner) came(s ringproof.Step, o ringproof.Observation, targets []string) bool {
+	switch s.Op.Kind {
+	case ringproof.OpCancelReplace, ringproof.OpSuspend, ringproof.OpResume:
+		return true // what there is to do is of the requests before
+	case ringproof.OpScale:
+		return r.still() || r.wanted() != s.Op.To || r.asWanted(o)
+	case ringproof.OpReplace:
+		return r.still() || r.leaving() != targets[0] || !r.owes(o) && r.asWanted(o)
+	case ringproof.OpReset:
+		return true // the disk was emptied; who takes a member next is of the other requests
+	case ringproof.OpMoveLeader:
+		return true // etcd has said that it leads; who leads since is harm's to say
+	}
+	return r.asWanted(o)
+}
+
+// goal is what came waits for, in words.
+func (r *runner) goal(s ringproof.Step, targets []string) string {
+	text := fmt.Sprintf("%d voters, no learner, all serving", r.wanted())
+	if s.Op.Kind == ringproof.OpReplace {
+		text += ", none on " + targets[0]
+	}
+	return text
+}
+
+// targets resolves a selector against the ring as it is now.
+func (r *runner) targets(selector string) ([]string, error) {
+	if selector == "" {
+		return nil, nil
+	}
+	return faults.Select(selector, r.record.observation())
+}
+
+// find is targets for a fault: what it aims at may not be there yet, such as a
+// leader just after the last one was killed.
+func (r *runner) find(ctx context.Context, selector string) (targets []string, err error) {
+	end := r.wait(ctx, findWithin, func() bool {
+		targets, err = r.targets(selector)
+		return err == nil
+	})
+	return targets, errors.Join(err, end)
+}
+
+// harm applies a fault: as it is, or milder when the ledger finds it unfair.
+func (r *runner) harm(ctx, acting context.Context, s ringproof.Step) error {
+	targets, err := r.find(acting, s.Fault.Target)
+	if err != nil {
+		r.record.Record(ringproof.Event{Kind: ringproof.EventFaultMissed, Step: s.Name, Fault: s.Fault.Kind, Text: err.Error()})
+		return err
+	}
+	if s, err = r.source(acting, s); err != nil {
+		r.record.Record(ringproof.Event{Kind: ringproof.EventFaultMissed, Step: s.Name, Fault: s.Fault.Kind, Text: err.Error()})
+		return err
+	}
+	admitted, reason := r.admit(acting, *s.Fault, targets)
+	if reason != "" {
+		r.record.Record(ringproof.Event{Kind: ringproof.EventFaultDowngraded, Step: s.Name, Fault: s.Fault.Kind,
+			Machine: strings.Join(targets, ","), Text: fmt.Sprintf("to %q: %s", admitted.Kind, reason)})
+		if admitted.Kind == "" {
+			return nil
+		}
+		s.Fault = &admitted
+	}
+	began := r.world.Now()
+	evidence, err := r.world.Do(acting, s, targets)
+	hit := targets
+	if err != nil {
+		hit, err = r.missed(s, targets, err)
+	}
+	if err == nil && evidence != "" { // else it is armed, and the world tells when it goes off
+		r.landed(s, hit, evidence, began)
+	}
+	r.keep(ctx, harm{s, targets, hit})
+	return err
+}
+
+// admit asks the ledger for the fault. Where a look takes time the ledger may know less
+// than there is, of a ring that is being founded nothing: the third founder never ran, and
+// the loss of one of the other two is let go, as no list was read yet. So a loss is asked
+// for after a new look, unless the last one found all in order; and again, while it is
+// refused and somebody was never heard of, as the loss of a founder that has just started.
+func (r *runner) admit(ctx context.Context, f ringproof.Fault, targets []string) (admitted ringproof.Fault, reason string) {
+	last := r.record.observation()
+	if !f.Permanent() || last.Until <= last.At || last.Fresh && serve(last) {
+		return r.ledger.Admit(f, targets)
+	}
+	_ = r.wait(ctx, findWithin, func() bool {
+		if o, err := r.world.Observe(ctx); err == nil {
+			r.ledger.Observe(o)
+		}
+		return !r.ledger.tooEarly(f, targets)
+	})
+	return r.ledger.Admit(f, targets)
+}
+
+// serve reports whether all members do.
+func serve(o ringproof.Observation) bool {
+	return !slices.ContainsFunc(o.Members, func(m ringproof.MemberView) bool { return !m.Serving })
+}
+
+// missed records that a fault did not land on all of its targets, and returns those
+// on which it did; err is nil if it did on any.
+func (r *runner) missed(s ringproof.Step, targets []string, cause error) (hit []string, err error) {
+	var partial *ringproof.PartialError
+	if err = cause; errors.As(cause, &partial) {
+		hit, err, cause = partial.Hit, nil, partial.Err
+	}
+	others := slices.DeleteFunc(slices.Clone(targets), func(target string) bool { return slices.Contains(hit, target) })
+	r.record.Record(ringproof.Event{Kind: ringproof.EventFaultMissed, Step: s.Name, Fault: s.Fault.Kind, Machine: strings.Join(others, ","), Text: cause.Error()})
+	return hit, err
+}
+
+// source names the machine that a fault takes something from.
+func (r *runner) source(ctx context.Context, s ringproof.Step) (ringproof.Step, error) {
+	if s.Fault.From == "" {
+		return s, nil
+	}
+	from, err := r.find(ctx, s.Fault.From)
+	if err != nil {
+		return s, err
+	}
+	f := *s.Fault
+	f.From = from[0]
+	s.Fault = &f
+	return s, nil
+}
+
+// landed records the fault once for each machine it hit, as of when it was
+// begun: what the observer sees of it meanwhile is its doing.
+func (r *runner) landed(s ringproof.Step, targets []string, evidence string, at ringproof.Instant) {
+	hit := targets
+	if len(hit) == 0 {
+		hit = []string{""}
+	}
+	for _, machine := range hit {
+		r.record.Record(ringproof.Event{At: at, Kind: ringproof.EventFaultLanded, Step: s.Name, Fault: s.Fault.Kind, Machine: machine, Text: evidence})
+	}
+}
+
+// keep remembers a harm that has to be healed, and heals it when its time is
+// up, whatever the plan does meanwhile.
+func (r *runner) keep(ctx context.Context, h harm) {
+	if h.step.Fault.Permanent() {
+		return
+	}
+	r.mu.Lock()
+	r.harmed = append(r.harmed, h)
+	r.mu.Unlock()
+	if h.step.Fault.For == 0 || h.step.Fault.Kind == ringproof.FaultAgentCrash {
+		return // an agent that crashed comes back by itself; For is how long it is down
+	}
+	r.world.Go(ctx, "heal "+h.step.Name, func(ctx context.Context) {
+		if r.world.Sleep(ctx, h.step.Fault.For.Std()) == nil && r.release(h) {
+			r.undo(ctx, h)
+			r.count(&r.healing, -1)
+		}
+	})
+}
+
+// release takes the harm off the list; false when the heal phase already has.
+func (r *runner) release(h harm) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := slices.IndexFunc(r.harmed, func(other harm) bool { return other.step.Name == h.step.Name })
+	if i < 0 {
+		return false
+	}
+	r.harmed = slices.Delete(r.harmed, i, i+1)
+	r.healing++
+	return true
+}
+
+// undo heals one target after another, as far apart as the fault says.
+func (r *runner) undo(ctx context.Context, h harm) {
+	groups := [][]string{h.targets}
+	if h.step.Fault.Stagger > 0 {
+		groups = nil
+		for _, t := range h.targets {
+			groups = append(groups, []string{t})
+		}
+	}
+	for i, group := range groups {
+		if i > 0 && r.world.Sleep(ctx, h.step.Fault.Stagger.Std()) != nil {
+			return
+		}
+		if err := r.world.Heal(ctx, h.step, group); err != nil {
+			r.record.Record(ringproof.Event{Kind: ringproof.EventStepMissed, Step: h.step.Name, Text: "healing: " + err.Error()})
+			continue
+		}
+		r.record.Record(ringproof.Event{Kind: ringproof.EventFaultHealed, Step: h.step.Name, Fault: h.step.Fault.Kind, Machine: strings.Join(group, ",")})
+	}
+}
+
+// assert waits for the state.
+func (r *runner) assert(ctx context.Context, s ringproof.Step) error {
+	a := *s.Assert
+	within := a.Within.Std()
+	if within == 0 {
+		within = defaultTimeout
+	}
+	met := false
+	began := r.world.Now()
+	err := r.wait(ctx, within, func() bool { met = r.holds(a, began); return met })
+	if err != nil || met {
+		return err
+	}
+	if a.Halted {
+		return short("expected the subject to halt within %v, %s", within, r.unhalted())
+	}
+	return short("expected %s within %v, saw %s", claimed(a), within, r.lastLook(began))
+}
+
+// holds reports whether the ring is as asserted, by a look that began since.
+// Equal hashes are read with the evidence, when nothing is written any more, and
+// judged by the hash-equal check.
+func (r *runner) holds(a ringproof.Assert, since ringproof.Instant) bool {
+	if a.Halted {
+		return r.unhalted() == ""
+	}
+	o := r.record.observation()
+	idle := slices.ContainsFunc(o.Members, func(m ringproof.MemberView) bool { return !m.Serving })
+	return o.At > since && o.Fresh && !idle && (a.Voters == 0 || len(o.Voters()) == a.Voters) &&
+		(a.Learners == nil || len(o.Learners()) == *a.Learners)
+}
+
+// claimed is an assert in words.
+func claimed(a ringproof.Assert) string {
+	var parts []string
+	if a.Voters > 0 {
+		parts = append(parts, fmt.Sprintf("%d voters", a.Voters))
+	}
+	if a.Learners != nil {
+		parts = append(parts, fmt.Sprintf("%d learners", *a.Learners))
+	}
+	return strings.Join(append(parts, "all serving"), ", ")
+}
+
+// lastLook is what the ring is, by the last look.
+func (r *runner) lastLook(since ringproof.Instant) string {
+	o := r.record.observation()
+	switch {
+	case o.At <= since:
+		return "nothing: no look at the ring ended since"
+	case !o.Fresh:
+		return "a member list that no quorum confirms: " + o.Shape()
+	}
+	return o.Shape()
+}
+
+// unhalted says what the subject did instead of halting; "" when it halted.
+func (r *runner) unhalted() string {
+	events, _ := r.record.since(0)
+	harmed, waits := false, ""
+	for _, e := range events {
+		harmed = harmed || e.Kind == ringproof.EventFaultLanded
+		switch {
+		case harmed && e.Kind == ringproof.EventHalted:
+			return ""
+		case harmed && e.Kind == ringproof.EventWaiting:
+			waits = e.Text
+		}
+	}
+	if waits != "" {
+		return "saw it only wait: " + waits
+	}
+	return "saw it say nothing"
+}
+
+func byCall(operations []ringproof.Operation) {
+	slices.SortFunc(operations, func(a, b ringproof.Operation) int {
+		if a.Call != b.Call {
+			return int(min(max(a.Call-b.Call, -1), 1))
+		}
+		return a.ID - b.ID
+	})
+}

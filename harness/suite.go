@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package harness
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/checks"
+	"github.com/ringproof/ringproof/reports"
+	"github.com/ringproof/ringproof/scenarios"
+)
+
+// Job is one plan to run, or why its world can't.
+type Job struct {
+	Plan          ringproof.Plan
+	NotApplicable string
+	Lacking       string // why this host can't run it, where another could
+	Allowed       bool   // if so, the run may pass without it
+	Beside        bool   // for comparison only: it merges into no verdict
+}
+
+// Suite is a run of many plans.
+type Suite struct {
+	Jobs    []Job
+	Out     string // directory of the report
+	Abreast int    // how many at once
+	World   func(ringproof.Plan) (ringproof.World, error)
+	Seen    func(ringproof.Plan, ringproof.World) ringproof.World // what a run sees in its world's place; nil: the world
+	Replay  func(planFile string, plan ringproof.Plan) string     // the line to paste
+	Told    func(Progress)
+}
+
+// Progress is one thing worth telling while the suite runs.
+type Progress struct {
+	Done, All int
+	Cell      string
+	Subject   string
+	Event     *ringproof.Event // as it happens
+	Ended     *reports.Cell    // the cell is over
+}
+
+// Run runs the jobs and returns their cells, in the order of the jobs. Cells
+// that a cancelled context kept from running say that they were skipped.
+func (s Suite) Run(ctx context.Context) []reports.Cell {
+	cells := make([]reports.Cell, len(s.Jobs))
+	var (
+		mu   sync.Mutex
+		done int
+		all  sync.WaitGroup
+	)
+	free := make(chan struct{}, max(1, s.Abreast))
+	for i, job := range s.Jobs {
+		free <- struct{}{}
+		all.Go(func() {
+			defer func() { <-free }()
+			cells[i] = s.job(ctx, job, func(e ringproof.Event) {
+				s.tell(Progress{All: len(s.Jobs), Cell: job.Plan.Cell, Subject: job.Plan.Subject, Event: &e})
+			})
+			mu.Lock()
+			defer mu.Unlock()
+			done++
+			s.tell(Progress{Done: done, All: len(s.Jobs), Cell: job.Plan.Cell, Subject: job.Plan.Subject, Ended: &cells[i]})
+		})
+	}
+	all.Wait()
+	return cells
+}
+
+func (s Suite) tell(p Progress) {
+	if s.Told != nil {
+		s.Told(p)
+	}
+}
+
+// job runs one plan.
+func (s Suite) job(ctx context.Context, job Job, told func(ringproof.Event)) reports.Cell {
+	p := job.Plan
+	blank := reports.Cell{Name: p.Cell, Scenario: p.Scenario, Subject: p.Subject, World: p.World, Seed: p.Seed, Hypothesis: p.Hypothesis, Beside: job.Beside}
+	switch {
+	case job.NotApplicable != "":
+		blank.NotApplicable = job.NotApplicable
+		return blank
+	case job.Lacking != "":
+		blank.Skipped, blank.Allowed = job.Lacking, job.Allowed
+		return blank
+	case ctx.Err() != nil:
+		blank.Skipped = "the run was interrupted"
+		return blank
+	}
+	cell, err := s.run(ctx, p, told)
+	if err != nil {
+		blank.Findings = []ringproof.Finding{{Check: "run", Verdict: ringproof.Inconclusive, Message: err.Error()}}
+		blank.PlanFile = cell.PlanFile
+		cell = blank
+	}
+	if cell.PlanFile != "" && s.Replay != nil {
+		cell.Replay = s.Replay(filepath.Join(s.Out, cell.PlanFile), p)
+	}
+	cell.Beside = job.Beside
+	return cell
+}
+
+func (s Suite) run(ctx context.Context, p ringproof.Plan, told func(ringproof.Event)) (reports.Cell, error) {
+	var cell reports.Cell
+	dir, err := s.dir(p)
+	if err != nil {
+		return cell, err
+	}
+	cell.PlanFile = filepath.Join(dir, "plan.yaml")
+	if err := s.writePlan(cell.PlanFile, p); err != nil {
+		return cell, err
+	}
+	world, err := s.World(p)
+	if err != nil {
+		return cell, err
+	}
+	began := time.Now()
+	h, err := Run(ctx, p, world, Options{Told: told, Seen: s.seen(p)})
+	if err != nil {
+		return cell, err
+	}
+	if h.Measures == nil {
+		h.Measures = map[string]float64{}
+	}
+	h.Measures["wallSeconds"] = time.Since(began).Seconds()
+	if cell, err = s.judge(dir, cell, &h); err != nil || cell.Verdict == ringproof.Pass {
+		return cell, err
+	}
+	// What failed has failed, whether there is room for the logs or not.
+	if cell.Logs, err = s.keepLogs(dir, world); err != nil {
+		cell.Findings = append(cell.Findings, ringproof.Finding{Check: "run", Verdict: ringproof.Inconclusive, Message: err.Error()})
+	}
+	return cell, nil
+}
+
+// logged is a world whose processes have logs, by the names of their files. They are asked
+// for when the world is closed.
+type logged interface{ Logs() map[string][]byte }
+
+// keepLogs writes what the processes of the world logged, and returns where.
+func (s Suite) keepLogs(dir string, world ringproof.World) (string, error) {
+	l, ok := world.(logged)
+	if !ok || len(l.Logs()) == 0 {
+		return "", nil
+	}
+	dir = filepath.Join(dir, "logs")
+	if err := os.MkdirAll(filepath.Join(s.Out, dir), 0o755); err != nil {
+		return "", fmt.Errorf("keeping logs: %w", err)
+	}
+	for name, text := range l.Logs() {
+		if err := os.WriteFile(filepath.Join(s.Out, dir, name), text, 0o644); err != nil {
+			return "", fmt.Errorf("keeping logs: %w", err)
+		}
+	}
+	return dir, nil
+}
+
+// seen is what the run of the plan sees in its world's place.
+func (s Suite) seen(p ringproof.Plan) func(ringproof.World) ringproof.World {
+	if s.Seen == nil {
+		return nil
+	}
+	return func(w ringproof.World) ringproof.World { return s.Seen(p, w) }
+}
+
+// judge has the history judged and keeps it.
+func (s Suite) judge(dir string, kept reports.Cell, h *ringproof.History) (reports.Cell, error) {
+	findings := checks.Judge(h)
+	for i, f := range findings {
+		if picture, ok := checks.Visualize(h, f); ok {
+			findings[i].Attached = filepath.Join(dir, "linearizable.html")
+			if err := os.WriteFile(filepath.Join(s.Out, findings[i].Attached), picture, 0o644); err != nil {
+				return kept, err
+			}
+		}
+	}
+	cell := reports.CellOf(h, findings)
+	cell.Missed, cell.Unjudged = checks.Missed(h), checks.Unjudged(h.Plan)
+	cell.PlanFile, cell.HistoryFile = kept.PlanFile, filepath.Join(dir, "history.jsonl")
+	file, err := os.Create(filepath.Join(s.Out, cell.HistoryFile))
+	if err != nil {
+		return kept, fmt.Errorf("keeping the history: %w", err)
+	}
+	return cell, errors.Join(h.Write(file), file.Close())
+}
+
+var unfit = regexp.MustCompile(`[^A-Za-z0-9._=+-]+`)
+
+// dir is where a cell's files are, relative to the report.
+func (s Suite) dir(p ringproof.Plan) (string, error) {
+	name := unfit.ReplaceAllString(p.Cell, "_")
+	if p.Subject != "reference" {
+		name += "_" + unfit.ReplaceAllString(p.Subject, "_")
+	}
+	dir := filepath.Join("cells", name)
+	return dir, os.MkdirAll(filepath.Join(s.Out, dir), 0o755)
+}
+
+func (s Suite) writePlan(name string, p ringproof.Plan) error {
+	var text bytes.Buffer
+	if err := scenarios.WritePlan(&text, p); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(s.Out, name), text.Bytes(), 0o644)
+}

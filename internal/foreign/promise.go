@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package foreign
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/faults"
+	"github.com/ringproof/ringproof/scenarios"
+)
+
+// Promise is what a subject's file says that can be asked of it. What it doesn't say
+// is not applicable, and never passed.
+type Promise struct{ subject *scenarios.Subject }
+
+// Read reads a subject's file.
+func Read(file string) (*scenarios.Subject, scenarios.Diagnostics, error) {
+	stat, err := os.Stat(file)
+	if err == nil && !stat.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no file", file)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	path, err := filepath.Abs(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, found := scenarios.ReadSubject(file, text, func(program string) (string, error) { return runnable(filepath.Dir(path), program) })
+	if s != nil {
+		s.File = path
+	}
+	return s, found, nil
+}
+
+// runnable finds a program: with a slash from the directory, without one in PATH.
+func runnable(dir, program string) (string, error) {
+	if !strings.Contains(program, "/") {
+		path, err := exec.LookPath(program)
+		if err != nil {
+			return "", errors.New("it is not in PATH; with a slash, as in ./" + program + ", it is looked for beside the file")
+		}
+		return filepath.Abs(path)
+	}
+	if !filepath.IsAbs(program) {
+		program = filepath.Join(dir, program)
+	}
+	stat, err := os.Stat(program)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return program, errors.New("there is no such file; a program with a slash is found from the directory of the subject's file")
+	case err != nil:
+		return program, err
+	case stat.IsDir():
+		return program, errors.New("it is a directory")
+	case stat.Mode()&0o111 == 0:
+		return program, errors.New("it is not executable; chmod +x makes it so")
+	}
+	return program, nil
+}
+
+// Promised is what the file says of the subject.
+func Promised(s *scenarios.Subject) *Promise { return &Promise{s} }
+
+// Security is how its ring talks where nobody says.
+func (p *Promise) Security() string { return p.subject.Spec.Etcd.Security[0] }
+
+// lack is what a file doesn't say of its subject.
+type lack string
+
+func (l lack) Error() string { return string(l) }
+
+// Is makes it an unsupported operation.
+func (lack) Is(target error) bool { return target == errors.ErrUnsupported }
+
+func (p *Promise) lacks(format string, args ...any) error {
+	return lack(p.subject.Name + " " + fmt.Sprintf(format, args...))
+}
+
+// Supports says what of the step the file says nothing of.
+func (p *Promise) Supports(s ringproof.Step) error {
+	err := p.after(s.After)
+	switch {
+	case err != nil:
+		return err
+	case s.Op != nil:
+		return p.operation(*s.Op)
+	case s.Fault != nil:
+		return p.fault(s)
+	case s.Assert != nil && s.Assert.Halted && !p.tells(ringproof.EventHalted):
+		return p.lacks("never tells that it halts (tells)")
+	}
+	return nil
+}
+
+func (p *Promise) operation(op ringproof.Op) error {
+	kind := op.Kind
+	if kind == ringproof.OpRoll || kind == ringproof.OpAsk || kind == ringproof.OpRestart && !op.Changes() {
+		return nil // a signal to its processes, or a question to etcd
+	}
+	if p.subject.Spec.Operations.Of(kind) == nil {
+		return p.lacks("can't be asked to %s (operations.%s)", kind, kind)
+	}
+	if op.Refused && len(p.subject.Spec.Refused) == 0 {
+		return p.lacks("doesn't say how it refuses (refused)")
+	}
+	return nil
+}
+
+func (p *Promise) fault(s ringproof.Step) error {
+	replaces := func(what string) bool { return slices.Contains(p.subject.Spec.Replaces, what) }
+	switch kind := s.Fault.Kind; {
+	case faults.AtSeam(s):
+		return p.lacks("has no seams at which %s could be done", kind)
+	case kind == ringproof.FaultStartFailure && !p.subject.Spec.Uses("Etcd"):
+		return p.lacks("uses {{.Etcd}} neither in start nor in create: it can't be kept from starting another")
+	case kind == ringproof.FaultVolumeLoss && !replaces("volumes"):
+		return p.lacks("doesn't replace the member of a lost disk (replaces: [volumes])")
+	case kind == ringproof.FaultMachineLoss && !replaces("machines"):
+		return p.lacks("doesn't replace the member of a lost machine (replaces: [machines])")
+	}
+	return nil
+}
+
+func (p *Promise) after(t *ringproof.Trigger) error {
+	if t != nil && slices.Contains(p.Untold(), t.Event) {
+		return p.lacks("never tells of %s (tells)", t.Event)
+	}
+	return nil
+}
+
+// Runs says what of the plan's ring the file says nothing of.
+func (p *Promise) Runs(plan ringproof.Plan) error {
+	spec, ring := p.subject.Spec, plan.Ring
+	given := func(machine ringproof.Own) bool { return len(machine.Flags) > 0 }
+	flags := len(ring.Flags) > 0
+	for _, own := range ring.Members { // order: any will do
+		flags = flags || given(own)
+	}
+	switch {
+	case !slices.Contains(spec.Etcd.Security, ring.Security):
+		return p.lacks("makes no ring that is %s (etcd.security)", ring.Security)
+	case ring.Certificates > 0:
+		return p.lacks("makes no certificates")
+	}
+	for variable, asked := range map[string]bool{"Certificates": ring.Security == "tls", "Heartbeat": ring.Heartbeat > 0, "Election": ring.Election > 0,
+		"SnapshotCount": ring.SnapCount > 0, "Flags": flags} { // order: any will do
+		if asked && !spec.Uses(variable) {
+			return p.lacks("uses {{.%s}} neither in start nor in create", variable)
+		}
+	}
+	return nil
+}
+
+// subjective are the events that nobody but a subject can tell.
+var subjective = []ringproof.EventKind{
+	ringproof.EventLeads, ringproof.EventActionBegun, ringproof.EventActionDone, ringproof.EventActionFailed,
+	ringproof.EventWaiting, ringproof.EventHalted, ringproof.EventBoot, ringproof.EventDiskReplaced,
+}
+
+// Untold are the events of which it tells nothing.
+func (p *Promise) Untold() []ringproof.EventKind {
+	return slices.DeleteFunc(slices.Clone(subjective), p.tells)
+}
+
+func (p *Promise) tells(kind ringproof.EventKind) bool {
+	return slices.ContainsFunc(p.subject.Spec.Tells, func(t scenarios.Telling) bool { return t.Event == string(kind) })
+}
+
+// Enter puts it on trial in the plan.
+func (p *Promise) Enter(plan *ringproof.Plan) {
+	plan.Subject, plan.SubjectFile, plan.Untold = p.subject.Name, p.subject.File, p.Untold()
+}

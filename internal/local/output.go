@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package local
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// mostWords is how much of etcd's output is looked through: a panic prints the
+// stacks of all goroutines after its reason.
+const mostWords = 4 << 20
+
+// lastWord returns why the machine's etcd ended, if it printed a panic or a fatal
+// error since the last one was looked for.
+func (w *World) lastWord(n *node) string {
+	file, err := os.Open(w.Subject.Etcd().Output(n.run))
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	size, err := file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return ""
+	}
+	from := max(n.heard, size-mostWords)
+	if from > size { // it was begun anew
+		from = 0
+	}
+	n.heard = size
+	text := make([]byte, size-from)
+	if _, err := file.ReadAt(text, from); err != nil && err != io.EOF {
+		return ""
+	}
+	return reason(text)
+}
+
+// mute are the machines with an etcd that printed nothing where it was looked for:
+// every etcd warns of something when it starts.
+func (w *World) mute() (names []string) {
+	for _, n := range w.present() {
+		if w.etcd(n) == 0 {
+			continue
+		}
+		text, err := os.ReadFile(w.Subject.Etcd().Output(n.run))
+		if err != nil || !ofEtcd.Match(text) {
+			names = append(names, n.name)
+		}
+	}
+	return names
+}
+
+// ofEtcd matches the places in etcd's sources that its log names, in JSON or not.
+var ofEtcd = regexp.MustCompile(`\b(auth|embed|etcdmain|etcdserver|rafthttp)/[a-z0-9_]+\.go:[0-9]+`)
+
+// reason returns Go's line of the first panic in etcd's output, or etcd's own of the
+// first error that it took for fatal.
+func reason(output []byte) string {
+	for line := range bytes.Lines(output) {
+		line = bytes.TrimSpace(line)
+		for _, begins := range []string{"panic: ", "fatal error: "} {
+			if bytes.HasPrefix(line, []byte(begins)) {
+				return "panic: " + string(bytes.TrimPrefix(line, []byte(begins)))
+			}
+		}
+		if why := fatal(line); why != "" {
+			return "fatal: " + why
+		}
+	}
+	return ""
+}
+
+// fatal is the error of a line that etcd logged before it ended itself (zap's JSON).
+func fatal(line []byte) string {
+	var said struct{ Level, Msg, Error string }
+	if !bytes.HasPrefix(line, []byte("{")) || json.Unmarshal(line, &said) != nil || said.Level != "fatal" {
+		return ""
+	}
+	return strings.TrimSuffix(said.Msg+": "+said.Error, ": ")
+}
+
+// mostLog is how much is kept of the log of one process: its end.
+const mostLog = 256 << 10
+
+// Logs are what the agents and their etcds printed, by the names of
+// files: "m1.agent", "m1.etcd". They are there once the world is closed.
+func (w *World) Logs() map[string][]byte { return w.said }
+
+func (w *World) readLogs() map[string][]byte {
+	all := map[string][]byte{}
+	for _, n := range w.nodes {
+		files := map[string]string{n.name + ".agent": filepath.Join(n.run, agentOutput)}
+		if own := w.Subject.Etcd().Output(n.run); own != files[n.name+".agent"] {
+			files[n.name+".etcd"] = own
+		}
+		for name, file := range files {
+			if text, err := os.ReadFile(file); err == nil && len(text) > 0 {
+				all[name] = text[max(0, len(text)-mostLog):]
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package local
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ringproof/ringproof"
+)
+
+const (
+	beat   = 500 * time.Millisecond // between two looks at what the host gives
+	little = beat / 10              // that a run may wait in one beat on any host
+)
+
+// pace notes how much of a processor the host keeps from the run. A process that
+// is ready and waits is in the kernel's account of it; a ring that is broken waits
+// for something else and isn't, so a busy host excuses no outage.
+type pace struct {
+	mu      sync.Mutex
+	starved ringproof.Starved
+	waited  map[string]uint64 // thread → nanoseconds that it was ready and waited, by its schedstat
+}
+
+// keep beats until over is closed. The processes to look at may change.
+func (p *pace) keep(over <-chan struct{}, now func() ringproof.Instant, processes func() []string) {
+	p.lost(processes()) // what was before isn't counted
+	for last := now(); ; {
+		select {
+		case <-over:
+			return
+		case <-time.After(beat):
+		}
+		lost := p.lost(processes())
+		at := now()
+		p.note(ringproof.Span{From: last, To: at}, lost)
+		last = at
+	}
+}
+
+// note keeps a stretch in which the run was starved. A beat that came late was
+// starved too: that is all to be seen of a host that was stopped itself.
+func (p *pace) note(s ringproof.Span, lost time.Duration) {
+	lost = max(min(lost, s.Length()), s.Length()-beat)
+	if lost <= little {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.starved = append(p.starved, ringproof.Starvation{Span: s, Lost: ringproof.Duration(lost)})
+}
+
+// lost is how long the one thread of the processes waited that waited longest: the
+// ring is as slow as the slowest of those who serve it. Threads wait at the same
+// time, so their sum is no time at all: ten that waited a tenth each would excuse
+// an outage that the host has little to do with. A thread that wasn't there before
+// counts from its start.
+func (p *pace) lost(processes []string) (most time.Duration) {
+	first := p.waited == nil
+	before := p.waited
+	p.waited = map[string]uint64{}
+	for _, process := range processes {
+		threads, _ := filepath.Glob("/proc/" + process + "/task/*/schedstat")
+		for _, thread := range threads {
+			if n, ok := runDelay(thread); ok {
+				p.waited[thread] = n
+				most = max(most, time.Duration(n-min(before[thread], n)))
+			}
+		}
+	}
+	if first {
+		return 0
+	}
+	return most
+}
+
+// runDelay is the second of the three numbers of a schedstat. A kernel without
+// them tells nothing, and then only late beats are seen.
+func runDelay(file string) (uint64, bool) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, false
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) != 3 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(fields[1], 10, 64)
+	return n, err == nil
+}
+
+func (p *pace) all() ringproof.Starved {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.starved)
+}
+
+func (p *pace) within(s ringproof.Span) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.starved.Within(s)
+}
+
+var _ ringproof.Pressed = (*World)(nil)
+
+// Starved is how much of the span the host gave the run no processor.
+func (w *World) Starved(s ringproof.Span) time.Duration { return w.pace.within(s) }
+
+// processes are those whose waiting slows the run: this one, in which clients and
+// observer live, and the etcds and agents as they were last seen.
+func (w *World) processes() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := []string{"self"}
+	for _, n := range w.nodes {
+		for _, pid := range []int{n.etcd, n.agentPID} {
+			if pid != 0 && !n.lost {
+				all = append(all, fmt.Sprint(pid))
+			}
+		}
+	}
+	return all
+}

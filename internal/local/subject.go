@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package local
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/ringproof/ringproof"
+)
+
+// Subject is the automation on trial, as processes: ringproof's own, whose seams are
+// decorated, or a stranger's, of which a file says how it is run. A world asks it
+// what differs between them, and never who it is.
+type Subject interface {
+	// Etcd is where the etcd of a machine is found.
+	Etcd() Etcd
+	// Stop is how an agent is told to end.
+	Stop() Stop
+	// Supports says why the step can't be done with the subject; nil: it can.
+	Supports(ringproof.Step) error
+	// Seed prepares what the machines meet in.
+	Seed(ctx context.Context, site Site, run Run) error
+	// Agent is what to keep running on a machine.
+	Agent(Machine) Program
+	// Harm sets what one step does at the subject's own seams on a machine, in
+	// the place of what that step set before. A step that sets nothing takes its
+	// harm away.
+	Harm(f Seams, machine string) error
+	// Ask carries out an operation. An error that wraps ErrRefused says that
+	// the subject refused it.
+	Ask(ctx context.Context, op ringproof.Op, targets []string, run Run) (string, error)
+	// Reset empties the disk of a machine as its operator would, asking the machine
+	// endpoint for the ring's members; "": all of them.
+	Reset(ctx context.Context, m Machine, endpoint string, run Run) (string, error)
+	// Hear turns a line of an agent's output into an event.
+	Hear(line string) (ringproof.Event, bool)
+	// Credentials are those of a client of the ring; nil: plain.
+	Credentials(context.Context) (*tls.Config, error)
+}
+
+// ErrRefused says that the subject refused an operation.
+var ErrRefused = fmt.Errorf("%w by the subject", ringproof.ErrRefused)
+
+// Run runs on a machine, until it ends, the program that is made for it, and returns
+// what it printed; "" is the first machine that is on. One that fails is a [Failure].
+type Run func(machine string, program func(Machine) Program) (string, error)
+
+// Program is a command line, and what it has in its environment besides the run's.
+type Program struct {
+	Args []string
+	Env  []string
+}
+
+// Failure is how a program ended that did not succeed.
+type Failure struct {
+	Program string
+	Code    int // -1: a signal ended it
+	Said    string
+}
+
+func (f Failure) Error() string {
+	if f.Code < 0 {
+		return fmt.Sprintf("%s was killed: %s", f.Program, f.Said)
+	}
+	return fmt.Sprintf("%s ended with exit code %d: %s", f.Program, f.Code, f.Said)
+}
+
+// Etcd is where the etcd of a machine is found: its process, its disk and its ports
+// are the subject's choice.
+type Etcd struct {
+	Program string                  // what its executable is called
+	Dir     string                  // its data directory, below the machine's data filesystem
+	Client  int                     // the port at which it serves clients
+	Peer    int                     // the port at which its peers reach it
+	Output  func(run string) string // the file with what it prints, by the machine's directory
+}
+
+// UsualEtcd is an etcd on its usual ports, whose agent passes on what it prints.
+func UsualEtcd() Etcd {
+	return Etcd{Program: "etcd", Dir: "etcd", Client: 2379, Peer: 2380,
+		Output: func(run string) string { return filepath.Join(run, agentOutput) }}
+}
+
+// agentOutput is the file in a machine's directory with what its agent printed.
+const agentOutput = "agent.log"
+
+// Stop is how an init system ends an agent.
+type Stop struct {
+	Signal syscall.Signal
+	Grace  time.Duration // for this long it is waited for, and then killed
+}
+
+// UsualStop is what systemd does, with a shorter patience.
+func UsualStop() Stop { return Stop{Signal: syscall.SIGTERM, Grace: 30 * time.Second} }
+
+// Site is what a subject is told before it is started.
+type Site struct {
+	Plan     ringproof.Plan
+	Dir      string // seen by the run and every machine alike
+	Machines []Machine
+}
+
+// Machine is where an agent runs.
+type Machine struct {
+	Name    string            // its host name
+	Address string            // what the others reach it by: an IP address, or its name
+	DataDir string            // its data filesystem, as it sees it
+	Plain   bool              // DataDir is a directory, and no filesystem of its own
+	Run     string            // a directory that outlives its volume
+	DryRun  bool              // the agent is to change nothing
+	Etcd    map[string]string // paths of its etcd binaries, by version
+	Etcdctl map[string]string // and of its etcdctls
+}
+
+// Seams is what one step does at the subject's seams on one machine.
+type Seams struct {
+	Step        string
+	StoreOutage *ringproof.Fault // which calls to the store fail; nil: none
+	StoreStale  bool
+	Fault       *ringproof.Fault // at an action, effect or decision of the subject
+}
+
+// Way makes the subject of one plan: ringadm is the path of the program to put on trial,
+// mutants are the names of the mistakes planted in it.
+type Way func(ringadm string, mutants []string) (Subject, error)

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package admin
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/ring"
+)
+
+// led is a ring of one in which somebody leads; it counts what is asked of it.
+type led struct {
+	host.Etcd
+	held  bool // the lead that is asked for is held
+	calls []string
+}
+
+func (l *led) MemberList(context.Context, ...clientv3.OpOption) (*clientv3.MemberListResponse, error) {
+	l.calls = append(l.calls, "list")
+	return &clientv3.MemberListResponse{Header: &etcdserverpb.ResponseHeader{}, Members: []*etcdserverpb.Member{{ID: 7}}}, nil
+}
+
+func (l *led) Txn(context.Context) clientv3.Txn { return txn{l} }
+
+func (l *led) MemberRemove(context.Context, uint64) (*clientv3.MemberRemoveResponse, error) {
+	l.calls = append(l.calls, "remove")
+	return nil, nil
+}
+
+type txn struct{ *led }
+
+func (t txn) If(holds ...clientv3.Cmp) clientv3.Txn {
+	if len(holds) > 0 {
+		t.calls = append(t.calls, "fence")
+	}
+	return t
+}
+func (t txn) Then(...clientv3.Op) clientv3.Txn { return t }
+func (t txn) Else(...clientv3.Op) clientv3.Txn { return t }
+func (t txn) Commit() (*clientv3.TxnResponse, error) {
+	return &clientv3.TxnResponse{Succeeded: t.held}, nil
+}
+
+// TestNothingIsChangedUnguarded: whoever forgets what a change was decided on, or
+// under which lead it is made, is refused before etcd is asked for anything.
+func TestNothingIsChangedUnguarded(t *testing.T) {
+	view := View{Lead: &Lead{Holder: "m1", Nonce: "ours"}, LeadRevision: 5}
+	ours, leads := view.Led("ours")
+	require.True(t, leads)
+	other, leads := view.Led("another's")
+	require.False(t, leads)
+	nobodys, leads := View{}.Led("")
+	require.False(t, leads)
+	on := []ring.Role{{ID: 7}}
+	for _, c := range []struct {
+		name   string
+		on     []ring.Role
+		fence  Fence
+		lost   bool
+		calls  []string
+		refuse string
+	}{
+		{"the lead's", on, ours, false, []string{"list", "fence", "remove"}, ""},
+		{"a person's", on, Unfenced(), false, []string{"list", "remove"}, ""},
+		{"of a lead that was lost", on, ours, true, []string{"list", "fence"}, "another machine leads the automation now"},
+		{"of a lead that another has", on, other, false, nil, "under nobody's lead"},
+		{"of no lead", on, nobodys, false, nil, "under nobody's lead"},
+		{"on no membership", nil, ours, false, nil, "which membership it was decided on"},
+		{"a person's, on no membership", nil, Unfenced(), false, nil, "which membership it was decided on"},
+		{"on no member", []ring.Role{}, ours, false, []string{"list"}, "the membership is not the one that this was decided on"},
+	} {
+		etcd := &led{held: !c.lost}
+		r := &Ring{Host: host.NewReal("", t.TempDir(), t.TempDir(), nil), clients: map[string]host.Etcd{"http://m": etcd}}
+		r.Use("http://m")
+		err := r.Do(t.Context(), ring.Action{Kind: ring.Remove, Member: 7, On: c.on}, c.fence)
+		require.Equal(t, c.calls, etcd.calls, c.name)
+		if c.refuse == "" {
+			require.NoError(t, err, c.name)
+		} else {
+			require.ErrorContains(t, err, c.refuse, c.name)
+		}
+	}
+	require.ErrorContains(t, (&Ring{}).Forget(t.Context(), []ring.ID{7}, Fence{}), "under nobody's lead")
+}

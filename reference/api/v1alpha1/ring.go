@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// EtcdRing is one etcd cluster, run as pods.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=etcdrings,shortName=ring,categories=all
+// +kubebuilder:printcolumn:name="Size",type=integer,JSONPath=`.spec.clusterSize`
+// +kubebuilder:printcolumn:name="Voters",type=integer,JSONPath=`.status.voters`
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.version`
+// +kubebuilder:printcolumn:name="TLS",type=string,JSONPath=`.status.tlsPhase`
+// +kubebuilder:printcolumn:name="Available",type=string,JSONPath=`.status.conditions[?(@.type=="Available")].status`
+// +kubebuilder:printcolumn:name="Degraded",type=string,JSONPath=`.status.conditions[?(@.type=="Degraded")].status`
+// +kubebuilder:printcolumn:name="Halted",type=string,JSONPath=`.status.conditions[?(@.type=="Halted")].status`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 40",message="metadata.name: 40 characters at most: names of pods and claims begin with it"
+type EtcdRing struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// +required
+	Spec EtcdRingSpec `json:"spec"`
+	// Status is what was seen. Nothing is decided by it: it may be deleted at any time.
+	// +optional
+	Status EtcdRingStatus `json:"status,omitempty"`
+}
+
+// EtcdRingSpec is what is asked of a ring.
+//
+// +kubebuilder:validation:XValidation:rule="!oldSelf.?features.etcdLauncher.orValue(false) || self.?features.etcdLauncher.orValue(false)",fieldPath=".features",message="etcdLauncher can't be disabled once it is on: the ring's peers speak TLS only, and may be more than three"
+// +kubebuilder:validation:XValidation:rule="self.?features.etcdLauncher.orValue(true) || self.clusterSize == 3",fieldPath=".clusterSize",message="a ring without the launcher has three members: enable features.etcdLauncher first"
+// +kubebuilder:validation:XValidation:rule="self.storage == oldSelf.storage",fieldPath=".storage",message="the claims of a StatefulSet's pods can't be changed: make a new ring"
+type EtcdRingSpec struct {
+	// +optional
+	Features Features `json:"features,omitempty"`
+	// ClusterSize is how many members vote: 3, 5, 7 or 9.
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Minimum=3
+	// +kubebuilder:validation:Maximum=9
+	// +kubebuilder:validation:XValidation:rule="self % 2 == 1",message="an even number of members survives no more failures than one less, and needs one more for a quorum: ask for 3, 5, 7 or 9"
+	// +optional
+	ClusterSize int32 `json:"clusterSize,omitempty"`
+	// Version is the release of etcd, without a v: "3.6.16". It goes up one minor at a
+	// time, and never to a lower minor: etcd can't read what a newer one wrote.
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:Pattern=`^[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}$`
+	// +kubebuilder:validation:XValidation:rule="int(self.split('.')[0]) == int(oldSelf.split('.')[0]) && int(self.split('.')[1]) in [int(oldSelf.split('.')[1]), int(oldSelf.split('.')[1]) + 1]",message="etcd is upgraded one minor release at a time, and can't go back to a lower one"
+	Version string `json:"version"`
+	// Image is the repository that etcd's images are pulled from; the version is the tag.
+	// +kubebuilder:default="gcr.io/etcd-development/etcd"
+	// +kubebuilder:validation:MaxLength=255
+	// +optional
+	Image string `json:"image,omitempty"`
+	// +required
+	Storage Storage `json:"storage"`
+	// Resources of etcd's container.
+	// +optional
+	Resources corev1.ResourceRequirements `json:"resources,omitempty"`
+	// +optional
+	Scheduling Scheduling `json:"scheduling,omitempty"`
+	// +optional
+	Certificates Certificates `json:"certificates,omitempty"`
+}
+
+// Features are what of the ring is run by ringadm.
+type Features struct {
+	// EtcdLauncher has a launcher run each member, so that members are added, removed
+	// and replaced one at a time. Unset, a new ring takes it from RingDefaults.
+	// +optional
+	EtcdLauncher *bool `json:"etcdLauncher,omitempty"`
+}
+
+// Storage is the volume of each member. It can't be changed later.
+type Storage struct {
+	// StorageClassName is the class of the claims; unset, the cluster's default.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	StorageClassName *string `json:"storageClassName,omitempty"`
+	// Size of each volume, as "8Gi".
+	// +required
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).isGreaterThan(quantity('0'))",message="a volume has more than 0 bytes"
+	Size resource.Quantity `json:"size"`
+	// Retain keeps the claims of a ring that is deleted.
+	// +optional
+	Retain bool `json:"retain,omitempty"`
+}
+
+// Scheduling is where pods may run. No two members of a ring run on one node.
+type Scheduling struct {
+	// +optional
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// +optional
+	// +listType=atomic
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+	// TopologyKey is what members are spread over; unset, kubernetes.io/hostname.
+	// +kubebuilder:validation:MaxLength=317
+	// +optional
+	TopologyKey string `json:"topologyKey,omitempty"`
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+}
+
+// Certificates are issued by the controller and renewed while all runs.
+type Certificates struct {
+	// Lifetime of a member's certificate, 2160h if unset; it is renewed after two thirds
+	// of it.
+	// +optional
+	Lifetime *metav1.Duration `json:"lifetime,omitempty"`
+	// ExtraNames are host names that clients reach the ring by.
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=253
+	// +listType=set
+	// +optional
+	ExtraNames []string `json:"extraNames,omitempty"`
+}
+
+// TLSPhase is how far the peers' way from plain text to TLS has come.
+type TLSPhase string
+
+// A ring goes from Plain to Mixed to Strict, and never back.
+const (
+	Plain  TLSPhase = "Plain"  // peers speak http
+	Mixed  TLSPhase = "Mixed"  // every member listens for http and https
+	Strict TLSPhase = "Strict" // peers speak https only
+)
+
+// The types of a ring's conditions.
+const (
+	Available   = "Available"   // a quorum of its members serves
+	Progressing = "Progressing" // it is being brought to what is asked for
+	Degraded    = "Degraded"    // a member is missing, or doesn't serve
+	Halted      = "Halted"      // nothing more is done until a person decides; the message has the commands to consider
+)
+
+// EtcdRingStatus is what was seen of a ring.
+type EtcdRingStatus struct {
+	// ObservedGeneration is the generation of the spec that the rest speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// ClusterID is etcd's, in hexadecimal.
+	// +optional
+	ClusterID string `json:"clusterID,omitempty"`
+	// Voters is how many members vote.
+	// +optional
+	Voters int32 `json:"voters,omitempty"`
+	// +optional
+	TLSPhase TLSPhase `json:"tlsPhase,omitempty"`
+	// +listType=map
+	// +listMapKey=id
+	// +optional
+	Members []Member `json:"members,omitempty"`
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Member is one member of the ring.
+type Member struct {
+	// ID is etcd's, in hexadecimal.
+	ID string `json:"id"`
+	// Pod is the pod that it runs in, or ran in last.
+	// +optional
+	Pod string `json:"pod,omitempty"`
+	// Role is Leader, Follower, Learner or Unknown.
+	Role string `json:"role"`
+	// +optional
+	Version string `json:"version,omitempty"`
+	// Disk is the identity of the disk that holds its log.
+	// +optional
+	Disk string `json:"disk,omitempty"`
+	// Healthy is whether it served when it was asked last.
+	Healthy bool `json:"healthy"`
+}
+
+// EtcdRingList is a list of rings.
+//
+// +kubebuilder:object:root=true
+type EtcdRingList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []EtcdRing `json:"items"`
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package auto
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ringproof/ringproof/reference/admin"
+	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/ring"
+	"github.com/ringproof/ringproof/reference/store"
+)
+
+// lead takes the ring's next step, if this machine leads.
+func (a *Agent) lead(ctx context.Context, view admin.View) error {
+	if a.DryRun {
+		return a.step(ctx, view, admin.Fence{}) // as who leads would see it, beside whoever leads
+	}
+	fence, leads, err := a.reconciler.Leads(ctx, view, a.launcher.Lease.ID)
+	if err != nil {
+		return err
+	}
+	if !leads {
+		if view.Lead != nil {
+			a.launcher.Rest()
+		}
+		return nil
+	}
+	return a.step(ctx, view, fence)
+}
+
+// step finishes what the founding left open, then takes the ring one step on.
+func (a *Agent) step(ctx context.Context, view admin.View, fence admin.Fence) error {
+	if known := a.launcher.Known; !known.Formed {
+		if a.reconciler.Bind(ctx, view, known.Identity.Members, fence) || a.DryRun {
+			return nil
+		}
+		a.noteFormed(ctx, view)
+	}
+	var err error
+	if view.Registered, err = a.whoseMachines(ctx, view); err != nil {
+		return err
+	}
+	if d := a.reconciler.Step(ctx, view, a.launcher.Known.Spec.Wanted(), fence); d.Wait != ring.Steady {
+		return nil
+	}
+	a.launcher.Rest()
+	return a.reconciler.Tidy(ctx, view, fence)
+}
+
+// whoseMachines reads which machines are the ring's while that matters.
+func (a *Agent) whoseMachines(ctx context.Context, view admin.View) (map[string]string, error) {
+	if !view.Unrecorded() {
+		return nil, nil
+	}
+	asking, cancel := a.host.Timeout(ctx, time.Second)
+	defer cancel()
+	if err := a.source.roster.read(asking, a.source.store); err != nil {
+		return nil, fmt.Errorf("records are missing in the ring, and which machines are its own is not known: %w", err)
+	}
+	registered := map[string]string{}
+	for name, m := range a.source.roster.machines { // order: a map of a map
+		registered[name] = a.launcher.Known.Spec.Security.URL(m.Address, 2380)
+	}
+	return registered, nil
+}
+
+// noteFormed tells the store, now and then, that the ring has answered: from then on
+// nobody starts a member as new. A store that takes no note holds nothing up: a disk
+// on which an etcd ran never starts as new anyway, and who never ran one has promised
+// nothing, whenever he begins.
+func (a *Agent) noteFormed(ctx context.Context, view admin.View) {
+	now := a.host.Now()
+	if since := now.Sub(a.noted); since >= 0 && since < notePace {
+		return
+	}
+	a.noted = now
+	known := a.launcher.Known
+	if !known.FormedKnown {
+		return // the launcher tells why, and asks again
+	}
+	record := store.Formed{ClusterID: fmt.Sprintf("%x", view.ClusterID), Epoch: known.Identity.Epoch}
+	_, err := store.Log[store.Formed]{Store: a.source.store, Prefix: FormedPrefix}.Append(ctx, 0, record)
+	if err == nil || errors.Is(err, store.ErrExists) {
+		a.launcher.SetFormed()
+		return
+	}
+	// Not the error: of a file store each names another file.
+	a.log.Say(host.EventTrouble, "the store takes no note that the ring has answered, and is asked again; see that "+FormedPrefix+" can be written there")
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package cli
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ringproof/ringproof/reference/auto"
+	"github.com/ringproof/ringproof/reference/store"
+)
+
+// TestWhoCameFirst: of two operators who ask at once the second is told what the first
+// asked for.
+func TestWhoCameFirst(t *testing.T) {
+	address := "file://" + filepath.Join(t.TempDir(), "ring")
+	require.NoError(t, seed(t.Context(), address, store.Spec{Nodes: 3, Version: "v3.6.16", Security: "plain"}))
+	s, err := store.Open(t.Context(), address)
+	require.NoError(t, err)
+	defer s.Close()
+	log := store.Log[store.Spec]{Store: s, Prefix: auto.SpecPrefix}
+	_, err = log.Append(t.Context(), 1, store.Spec{Nodes: 5, Version: "v3.6.16", Security: "plain"})
+	require.NoError(t, err)
+	_, late := log.Append(t.Context(), 1, store.Spec{Nodes: 7, Version: "v3.6.16", Security: "plain"})
+	err = cameFirst(t.Context(), log, address, late)
+	require.ErrorIs(t, err, store.ErrExists)
+	require.ErrorContains(t, err, `spec 2 is now {"nodes":5`)
+	require.ErrorContains(t, err, "ask again")
+}

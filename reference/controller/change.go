@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package controller
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ringproof/ringproof/reference/host"
+)
+
+// Verb is what a change does with its object.
+type Verb string
+
+// The verbs.
+const (
+	Create Verb = "create"
+	Update Verb = "replace"
+	Delete Verb = "delete"
+)
+
+// Change is one write. It prints as the kubectl command that does it by hand.
+type Change struct {
+	Verb   Verb
+	Kind   string // as kubectl names it: "pod"
+	Object client.Object
+	// UID is the object's in the look that this was decided on: a deletion is of that one
+	// and of no other that has its name by now. An update is made on the object's
+	// resourceVersion, which is of that look too.
+	UID   types.UID
+	Force bool // a pod's object goes at once, whether its containers have ended or not
+	Why   string
+}
+
+// String prints "kubectl -n prod delete pod ring-1".
+func (c Change) String() string {
+	words := []string{"kubectl", "-n", c.Object.GetNamespace(), string(c.Verb)}
+	if c.Verb == Delete {
+		words = append(words, c.Kind, c.Object.GetName())
+	} else {
+		words = append(words, "-f", fmt.Sprintf("%s-%s.yaml", c.Kind, c.Object.GetName()))
+	}
+	if c.Force {
+		words = append(words, "--force", "--grace-period=0")
+	}
+	return strings.Join(words, " ")
+}
+
+// line is the change as the log tells of it.
+func (c Change) line() host.Line {
+	return host.Line{Action: "kube " + string(c.Verb) + " " + c.Kind, Command: c.String(), Target: c.Object.GetName(), Text: c.Why}
+}
+
+// make writes it. What is there already, or gone already, is done.
+func (c Change) make(ctx context.Context, w client.Writer) error {
+	switch c.Verb {
+	case Create:
+		return ignored(w.Create(ctx, c.Object), apierrors.IsAlreadyExists)
+	case Update:
+		return w.Update(ctx, c.Object)
+	}
+	options := []client.DeleteOption{client.Preconditions{UID: &c.UID}}
+	if c.Force {
+		options = append(options, client.GracePeriodSeconds(0))
+	}
+	return ignored(w.Delete(ctx, c.Object, options...), apierrors.IsNotFound)
+}
+
+func ignored(err error, fine func(error) bool) error {
+	if fine(err) {
+		return nil
+	}
+	return err
+}
+
+func kindOf(o client.Object) string {
+	name := fmt.Sprintf("%T", o)
+	return strings.ToLower(name[strings.LastIndex(name, ".")+1:])
+}
+
+func creation(o client.Object, why string) Change {
+	return Change{Verb: Create, Kind: kindOf(o), Object: o, Why: why}
+}
+
+func update(o client.Object, why string) Change {
+	return Change{Verb: Update, Kind: kindOf(o), Object: o, UID: o.GetUID(), Why: why}
+}
+
+func deletion(o client.Object, why string) Change {
+	return Change{Verb: Delete, Kind: kindOf(o), Object: o, UID: o.GetUID(), Why: why}
+}

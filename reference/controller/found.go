@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ringproof/ringproof/reference/kube"
+	"github.com/ringproof/ringproof/reference/launcher"
+	"github.com/ringproof/ringproof/reference/store"
+)
+
+// founders are whom a ring begins with: the slots that are asked for, once each has
+// told that no member ever ran on its disk. hold: why not yet; halt: why not at all.
+func founders(s Seen) (all []store.Founder, hold, halt string) {
+	if s.founded() {
+		return nil, "", fmt.Sprintf("a ring was founded on these pods, with the token %s, and its founding record is gone: restore it; no other is founded", s.Set.Annotations[kube.FoundedAnnotation])
+	}
+	n := namesOf(s.Ring)
+	for _, slot := range s.Slots[:s.Ring.Spec.ClusterSize] {
+		e, told, err := slot.evidence()
+		switch {
+		case err != nil:
+			return nil, "", slot.Name + ": " + err.Error()
+		case !told:
+			return nil, slot.Name + " has not told of its disk yet", ""
+		case !e.Empty():
+			return nil, "", fmt.Sprintf("a member ran on the disk %s of %s (member %q of ring %q, up to %d), and there is no founding record: restore the ring's records, or delete its claims", e.Disk, slot.Name, e.Member, e.Cluster, e.Last)
+		}
+		all = append(all, store.Founder{Name: slot.Name, Machine: slot.Name, Disk: e.Disk, PeerURL: n.PeerURL(slot.Name), ClientURL: n.ClientURL(slot.Name)})
+	}
+	return all, "", ""
+}
+
+// found makes the ring, if it is time to. The record is created if absent, so that there
+// is one ring whoever else does the same; who it names is read afterwards.
+func (x *automation) found(ctx context.Context, s Seen) (o outcome) {
+	all, hold, halt := founders(s)
+	if hold != "" || halt != "" {
+		return outcome{wait: hold, halt: halt}
+	}
+	identity := store.Identity{Token: "ring-" + x.host.Nonce(), Members: all, Epoch: 1}
+	_, err := store.Log[store.Identity]{Store: x.records, Prefix: kube.IdentityPrefix}.Append(ctx, 0, identity)
+	if err != nil && !errors.Is(err, store.ErrExists) {
+		return outcome{trouble: err}
+	}
+	return outcome{wait: "the ring is founded, and has not answered yet"}
+}
+
+// learn reads the records that are not known yet. A ring's are immutable: what was read
+// stays true.
+func (x *automation) learn(ctx context.Context) error {
+	if !x.marked {
+		if err := store.Init(ctx, x.records.Unmarked); err != nil {
+			return err
+		}
+		x.marked = true
+	}
+	if err := x.learnAuthority(ctx); err != nil {
+		return err
+	}
+	if x.identity == nil {
+		identity, there, err := store.Log[store.Identity]{Store: x.records, Prefix: kube.IdentityPrefix}.First(ctx)
+		if err != nil {
+			return err
+		}
+		if there {
+			x.identity = &identity
+		}
+	}
+	if x.formed || x.identity == nil {
+		return nil
+	}
+	_, there, err := store.Log[store.Formed]{Store: x.records, Prefix: kube.FormedPrefix}.First(ctx)
+	x.formed = there
+	return err
+}
+
+// learnAuthority reads who signs the ring's certificates, or makes it. Of two that make
+// one the first wins, and is read.
+func (x *automation) learnAuthority(ctx context.Context) error {
+	if x.signers != nil {
+		return nil
+	}
+	log := store.Log[store.Authority]{Store: x.records, Prefix: kube.AuthorityPrefix}
+	record, there, err := log.First(ctx)
+	if err != nil {
+		return err
+	}
+	if !there {
+		if record, err = launcher.NewAuthority(x.host.Now()); err != nil {
+			return err
+		}
+		if _, err := log.Append(ctx, 0, record); err != nil {
+			return err // the next turn reads whose is there
+		}
+	}
+	s, err := parseSigners(record)
+	if err == nil {
+		x.signers = &s
+	}
+	return err
+}
+
+// noteFormed says in the records that the ring has answered: from then on no launcher
+// starts a member as new.
+func (x *automation) noteFormed(ctx context.Context, cluster uint64) error {
+	record := store.Formed{ClusterID: fmt.Sprintf("%x", cluster), Epoch: x.identity.Epoch}
+	_, err := store.Log[store.Formed]{Store: x.records, Prefix: kube.FormedPrefix}.Append(ctx, 0, record)
+	if err == nil || errors.Is(err, store.ErrExists) {
+		x.formed = true
+		return nil
+	}
+	return err
+}

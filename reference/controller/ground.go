@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package controller
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/ringproof/ringproof/reference/kube"
+	"github.com/ringproof/ringproof/reference/ring"
+)
+
+// Ground is what a ring needs under it: the changes of objects, in order, and what
+// ring.Next is told of the slots.
+type Ground struct {
+	Changes []Change
+	Lost    map[string]string // slot → why its volume doesn't come back
+	Dark    map[string]string // slot → why it doesn't, unless its member answers
+	Waits   []string          // what a person would want to know of slots that wait
+}
+
+// ground decides what objects there must be, and which may go. It is pure. The order is
+// the safety argument: nothing is deleted but what no member of a list lives on that was
+// read with a quorum in this very turn; there are never fewer slots than are asked for,
+// nor than members need.
+func ground(s Seen, now time.Time, patience time.Duration) Ground {
+	g := Ground{Lost: map[string]string{}, Dark: map[string]string{}}
+	for _, o := range s.Missing {
+		g.Changes = append(g.Changes, creation(o, "the ring needs it"))
+	}
+	g.keepSet(s, now)
+	g.keepBudget(s)
+	held, listed := s.held()
+	for _, slot := range s.Slots {
+		what, why := fate(slot, s.Nodes, now, patience)
+		switch what {
+		case Lost:
+			g.Lost[slot.Name] = why
+		case Dark:
+			g.Dark[slot.Name] = why
+		case Waiting, Unknown:
+			if slot.Ordinal < int(s.Ring.Spec.ClusterSize) {
+				g.Waits = append(g.Waits, slot.Name+": "+why)
+			}
+		}
+		if why := slot.misplaced(); why != "" {
+			g.Changes = append(g.Changes, deletion(slot.Pod, "its init container must look again: "+why))
+			continue
+		}
+		if listed && !held[slot.Ordinal] {
+			g.clear(slot, what, why, s.Nodes, now, patience)
+		}
+	}
+	return g
+}
+
+// held are the slots that a member lives on, or may start on. listed: it is known of
+// each, as the list was read with a quorum, or as no ring was ever founded.
+func (s Seen) held() (held map[int]bool, listed bool) {
+	held = map[int]bool{}
+	if s.View == nil {
+		return held, s.Identity == nil && !s.founded()
+	}
+	n := namesOf(s.Ring)
+	for _, m := range s.View.RingMembers() {
+		at, ok := n.Ordinal(m.Machine)
+		held[at] = held[at] || ok
+		for i := range kube.MostSlots {
+			held[i] = held[i] || slices.Contains(strings.Split(m.PeerURL, ","), n.PeerURL(n.Slot(i)))
+		}
+	}
+	return held, true
+}
+
+// founded reports whether a ring was founded on the set's pods.
+func (s Seen) founded() bool { return s.Set != nil && s.Set.Annotations[kube.FoundedAnnotation] != "" }
+
+// replicas is how many slots there are to be: as many as are asked for, and as hold a
+// member. Where the list wasn't read there are never fewer than there were.
+func (s Seen) replicas() int32 {
+	most := s.Ring.Spec.ClusterSize
+	held, listed := s.held()
+	if !listed && s.Set != nil {
+		most = max(most, ptr.Deref(s.Set.Spec.Replicas, 0))
+	}
+	for i, holds := range held { // order: the highest of them
+		if holds {
+			most = max(most, int32(i)+1)
+		}
+	}
+	return most
+}
+
+// keepSet has the set be what is asked for.
+func (g *Ground) keepSet(s Seen, now time.Time) {
+	if s.Set == nil || s.Set.DeletionTimestamp != nil {
+		return
+	}
+	asked, next := set(s.Ring, s.Image, s.version()), s.Set.DeepCopy()
+	next.Spec.Replicas = ptr.To(s.replicas())
+	var why []string
+	if before := ptr.Deref(s.Set.Spec.Replicas, 0); before != *next.Spec.Replicas {
+		why = append(why, fmt.Sprintf("%d slots become %d", before, *next.Spec.Replicas))
+	}
+	if digest := asked.Annotations[kube.TemplateAnnotation]; s.Set.Annotations[kube.TemplateAnnotation] != digest {
+		next.Spec.Template = asked.Spec.Template
+		why = append(why, "pods that are made from now on are to be others")
+	}
+	next.Annotations = merged(s.Set.Annotations, asked.Annotations)
+	if s.Identity != nil && !s.founded() {
+		next.Annotations[kube.FoundedAnnotation] = s.Identity.Token
+		why = append(why, "a ring was founded on its pods")
+	}
+	if s.Set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType {
+		next.Spec.UpdateStrategy = asked.Spec.UpdateStrategy
+		why = append(why, "it would replace pods by itself")
+	}
+	if slot, stalls := s.stalled(now); stalls {
+		next.Annotations[kube.NudgedAnnotation] = now.UTC().Format(time.RFC3339)
+		why = append(why, "its controller has made no claim for "+slot+", and looks again when it changes")
+	}
+	if len(why) > 0 {
+		g.Changes = append(g.Changes, update(next, strings.Join(why, "; ")))
+	}
+}
+
+const nudgePace = 10 * time.Second // between two nudges of the StatefulSet's controller
+
+// stalled is a slot that has no claim. The StatefulSet's controller makes one, and a pod,
+// when it looks, and no claim wakes it. If one of that name was still being deleted it
+// pauses ever longer, up to 1000 s; and if the claim of a pod that no node takes is deleted,
+// nothing happens to the pod that would have it look.
+func (s Seen) stalled(now time.Time) (slot string, stalls bool) {
+	if now.Sub(s.Set.CreationTimestamp.Time) < nudgePace {
+		return "", false
+	}
+	last, err := time.Parse(time.RFC3339, s.Set.Annotations[kube.NudgedAnnotation])
+	if since := now.Sub(last); err == nil && since >= 0 && since < nudgePace {
+		return "", false
+	}
+	for _, slot := range s.Slots[:min(len(s.Slots), int(ptr.Deref(s.Set.Spec.Replicas, 0)))] {
+		if slot.Claim == nil {
+			return slot.Name, true
+		}
+	}
+	return "", false
+}
+
+func merged(before, asked map[string]string) map[string]string {
+	all := maps.Clone(before)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, asked)
+	return all
+}
+
+// keepBudget lets pods be evicted while a quorum of the voters that there are now is
+// left, whatever size is asked for.
+func (g *Ground) keepBudget(s Seen) {
+	if s.Budget == nil || s.View == nil {
+		return
+	}
+	voters := 0
+	for _, m := range s.View.Members {
+		if !m.IsLearner {
+			voters++
+		}
+	}
+	quorum := ptr.To(intstr.FromInt(ring.Quorum(voters)))
+	if equality.Semantic.DeepEqual(s.Budget.Spec.MinAvailable, quorum) {
+		return
+	}
+	next := s.Budget.DeepCopy()
+	next.Spec.MinAvailable = quorum
+	g.Changes = append(g.Changes, update(next, fmt.Sprintf("%d members vote", voters)))
+}
+
+// clear makes room on a slot that no member lives on. A claim whose volume is lost goes,
+// then the pod, which the set makes both anew; a pod that no node takes has claimed
+// nothing, and needs only another claim. A pod whose node is gone never ends by itself:
+// whatever still runs there is refused by every peer, as its member is in no list.
+func (g *Ground) clear(slot Slot, what Fate, why string, nodes []corev1.Node, now time.Time, patience time.Duration) {
+	lost := what == Lost || what == Dark
+	if lost && slot.Claim.DeletionTimestamp == nil {
+		g.Changes = append(g.Changes, deletion(slot.Claim, why))
+	}
+	if slot.Pod == nil {
+		return
+	}
+	stranded := slot.Pod.Spec.NodeName != "" && gone(slot.Pod.Spec.NodeName, nodes, now, patience)
+	switch {
+	case stranded && (lost || slot.Pod.DeletionTimestamp != nil):
+		force := deletion(slot.Pod, "its node is gone, and no member of the ring runs in it")
+		force.Force = true
+		g.Changes = append(g.Changes, force)
+	case lost && slot.Pod.Spec.NodeName != "" && slot.Pod.DeletionTimestamp == nil:
+		g.Changes = append(g.Changes, deletion(slot.Pod, why))
+	}
+}
+
+// gone reports whether a node is no more, or hasn't been ready for long.
+func gone(name string, nodes []corev1.Node, now time.Time, patience time.Duration) bool {
+	i := slices.IndexFunc(nodes, func(n corev1.Node) bool { return n.Name == name })
+	return i < 0 || silent(nodes[i], now) > patience
+}
+
+// tell has ring.Next know of the slots what the ring's records can't say.
+func (g Ground) tell(o ring.Observed) ring.Observed {
+	o.Machines = slices.Clone(o.Machines)
+	for i, machine := range o.Machines {
+		_, lost := g.Lost[machine.Name]
+		_, dark := g.Dark[machine.Name]
+		serves := slices.ContainsFunc(o.Members, func(m ring.Member) bool { return m.Machine == machine.Name && m.Serving })
+		o.Machines[i].Lost = lost || dark && !serves && !machine.Present
+	}
+	return o
+}
+
+// destroys reports whether something of it can't be taken back, and what it rests on
+// must be read anew.
+func (g Ground) destroys() bool {
+	return len(g.Lost)+len(g.Dark) > 0 || slices.ContainsFunc(g.Changes, func(c Change) bool { return c.Verb == Delete })
+}

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	runtimereconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/ringproof/ringproof/reference/admin"
+	"github.com/ringproof/ringproof/reference/api/v1alpha1"
+	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/kube"
+	"github.com/ringproof/ringproof/reference/reconcile"
+	"github.com/ringproof/ringproof/reference/ring"
+	"github.com/ringproof/ringproof/reference/store"
+)
+
+// How soon a ring is looked at again. Who has somebody to wait for counts five seconds at
+// most between two looks, and the lead lives as long.
+const (
+	pace     = time.Second
+	restPace = 2 * time.Second
+)
+
+// Config is what the controller of all rings needs.
+type Config struct {
+	Client client.Client // reads may be of a cache, and lag
+	Live   client.Reader // reads are the API server's own
+	Host   host.Host
+	Image  string // ringadm's
+	// ReplaceAfter is how long the nodes of a volume may not be ready before its slot gets
+	// another.
+	ReplaceAfter time.Duration
+	Next         func(ring.Spec, ring.Observed) ring.Decision
+	Do           func(context.Context, *admin.Ring, ring.Action, admin.Fence) error
+}
+
+// Reconciler reconciles EtcdRings, one at a time.
+type Reconciler struct {
+	Config
+	log   *host.Recorder
+	rings map[types.NamespacedName]*automation
+}
+
+// New returns a reconciler that knows of no ring yet.
+func New(c Config) *Reconciler {
+	return &Reconciler{Config: c, log: &host.Recorder{Host: c.Host}, rings: map[types.NamespacedName]*automation{}}
+}
+
+// Reconcile takes one ring one step on.
+func (r *Reconciler) Reconcile(ctx context.Context, q runtimereconcile.Request) (runtimereconcile.Result, error) {
+	asked := &v1alpha1.EtcdRing{}
+	if err := r.Client.Get(ctx, q.NamespacedName, asked); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.forget(q.NamespacedName)
+			return runtimereconcile.Result{}, nil
+		}
+		return runtimereconcile.Result{}, err
+	}
+	if asked.DeletionTimestamp != nil {
+		r.forget(q.NamespacedName)
+		return r.end(ctx, asked)
+	}
+	if err := r.settle(ctx, asked); err != nil {
+		return runtimereconcile.Result{}, err
+	}
+	x := r.automation(q.NamespacedName)
+	o := x.step(ctx, asked)
+	if o.trouble != nil {
+		r.log.Say(host.EventTrouble, fmt.Sprintf("%s: %v", q, o.trouble))
+	}
+	if err := r.tell(ctx, asked, o); err != nil && !apierrors.IsConflict(err) {
+		return runtimereconcile.Result{}, err
+	}
+	if o.steady() {
+		return runtimereconcile.Result{RequeueAfter: restPace}, nil
+	}
+	return runtimereconcile.Result{RequeueAfter: pace}, nil
+}
+
+func (r *Reconciler) forget(name types.NamespacedName) {
+	if x := r.rings[name]; x != nil {
+		x.ring.Close()
+		delete(r.rings, name)
+	}
+}
+
+// automation is what is kept of one ring from step to step. All of it can be lost: it
+// is read again, and counted anew.
+type automation struct {
+	*Config
+	host       host.Host
+	log        *host.Recorder
+	records    store.Marked
+	marked     bool // the place of the records is known to be one
+	signers    *signers
+	identity   *store.Identity
+	formed     bool
+	ring       *admin.Ring
+	lease      admin.Lease
+	reconciler *reconcile.Reconciler
+	members    []string // client URLs of the members last listed
+	certified  certified
+
+	ground   Ground        // of the step that is being taken
+	observed ring.Observed // what was decided on last
+}
+
+func (r *Reconciler) automation(name types.NamespacedName) *automation {
+	if x := r.rings[name]; x != nil {
+		return x
+	}
+	x := &automation{Config: &r.Config, host: r.Host, log: &host.Recorder{Host: r.Host}, ring: &admin.Ring{Host: r.Host},
+		records: store.Marked{Unmarked: kube.Records{Live: r.Live, Writer: r.Client, Namespace: name.Namespace, Ring: name.Name}}}
+	x.reconciler = &reconcile.Reconciler{Ring: x.ring, Log: x.log, Next: x.next, Do: r.Do,
+		Lead: admin.Lead{Holder: "controller", Nonce: r.Host.Nonce()}}
+	r.rings[name] = x
+	return x
+}
+
+// next is the ring's own, told of the slots.
+func (x *automation) next(spec ring.Spec, o ring.Observed) ring.Decision {
+	x.observed = x.ground.tell(o)
+	return x.Next(spec, x.observed)
+}
+
+// outcome is what came of one step.
+type outcome struct {
+	seen     Seen
+	waits    []string // of slots
+	wait     string   // why nothing is done now
+	halt     string   // why only a person should go on
+	commands []string // what that person should consider
+	refused  string   // what of that which is asked for is not done, while the rest goes on
+	done     bool     // something was changed
+	trouble  error
+	observed ring.Observed
+}
+
+func (o outcome) steady() bool { return o.wait == ring.Steady && o.trouble == nil && !o.done }
+
+// step looks, and does what is next.
+func (x *automation) step(ctx context.Context, asked *v1alpha1.EtcdRing) (o outcome) {
+	running, err := get(ctx, x.Client, &appsv1.StatefulSet{}, asked.Namespace, namesOf(asked).Set())
+	if err != nil {
+		return outcome{trouble: err, wait: "the ring's objects can't be read"}
+	}
+	if why := refused(asked, running != nil); why != "" {
+		return outcome{halt: why}
+	}
+	if err := x.learn(ctx); err != nil {
+		return outcome{trouble: err, wait: "the ring's records are not understood"}
+	}
+	view, unread := x.view(ctx, asked)
+	s, err := x.look(ctx, asked, view)
+	if err != nil {
+		return outcome{trouble: err, wait: "the ring's objects can't be read"}
+	}
+	done, err := x.keep(ctx, s)
+	if err != nil {
+		o = outcome{trouble: err, wait: "the ring's objects can't be changed"}
+	} else if x.identity == nil {
+		o = x.found(ctx, s)
+	} else if unread != nil {
+		o = x.unread(s, unread)
+	} else {
+		o = x.lead(ctx, s)
+	}
+	o.seen, o.waits, o.done = s, x.ground.Waits, done
+	o.refused = unsupported(s)
+	return o
+}
+
+// refused is why nothing at all is done for a ring: what CEL lets nobody ask for, and
+// what this release can't do. running: its pods have the launcher already.
+func refused(r *v1alpha1.EtcdRing, running bool) string {
+	n := r.Spec.ClusterSize
+	_, err := ring.ParseVersion("v" + r.Spec.Version)
+	switch {
+	case !running && !launched(r):
+		return "a ring without the launcher is asked for, which this release can't run: set spec.features.etcdLauncher to true"
+	case n < 3 || n > kube.MostSlots || n%2 == 0:
+		return fmt.Sprintf("%d members are asked for: ask for 3, 5, 7 or 9", n)
+	case err != nil:
+		return err.Error()
+	}
+	return ""
+}
+
+func launched(r *v1alpha1.EtcdRing) bool { return ptr.Deref(r.Spec.Features.EtcdLauncher, true) }
+
+// unsupported is what of that which is asked for is not done, while all else goes on.
+func unsupported(s Seen) string {
+	switch runs := string(s.version()); {
+	case runs != "v"+s.Ring.Spec.Version:
+		return fmt.Sprintf("v%s is asked for, and the pods run %s: this release changes no version of a ring that exists; set spec.version back to %s", s.Ring.Spec.Version, runs, runs[1:])
+	case !launched(s.Ring):
+		return "the launcher can't be disabled once it is on: set spec.features.etcdLauncher back to true"
+	case s.Set != nil && len(s.Set.Spec.VolumeClaimTemplates) > 0 && !sameStorage(s.Set.Spec.VolumeClaimTemplates[0], claim(s.Ring)):
+		return "other storage is asked for, and the claims of a StatefulSet's pods can't be changed: set spec.storage back, or make a new ring"
+	}
+	return ""
+}
+
+func sameStorage(a, b corev1.PersistentVolumeClaim) bool {
+	return ptr.Equal(a.Spec.StorageClassName, b.Spec.StorageClassName) && a.Spec.Resources.Requests.Storage().Cmp(*b.Spec.Resources.Requests.Storage()) == 0
+}
+
+// view reads the ring. Nothing is read of one that isn't founded.
+func (x *automation) view(ctx context.Context, asked *v1alpha1.EtcdRing) (*admin.View, error) {
+	if x.identity == nil {
+		return nil, nil
+	}
+	credentials, changed, err := x.signers.credentials(x.host.Now(), asked.Name)
+	if err != nil {
+		return nil, err
+	}
+	if changed {
+		x.ring.Close() // clients dial with what they were given
+		x.ring.Secure = credentials
+	}
+	x.ring.Cluster = x.identity.ClusterID()
+	endpoints := slices.Clone(x.members)
+	for _, f := range x.identity.Members {
+		endpoints = append(endpoints, f.ClientURL)
+	}
+	x.ring.Use(endpoints...)
+	view, err := x.ring.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	x.members = view.ClientURLs()
+	return &view, nil
+}
+
+// look sees what there is, and decides what there is to be. What can't be taken back is
+// decided on what the API server itself says: a cache that lags shows a volume as lost
+// that was replaced since.
+func (x *automation) look(ctx context.Context, asked *v1alpha1.EtcdRing, view *admin.View) (s Seen, err error) {
+	for _, from := range []client.Reader{x.Client, x.Live} {
+		if s, err = look(ctx, from, asked, x.Image); err != nil {
+			return s, err
+		}
+		s.View, s.Identity = view, x.identity
+		x.ground = ground(s, x.host.Now(), x.ReplaceAfter)
+		if !x.ground.destroys() {
+			return s, nil
+		}
+	}
+	return s, nil
+}
+
+// keep has the objects be what they are to be, the Secrets first, as pods mount them.
+func (x *automation) keep(ctx context.Context, s Seen) (done bool, err error) {
+	changes, err := x.certify(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	for _, c := range append(changes, x.ground.Changes...) {
+		if err := x.log.Act(c.line(), func() error { return c.make(ctx, x.Client) }); err != nil {
+			return done, fmt.Errorf("%s: %w", c, err)
+		}
+		done = true
+	}
+	return done, nil
+}
+
+// certified is when which slots' certificates were looked at last.
+type certified struct {
+	slots int32
+	at    time.Time
+}
+
+const certifyPace = time.Minute // between two looks at Secrets that were in order
+
+// certify lists the Secrets that are to be made or changed. They are read from the API
+// server itself, as no cache should hold them.
+func (x *automation) certify(ctx context.Context, s Seen) (changes []Change, err error) {
+	now, slots := x.host.Now(), s.replicas()
+	if since := now.Sub(x.certified.at); slots <= x.certified.slots && since >= 0 && since < certifyPace {
+		return nil, nil
+	}
+	for i := range slots {
+		name := namesOf(s.Ring).Certificates(int(i))
+		before, err := get(ctx, x.Live, &corev1.Secret{}, s.Ring.Namespace, name)
+		if err != nil {
+			return nil, err
+		}
+		after, changed, err := x.signers.certify(s.Ring, int(i), before, now)
+		switch {
+		case err != nil:
+			return nil, err
+		case changed && before == nil:
+			changes = append(changes, creation(after, "the slot has no certificates"))
+		case changed:
+			changes = append(changes, update(after, "the slot's certificates are to be renewed"))
+		}
+	}
+	if len(changes) == 0 {
+		x.certified = certified{slots, now}
+	}
+	return changes, nil
+}
+
+// unread says what it means that the ring can't be read.
+func (x *automation) unread(s Seen, why error) (o outcome) {
+	spec := x.spec(s)
+	x.reconciler.Unread(spec, why)
+	o = outcome{wait: "the ring can't be read: " + why.Error(), observed: x.observed}
+	if d := x.Next(spec, x.observed); d.Halt != "" {
+		o.halt, o.commands = d.Halt, d.Commands
+	}
+	return o
+}
+
+func (x *automation) spec(s Seen) ring.Spec {
+	spec := kube.SpecOf(s.Ring, s.version()).Wanted()
+	spec.ReplaceAfter = x.ReplaceAfter
+	return spec
+}
+
+// lead takes the ring's next step, if this process leads.
+func (x *automation) lead(ctx context.Context, s Seen) outcome {
+	x.reconciler.Read()
+	if err := x.lease.Keep(ctx, x.ring); err != nil {
+		return outcome{trouble: err, wait: "the ring takes no lease"}
+	}
+	view := *s.View
+	fence, leads, err := x.reconciler.Leads(ctx, view, x.lease.ID)
+	if err != nil {
+		return outcome{trouble: err, wait: "the ring takes no lead"}
+	}
+	if !leads {
+		return outcome{wait: "another process leads the ring's automation, or nobody yet"}
+	}
+	if !x.formed {
+		if x.reconciler.Bind(ctx, view, x.identity.Members, fence) {
+			return outcome{wait: "members are bound to the founders' disks"}
+		}
+		if err := x.noteFormed(ctx, view.ClusterID); err != nil {
+			return outcome{trouble: err, wait: "the records take no note that the ring has answered"}
+		}
+	}
+	view.Registered = x.registered(s)
+	d := x.reconciler.Step(ctx, view, x.spec(s), fence)
+	o := outcome{wait: d.Wait, halt: d.Halt, commands: d.Commands, observed: x.observed}
+	if d.Action != nil {
+		o.wait = d.Action.Why
+	}
+	if d.Wait == ring.Steady {
+		o.trouble = x.reconciler.Tidy(ctx, view, fence)
+	}
+	return o
+}
+
+// registered are the peer URLs of the slots.
+func (x *automation) registered(s Seen) map[string]string {
+	all, n := map[string]string{}, namesOf(s.Ring)
+	for _, slot := range s.Slots {
+		all[slot.Name] = n.PeerURL(slot.Name)
+	}
+	return all
+}

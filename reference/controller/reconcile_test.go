@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package controller
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	runtimereconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/ringproof/ringproof/reference/admin"
+	"github.com/ringproof/ringproof/reference/api/v1alpha1"
+	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/kube"
+	"github.com/ringproof/ringproof/reference/ring"
+	"github.com/ringproof/ringproof/reference/store"
+	simkube "github.com/ringproof/ringproof/sim/kube"
+)
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// still is a host of the API server whose time stands.
+type still struct{ drawn uint64 }
+
+func (s *still) Elapsed() time.Duration { return 0 }
+func (s *still) Log(string)             {}
+func (s *still) Draw(string) uint64     { s.drawn++; return s.drawn }
+
+// cluster is an API server with the cluster's own controllers, and a controller of rings.
+// Its kubelet is the test.
+type cluster struct {
+	t      *testing.T
+	server *simkube.Server
+	client.Client
+	reconciler *Reconciler
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	scheme := simkube.Scheme()
+	require.NoError(t, errors.Join(v1alpha1.AddToScheme(scheme), rbacv1.AddToScheme(scheme)))
+	kinds := []simkube.Kind{
+		simkube.Custom(v1alpha1.GroupVersion.WithKind("EtcdRing"), "etcdrings"),
+		{GroupVersionKind: v1alpha1.GroupVersion.WithKind("RingDefaults"), Resource: "ringdefaults", Global: true, Custom: true},
+		{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ServiceAccount"), Resource: "serviceaccounts"},
+		{GroupVersionKind: rbacv1.SchemeGroupVersion.WithKind("Role"), Resource: "roles"},
+		{GroupVersionKind: rbacv1.SchemeGroupVersion.WithKind("RoleBinding"), Resource: "rolebindings"},
+	}
+	c := &cluster{t: t, server: simkube.New(&still{}, scheme, epoch, kinds...)}
+	c.Client = c.server.Client()
+	c.restart()
+	return c
+}
+
+// restart has a controller that knows nothing.
+func (c *cluster) restart() {
+	h := host.NewReal("controller", c.t.TempDir(), c.t.TempDir(), nil)
+	c.reconciler = New(Config{Client: c.Client, Live: c.Client, Host: h, Image: "ringadm:test", ReplaceAfter: time.Minute, Next: ring.Next, Do: do})
+}
+
+func newRing(size int32) *v1alpha1.EtcdRing {
+	return &v1alpha1.EtcdRing{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "r"}, Spec: v1alpha1.EtcdRingSpec{
+		ClusterSize: size, Version: "3.6.16", Image: "etcd", Storage: v1alpha1.Storage{Size: resource.MustParse("1Gi")}}}
+}
+
+func (c *cluster) reconcile() *v1alpha1.EtcdRing {
+	c.t.Helper()
+	_, err := c.reconciler.Reconcile(c.t.Context(), request())
+	require.NoError(c.t, err)
+	for {
+		wrote, err := c.server.Reconcile()
+		require.NoError(c.t, err)
+		if !wrote {
+			break
+		}
+	}
+	r := &v1alpha1.EtcdRing{}
+	require.NoError(c.t, c.Get(c.t.Context(), request().NamespacedName, r))
+	return r
+}
+
+func request() runtimereconcile.Request {
+	return runtimereconcile.Request{NamespacedName: types.NamespacedName{Namespace: "n", Name: "r"}}
+}
+
+// place puts pods on a node, where they take their time to end.
+func (c *cluster) place(pods ...string) {
+	c.t.Helper()
+	require.NoError(c.t, c.Create(c.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node"}}))
+	for _, name := range pods {
+		pod := &corev1.Pod{}
+		require.NoError(c.t, c.Get(c.t.Context(), client.ObjectKey{Namespace: "n", Name: name}, pod))
+		pod.Spec.NodeName = "node"
+		require.NoError(c.t, c.Update(c.t.Context(), pod))
+	}
+}
+
+// initEnds is a pod's init container that has told of its disk.
+func (c *cluster) initEnds(slot, message string) {
+	c.t.Helper()
+	pod := &corev1.Pod{}
+	require.NoError(c.t, c.Get(c.t.Context(), client.ObjectKey{Namespace: "n", Name: slot}, pod))
+	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: kube.InitContainer,
+		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: message, FinishedAt: metav1.NewTime(epoch)}}}}
+	require.NoError(c.t, c.Status().Update(c.t.Context(), pod))
+}
+
+func (c *cluster) identity() (store.Identity, bool) {
+	c.t.Helper()
+	records := kube.Records{Live: c.Client, Writer: c.Client, Namespace: "n", Ring: "r"}
+	i, there, err := store.Log[store.Identity]{Store: records, Prefix: kube.IdentityPrefix}.First(c.t.Context())
+	require.NoError(c.t, err)
+	return i, there
+}
+
+func conditionOf(t *testing.T, r *v1alpha1.EtcdRing, kind string) metav1.Condition {
+	t.Helper()
+	for _, c := range r.Status.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	require.Fail(t, "no condition "+kind)
+	return metav1.Condition{}
+}
+
+// TestFounding: the pods are made, and the ring is founded once every disk has told that
+// it is empty, on those very disks.
+func TestFounding(t *testing.T) {
+	c := newCluster(t)
+	require.NoError(t, c.Create(t.Context(), newRing(3)))
+	r := c.reconcile()
+	assert.Contains(t, conditionOf(t, r, v1alpha1.Available).Message, "r-0 has not told of its disk yet")
+	for i := range 3 {
+		secret := &corev1.Secret{}
+		require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: "n", Name: fmt.Sprintf("r-%d-tls", i)}, secret))
+		for _, file := range certificateFiles {
+			assert.NotEmpty(t, secret.Data[file], file)
+		}
+	}
+	c.initEnds("r-0", `{"disk":"d0"}`)
+	c.initEnds("r-2", `{"disk":"d2"}`)
+	r = c.reconcile()
+	assert.Contains(t, conditionOf(t, r, v1alpha1.Available).Message, "r-1 has not told")
+	_, there := c.identity()
+	require.False(t, there, "a ring was founded before every disk had told")
+
+	c.initEnds("r-1", `{"disk":"d1"}`)
+	c.reconcile()
+	identity, there := c.identity()
+	require.True(t, there)
+	require.Len(t, identity.Members, 3)
+	assert.Equal(t, store.Founder{Name: "r-1", Machine: "r-1", Disk: "d1", PeerURL: "https://r-1.r.n.svc:2380", ClientURL: "https://r-1.r.n.svc:2379"}, identity.Members[1])
+}
+
+// TestNoRingIsFoundedOnALog: the records of a ring are lost, and its disks are not.
+func TestNoRingIsFoundedOnALog(t *testing.T) {
+	for name, message := range map[string]string{
+		"log":      `{"disk":"d2","member":"1f","cluster":"2e","last":7}`,
+		"launched": `{"disk":"d2","launched":true}`,
+		"damaged":  `{"disk":"d2","damaged":"crc"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			require.NoError(t, c.Create(t.Context(), newRing(3)))
+			c.reconcile()
+			c.initEnds("r-0", `{"disk":"d0"}`)
+			c.initEnds("r-1", `{"disk":"d1"}`)
+			c.initEnds("r-2", message)
+			r := c.reconcile()
+			_, there := c.identity()
+			assert.False(t, there)
+			assert.Equal(t, metav1.ConditionTrue, conditionOf(t, r, v1alpha1.Halted).Status)
+			assert.Contains(t, conditionOf(t, r, v1alpha1.Halted).Message, "a member ran on the disk d2 of r-2")
+		})
+	}
+}
+
+// TestNoSecondRingIsFounded: somebody deletes the founding record of a ring whose pods
+// still show what their init containers said before it.
+func TestNoSecondRingIsFounded(t *testing.T) {
+	c := newCluster(t)
+	require.NoError(t, c.Create(t.Context(), newRing(3)))
+	c.reconcile()
+	for i := range 3 {
+		c.initEnds(fmt.Sprintf("r-%d", i), fmt.Sprintf(`{"disk":"d%d"}`, i))
+	}
+	c.reconcile()
+	c.reconcile()
+	records := kube.Records{Namespace: "n", Ring: "r"}
+	first := records.NameOf(store.Log[store.Identity]{Prefix: kube.IdentityPrefix}.FirstKey())
+	require.NoError(t, c.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: first}}))
+	c.restart()
+	r := c.reconcile()
+	_, there := c.identity()
+	assert.False(t, there)
+	assert.Contains(t, conditionOf(t, r, v1alpha1.Halted).Message, "its founding record is gone: restore it")
+}
+
+// TestStatusDecidesNothing: a status that is lost is written again, and nothing else.
+func TestStatusDecidesNothing(t *testing.T) {
+	c := newCluster(t)
+	require.NoError(t, c.Create(t.Context(), newRing(3)))
+	c.reconcile()
+	before := c.reconcile()
+	lost := before.DeepCopy()
+	lost.Status = v1alpha1.EtcdRingStatus{}
+	require.NoError(t, c.Status().Update(t.Context(), lost))
+	c.restart()
+	after := c.reconcile()
+	assert.Len(t, after.Status.Conditions, 4)
+	assert.Equal(t, conditionOf(t, before, v1alpha1.Available).Message, conditionOf(t, after, v1alpha1.Available).Message)
+}
+
+// TestVersionEdit: what isn't done is said, and the pods keep what they run.
+func TestVersionEdit(t *testing.T) {
+	c := newCluster(t)
+	require.NoError(t, c.Create(t.Context(), newRing(3)))
+	r := c.reconcile()
+	r.Spec.Version = "3.7.3"
+	require.NoError(t, c.Update(t.Context(), r))
+	r = c.reconcile()
+	degraded := conditionOf(t, r, v1alpha1.Degraded)
+	assert.Equal(t, metav1.ConditionTrue, degraded.Status)
+	assert.Contains(t, degraded.Message, "v3.7.3 is asked for, and the pods run v3.6.16")
+	set := &appsv1.StatefulSet{}
+	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: "n", Name: "r"}, set))
+	assert.Equal(t, "etcd:v3.6.16", set.Spec.Template.Spec.Containers[0].Image)
+}
+
+// TestLauncherStays: who has it keeps it, whatever is asked for and whatever the defaults
+// become.
+func TestLauncherStays(t *testing.T) {
+	c := newCluster(t)
+	require.NoError(t, c.Create(t.Context(), newRing(3)))
+	r := c.reconcile()
+	require.Equal(t, ptr.To(true), r.Spec.Features.EtcdLauncher, "what the defaults were is not written down")
+	r.Spec.Features.EtcdLauncher = ptr.To(false)
+	require.NoError(t, c.Update(t.Context(), r))
+	r = c.reconcile()
+	assert.Contains(t, conditionOf(t, r, v1alpha1.Degraded).Message, "can't be disabled once it is on")
+	assert.Equal(t, metav1.ConditionFalse, conditionOf(t, r, v1alpha1.Halted).Status)
+}
+
+func TestDefaults(t *testing.T) {
+	c := newCluster(t)
+	require.NoError(t, c.Create(t.Context(), &v1alpha1.RingDefaults{ObjectMeta: metav1.ObjectMeta{Name: "default"},
+		Spec: v1alpha1.RingDefaultsSpec{FeatureGates: v1alpha1.FeatureGates{EtcdLauncher: ptr.To(false)}}}))
+	require.NoError(t, c.Create(t.Context(), newRing(3)))
+	r := c.reconcile()
+	assert.Contains(t, conditionOf(t, r, v1alpha1.Halted).Message, "without the launcher")
+}
+
+func TestOtherStorage(t *testing.T) {
+	c := newCluster(t)
+	require.NoError(t, c.Create(t.Context(), newRing(3)))
+	r := c.reconcile()
+	r.Spec.Storage.Size = resource.MustParse("2Gi")
+	require.NoError(t, c.Update(t.Context(), r))
+	assert.Contains(t, conditionOf(t, c.reconcile(), v1alpha1.Degraded).Message, "other storage is asked for")
+}
+
+func TestRefusals(t *testing.T) {
+	for why, change := range map[string]func(*v1alpha1.EtcdRing){
+		"4 members are asked for":  func(r *v1alpha1.EtcdRing) { r.Spec.ClusterSize = 4 },
+		"11 members are asked for": func(r *v1alpha1.EtcdRing) { r.Spec.ClusterSize = 11 },
+		"without the launcher":     func(r *v1alpha1.EtcdRing) { r.Spec.Features.EtcdLauncher = new(bool) },
+	} {
+		c := newCluster(t)
+		r := newRing(3)
+		change(r)
+		require.NoError(t, c.Create(t.Context(), r))
+		r = c.reconcile()
+		halted := conditionOf(t, r, v1alpha1.Halted)
+		assert.Equal(t, metav1.ConditionTrue, halted.Status)
+		assert.Contains(t, halted.Message, why)
+		sets := &appsv1.StatefulSetList{}
+		require.NoError(t, c.List(t.Context(), sets))
+		assert.Empty(t, sets.Items)
+	}
+}
+
+// TestDeletion: a ring that is deleted takes its claims and its records along, in that
+// order and once its pods have ended, unless it retains them.
+func TestDeletion(t *testing.T) {
+	c := newCluster(t)
+	require.NoError(t, c.Create(t.Context(), newRing(3)))
+	c.reconcile()
+	c.place("r-0", "r-1", "r-2")
+	require.NoError(t, c.Delete(t.Context(), newRing(3)))
+	r := c.reconcile()
+	require.NotNil(t, r.DeletionTimestamp)
+	c.reconcile()
+	pods, claims, records := &corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &corev1.ConfigMapList{}
+	require.NoError(t, c.List(t.Context(), pods))
+	require.Len(t, pods.Items, 3)
+	for _, pod := range pods.Items {
+		require.NoError(t, c.List(t.Context(), claims))
+		require.Len(t, claims.Items, 3, "a pod runs")
+		require.NotNil(t, pod.DeletionTimestamp)
+		require.NoError(t, c.Delete(t.Context(), &pod, client.GracePeriodSeconds(0)))
+	}
+	c.reconcile()
+	require.NoError(t, errors.Join(c.List(t.Context(), claims), c.List(t.Context(), records)))
+	require.Empty(t, claims.Items)
+	require.NotEmpty(t, records.Items, "the records went before the claims")
+	for range 2 {
+		_, err := c.reconciler.Reconcile(t.Context(), request())
+		require.NoError(t, err)
+	}
+	secrets := &corev1.SecretList{}
+	require.NoError(t, errors.Join(c.List(t.Context(), records), c.List(t.Context(), secrets, client.MatchingLabels{"etcd.ringproof.dev/part": "record"})))
+	assert.Empty(t, records.Items)
+	assert.Empty(t, secrets.Items)
+	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), request().NamespacedName, r)), "the ring is held")
+}
+
+func TestRetained(t *testing.T) {
+	c := newCluster(t)
+	asked := newRing(3)
+	asked.Spec.Storage.Retain = true
+	require.NoError(t, c.Create(t.Context(), asked))
+	c.reconcile()
+	require.NoError(t, c.Delete(t.Context(), asked))
+	_, err := c.reconciler.Reconcile(t.Context(), request())
+	require.NoError(t, err)
+	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), request().NamespacedName, asked)), "the ring is held")
+	claims, records := &corev1.PersistentVolumeClaimList{}, &corev1.ConfigMapList{}
+	require.NoError(t, errors.Join(c.List(t.Context(), claims), c.List(t.Context(), records)))
+	assert.Len(t, claims.Items, 3)
+	assert.NotEmpty(t, records.Items)
+}
+
+// TestARingThatWasNotCountedIsNotWhole: a ring that was just founded answers, and its
+// members are bound to their disks before anybody asks each of them.
+func TestARingThatWasNotCountedIsNotWhole(t *testing.T) {
+	answers := outcome{seen: Seen{Ring: newRing(3), View: &admin.View{}}}
+	require.Equal(t, metav1.ConditionUnknown, degraded(answers).Status)
+	answers.observed = ring.Observed{Listed: true}
+	require.Equal(t, metav1.ConditionTrue, degraded(answers).Status, "none of three votes")
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package controller
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ringproof/ringproof/reference/admin"
+	"github.com/ringproof/ringproof/reference/api/v1alpha1"
+	"github.com/ringproof/ringproof/reference/kube"
+	"github.com/ringproof/ringproof/reference/ring"
+	"github.com/ringproof/ringproof/reference/store"
+)
+
+// Seen is what one look found. Pointers that are nil mean: positively not there.
+type Seen struct {
+	Ring    *v1alpha1.EtcdRing
+	Missing []client.Object // of those that there must be
+	Set     *appsv1.StatefulSet
+	Budget  *policyv1.PodDisruptionBudget
+	Slots   []Slot // by ordinal
+	Nodes   []corev1.Node
+	Image   string // ringadm's
+
+	Identity *store.Identity // the founding record
+	View     *admin.View     // the ring, read with a quorum in this turn; nil: it wasn't
+}
+
+// Slot is what there is of one slot.
+type Slot struct {
+	Name    string
+	Ordinal int
+	Pod     *corev1.Pod
+	Claim   *corev1.PersistentVolumeClaim
+	Volume  *corev1.PersistentVolume // that the claim is bound to
+}
+
+// version is the release that the pods run: that of the set, whatever is asked for by now.
+func (s Seen) version() ring.Version {
+	if s.Set != nil {
+		if v, err := ring.ParseVersion(s.Set.Annotations[kube.VersionAnnotation]); err == nil {
+			return v
+		}
+	}
+	return ring.Version("v" + s.Ring.Spec.Version)
+}
+
+// look reads what there is of a ring. Whatever can't be read ends it: a look that is
+// whole in part would take the rest for absent.
+func look(ctx context.Context, from client.Reader, r *v1alpha1.EtcdRing, image string) (Seen, error) {
+	s := Seen{Ring: r, Image: image}
+	var err error
+	if s.Set, err = get(ctx, from, &appsv1.StatefulSet{}, r.Namespace, namesOf(r).Set()); err != nil {
+		return s, err
+	}
+	for _, o := range wanted(r, image, s.version()) {
+		there, err := get(ctx, from, blank(o), r.Namespace, o.GetName())
+		if err != nil {
+			return s, err
+		}
+		if budget, ok := there.(*policyv1.PodDisruptionBudget); ok {
+			s.Budget = budget
+		}
+		if reflect.ValueOf(there).IsNil() {
+			s.Missing = append(s.Missing, o)
+		}
+	}
+	return s, s.lookAtSlots(ctx, from)
+}
+
+// blank is an empty object of the same kind.
+func blank(o client.Object) client.Object {
+	return reflect.New(reflect.TypeOf(o).Elem()).Interface().(client.Object)
+}
+
+// get returns the object; nil: the API server, or its cache, says that there is none.
+func get[T client.Object](ctx context.Context, from client.Reader, o T, namespace, name string) (none T, err error) {
+	err = from.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o)
+	if apierrors.IsNotFound(err) {
+		return reflect.Zero(reflect.TypeOf(o)).Interface().(T), nil
+	}
+	return o, err
+}
+
+func (s *Seen) lookAtSlots(ctx context.Context, from client.Reader) error {
+	n := namesOf(s.Ring)
+	of := []client.ListOption{client.InNamespace(n.Namespace), client.MatchingLabels(n.Labels(kube.MemberPart))}
+	pods, claims, nodes := &corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &corev1.NodeList{}
+	if err := errors.Join(from.List(ctx, pods, of...), from.List(ctx, claims, of...), from.List(ctx, nodes)); err != nil {
+		return err
+	}
+	s.Nodes = nodes.Items
+	s.Slots = make([]Slot, kube.MostSlots)
+	for i := range s.Slots {
+		s.Slots[i] = Slot{Name: n.Slot(i), Ordinal: i}
+	}
+	for i := range pods.Items {
+		if at, ok := n.Ordinal(pods.Items[i].Name); ok && at < len(s.Slots) {
+			s.Slots[at].Pod = &pods.Items[i]
+		}
+	}
+	for i := range claims.Items {
+		c := &claims.Items[i]
+		for at := range s.Slots {
+			if c.Name == n.Claim(at) {
+				s.Slots[at].Claim = c
+			}
+		}
+	}
+	return s.lookAtVolumes(ctx, from)
+}
+
+func (s *Seen) lookAtVolumes(ctx context.Context, from client.Reader) (err error) {
+	for i := range s.Slots {
+		slot := &s.Slots[i]
+		if slot.Claim == nil || slot.Claim.Spec.VolumeName == "" {
+			continue
+		}
+		if slot.Volume, err = get(ctx, from, &corev1.PersistentVolume{}, "", slot.Claim.Spec.VolumeName); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// evidence is what the pod's init container said of the disk, when it ran last.
+func (s Slot) evidence() (e kube.Evidence, told bool, err error) {
+	if s.Pod == nil || s.Pod.DeletionTimestamp != nil {
+		return e, false, nil
+	}
+	for _, c := range s.Pod.Status.InitContainerStatuses {
+		if end := c.State.Terminated; c.Name == kube.InitContainer && end != nil && end.ExitCode == 0 && end.Message != "" {
+			e, err = kube.ParseEvidence(end.Message)
+			return e, err == nil, err
+		}
+	}
+	return e, false, nil
+}
+
+// misplaced is why the member's container ended, if it found another disk than init
+// did, and init has not run since.
+func (s Slot) misplaced() (why string) {
+	if s.Pod == nil || s.Pod.DeletionTimestamp != nil {
+		return ""
+	}
+	var ran *corev1.ContainerStateTerminated
+	for _, c := range s.Pod.Status.InitContainerStatuses {
+		if c.Name == kube.InitContainer {
+			ran = c.State.Terminated
+		}
+	}
+	for _, c := range s.Pod.Status.ContainerStatuses {
+		for _, end := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
+			if c.Name == kube.MemberContainer && end != nil && ran != nil && strings.HasPrefix(end.Message, kube.MisplacedMessage) && !end.FinishedAt.Before(&ran.FinishedAt) {
+				return end.Message
+			}
+		}
+	}
+	return ""
+}
+
+func (s Slot) ready() bool {
+	if s.Pod == nil {
+		return false
+	}
+	for _, c := range s.Pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

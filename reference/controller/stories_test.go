@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package controller
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+
+	"github.com/ringproof/ringproof/reference/admin"
+	"github.com/ringproof/ringproof/reference/kube"
+	"github.com/ringproof/ringproof/reference/ring"
+	"github.com/ringproof/ringproof/reference/store"
+)
+
+// TestStories plays what ground decides. When a decision changes, run
+// go test ./reference/controller -rewrite and read the diff.
+//
+//	ground size=3 [replicas=N] [unread] [unfounded]   N slots are there; the list can't be read; no ring was founded
+//	  node NAME [dark=DURATION]                        a node, not ready for so long
+//	  slot N [member] [WORDS...]                       a slot, with a member in the list
+//	    pod=NODE, pending, ending, ready               its pod
+//	    claim=bound|unbound|lost|ending                its claim
+//	    volume=NODE|any|gone                           which node reaches its volume
+//	    misplaced, misplaced=before                    its container found another disk than init; before init ran again
+//
+// Patience with nodes is a minute.
+func TestStories(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			require.Equal(t, "ground", d.Cmd)
+			return tellGround(ground(parseSeen(t, d), epoch, time.Minute))
+		})
+	})
+}
+
+func tellGround(g Ground) string {
+	var b strings.Builder
+	for _, c := range g.Changes {
+		fmt.Fprintf(&b, "%s  # %s\n", c, c.Why)
+	}
+	for _, slot := range slices.Sorted(maps.Keys(g.Lost)) {
+		fmt.Fprintf(&b, "lost: %s: %s\n", slot, g.Lost[slot])
+	}
+	for _, slot := range slices.Sorted(maps.Keys(g.Dark)) {
+		fmt.Fprintf(&b, "dark: %s: %s\n", slot, g.Dark[slot])
+	}
+	for _, wait := range g.Waits {
+		fmt.Fprintf(&b, "waits: %s\n", wait)
+	}
+	if b.Len() == 0 {
+		return "nothing\n"
+	}
+	return b.String()
+}
+
+func parseSeen(t *testing.T, d *datadriven.TestData) Seen {
+	size, replicas := 3, 0
+	d.ScanArgs(t, "size", &size)
+	replicas = size
+	d.MaybeScanArgs(t, "replicas", &replicas)
+	r := newRing(int32(size))
+	s := Seen{Ring: r, Image: "ringadm:test", View: &admin.View{ClusterID: 7}}
+	s.Set, s.Budget = set(r, s.Image, "v3.6.16"), budget(r)
+	s.Set.Spec.Replicas = ptr.To(int32(replicas))
+	s.Set.CreationTimestamp = metav1.NewTime(epoch.Add(-time.Hour))
+	if d.HasArg("nudged") {
+		var ago string
+		d.ScanArgs(t, "nudged", &ago)
+		since, err := time.ParseDuration(ago)
+		require.NoError(t, err)
+		s.Set.Annotations[kube.NudgedAnnotation] = epoch.Add(-since).Format(time.RFC3339)
+	}
+	s.Identity = &store.Identity{Token: "t"}
+	s.Set.Annotations[kube.FoundedAnnotation] = "t"
+	if d.HasArg("unfounded") {
+		s.Identity, s.View = nil, nil
+		delete(s.Set.Annotations, kube.FoundedAnnotation)
+	}
+	for i := range kube.MostSlots {
+		s.Slots = append(s.Slots, Slot{Name: fmt.Sprintf("r-%d", i), Ordinal: i})
+	}
+	for line := range strings.Lines(d.Input) {
+		s.line(t, strings.Fields(line))
+	}
+	if d.HasArg("unread") {
+		s.View = nil
+	}
+	if s.View != nil {
+		s.Budget.Spec.MinAvailable.IntVal = int32(ring.Quorum(len(s.View.Members)))
+	}
+	return s
+}
+
+func (s *Seen) line(t *testing.T, words []string) {
+	switch words[0] {
+	case "node":
+		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: words[1], Labels: map[string]string{corev1.LabelHostname: words[1]}}}
+		for _, word := range words[2:] {
+			dark, err := time.ParseDuration(strings.TrimPrefix(word, "dark="))
+			require.NoError(t, err)
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(epoch.Add(-dark))}}
+		}
+		s.Nodes = append(s.Nodes, n)
+	case "slot":
+		at := int(words[1][0] - '0')
+		for _, word := range words[2:] {
+			s.word(t, &s.Slots[at], word)
+		}
+	default:
+		require.Fail(t, "no such line", words)
+	}
+}
+
+func (s *Seen) word(t *testing.T, slot *Slot, word string) {
+	name, value, _ := strings.Cut(word, "=")
+	uid := types.UID(fmt.Sprintf("%s-of-%s", name, slot.Name))
+	about := func(o string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "n", Name: o, UID: uid} }
+	switch name {
+	case "member":
+		url := namesOf(s.Ring).PeerURL(slot.Name)
+		s.View.Members = append(s.View.Members, &etcdserverpb.Member{ID: uint64(slot.Ordinal) + 1, Name: slot.Name, PeerURLs: []string{url}})
+	case "pod", "pending":
+		slot.Pod = &corev1.Pod{ObjectMeta: about(slot.Name), Spec: corev1.PodSpec{NodeName: value}}
+	case "ending":
+		slot.Pod.DeletionTimestamp = ptr.To(metav1.NewTime(epoch))
+	case "ready":
+		slot.Pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	case "misplaced":
+		slot.misplace(value == "before")
+	case "claim":
+		slot.Claim = &corev1.PersistentVolumeClaim{ObjectMeta: about("data-" + slot.Name)}
+		slot.Claim.Spec.VolumeName = "pv-" + slot.Name
+		slot.Claim.Status.Phase = map[string]corev1.PersistentVolumeClaimPhase{"bound": corev1.ClaimBound, "ending": corev1.ClaimBound, "lost": corev1.ClaimLost, "unbound": corev1.ClaimPending}[value]
+		switch value {
+		case "unbound":
+			slot.Claim.Spec.VolumeName = ""
+		case "ending":
+			slot.Claim.DeletionTimestamp = ptr.To(metav1.NewTime(epoch))
+		}
+	case "volume":
+		slot.Volume = volumeOn(slot.Name, value)
+	default:
+		require.Fail(t, "no such word", word)
+	}
+}
+
+func volumeOn(slot, node string) *corev1.PersistentVolume {
+	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-" + slot}}
+	switch node {
+	case "gone":
+		return nil
+	case "any":
+		return v
+	}
+	v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}}}}
+	return v
+}
+
+func (s *Slot) misplace(before bool) {
+	ran, ended := epoch, epoch.Add(time.Second)
+	if before {
+		ran, ended = ended, ran
+	}
+	s.Pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: kube.InitContainer, State: corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.NewTime(ran)}}}}
+	s.Pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: kube.MemberContainer, LastTerminationState: corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{Message: kube.MisplacedMessage + "d1, and is none", FinishedAt: metav1.NewTime(ended)}}}}
+}
+
+// TestNothingThatLivesIsDeleted: whatever is seen, no slot that a member of the list lives
+// on is cleared, none while the list can't be read, and there are slots for all of them.
+func TestNothingThatLivesIsDeleted(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSeen(t)
+		held, listed := s.held()
+		for _, c := range ground(s, epoch, time.Minute).Changes {
+			at := slices.IndexFunc(s.Slots, func(slot Slot) bool {
+				return c.Object.GetName() == slot.Name || c.Object.GetName() == "data-"+slot.Name
+			})
+			if c.Verb == Delete && (at < 0 || held[at] || !listed) {
+				t.Fatalf("%s, and slot %d is held: %v, listed: %v", c, at, held, listed)
+			}
+			if set, ok := c.Object.(*appsv1.StatefulSet); ok {
+				for i, holds := range held {
+					if n := *set.Spec.Replicas; n < s.Ring.Spec.ClusterSize || holds && int(n) <= i || !listed && n < *s.Set.Spec.Replicas {
+						t.Fatalf("%d slots, held: %v, listed: %v", n, held, listed)
+					}
+				}
+			}
+		}
+	})
+}
+
+// drawSeen draws slots in any state, the possible and the others.
+func drawSeen(t *rapid.T) Seen {
+	r := newRing(rapid.SampledFrom([]int32{3, 5, 7, 9}).Draw(t, "size"))
+	s := Seen{Ring: r, Image: "ringadm:test", View: &admin.View{ClusterID: 7}, Identity: &store.Identity{Token: "t"}}
+	s.Set = set(r, s.Image, "v3.6.16")
+	s.Set.Spec.Replicas = ptr.To(rapid.Int32Range(0, 9).Draw(t, "replicas"))
+	for i := range 3 {
+		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%d", i), Labels: map[string]string{corev1.LabelHostname: fmt.Sprintf("node-%d", i)}}}
+		if rapid.Bool().Draw(t, "dark") {
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, LastTransitionTime: metav1.NewTime(epoch.Add(-2 * time.Minute))}}
+		}
+		s.Nodes = append(s.Nodes, n)
+	}
+	node := rapid.SampledFrom([]string{"node-0", "node-1", "node-2", "node-gone"})
+	for i := range kube.MostSlots {
+		slot := Slot{Name: fmt.Sprintf("r-%d", i), Ordinal: i}
+		about := metav1.ObjectMeta{Namespace: "n", Name: slot.Name, UID: "u"}
+		if rapid.Bool().Draw(t, "pod") {
+			slot.Pod = &corev1.Pod{ObjectMeta: about, Spec: corev1.PodSpec{NodeName: node.Draw(t, "node")}}
+			if rapid.Bool().Draw(t, "ending") {
+				slot.Pod.DeletionTimestamp = ptr.To(metav1.NewTime(epoch))
+			}
+		}
+		if rapid.Bool().Draw(t, "claim") {
+			about.Name = "data-" + slot.Name
+			slot.Claim = &corev1.PersistentVolumeClaim{ObjectMeta: about, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: rapid.SampledFrom([]string{"", "pv"}).Draw(t, "bound")}}
+			slot.Volume = volumeOn(slot.Name, rapid.SampledFrom([]string{"gone", "any", "node-0", "node-1", "node-gone"}).Draw(t, "volume"))
+		}
+		if rapid.Bool().Draw(t, "member") {
+			s.View.Members = append(s.View.Members, &etcdserverpb.Member{ID: uint64(i) + 1, PeerURLs: []string{namesOf(r).PeerURL(slot.Name)}})
+		}
+		s.Slots = append(s.Slots, slot)
+	}
+	if rapid.Bool().Draw(t, "unread") {
+		s.View = nil
+	}
+	return s
+}

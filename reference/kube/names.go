@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package kube
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/ringproof/ringproof/reference/ring"
+)
+
+// MemberPart is the part of a ring that its pods, their claims and the set are.
+const MemberPart = "member"
+
+// Labels select a part of a ring.
+func (n Names) Labels(part string) map[string]string {
+	return map[string]string{RingLabel: n.Ring, partLabel: part}
+}
+
+// Annotations of the controller's.
+const (
+	// TemplateAnnotation is on the StatefulSet: a digest of the template that was asked
+	// for last. What the API server made of it says nothing, as it adds its defaults.
+	TemplateAnnotation = "etcd.ringproof.dev/template"
+	// VersionAnnotation is on the StatefulSet: the release that its pods run.
+	VersionAnnotation = "etcd.ringproof.dev/version"
+	// NudgedAnnotation is on the StatefulSet: when it was last changed so that its
+	// controller looks again, as RFC 3339.
+	NudgedAnnotation = "etcd.ringproof.dev/nudged"
+	// FoundedAnnotation is on the StatefulSet: the token of the ring that was founded on
+	// its pods. Without the founding record beside it the record was deleted, and no
+	// other ring is founded.
+	FoundedAnnotation = "etcd.ringproof.dev/founded"
+)
+
+// Where things are in a pod, and how its containers and volumes are called.
+const (
+	InitContainer   = "init"
+	MemberContainer = "etcd"
+
+	DiskVolume = "data" // of claims too: "data-RING-0"
+	DiskPath   = "/var/lib/ringadm"
+
+	ToolVolume = "tool"
+	ToolPath   = "/opt/ringadm"
+	Tool       = ToolPath + "/ringadm"
+
+	RunVolume = "run"
+	RunPath   = "/run/ringadm"
+
+	CertificatesVolume = "pki"
+	CertificatesPath   = "/etc/ringadm/pki" // of slot RING-0: in RING-0 below it
+
+	Etcd               = "/usr/local/bin/etcd" // in etcd's own image
+	TerminationMessage = "/dev/termination-log"
+)
+
+// Ports of a member.
+const (
+	ClientPort = 2379
+	PeerPort   = 2380
+	HealthPort = 2381 // etcd's health, without TLS, on the pod's loopback only
+)
+
+// MostSlots is how many members a ring has at most. A pod mounts the certificates of
+// that many, as all pods of a set have one template.
+const MostSlots = 9
+
+// Names are how the objects of one ring are called. A slot is what a member runs in, a
+// machine to the ring: a pod's name, its DNS name and a claim. It outlives its pods.
+type Names struct{ Namespace, Ring string }
+
+// Set is the StatefulSet, the headless Service of the pods' DNS names, the account that
+// the pods run as, and its role.
+func (n Names) Set() string { return n.Ring }
+
+// Client is the Service that clients reach any member by.
+func (n Names) Client() string { return n.Ring + "-client" }
+
+// Slot is the pod of an ordinal, and the machine that the ring knows.
+func (n Names) Slot(ordinal int) string { return n.Ring + "-" + strconv.Itoa(ordinal) }
+
+// Ordinal is which slot has a name; ok: one has.
+func (n Names) Ordinal(slot string) (ordinal int, ok bool) {
+	digits, ok := strings.CutPrefix(slot, n.Ring+"-")
+	ordinal, err := strconv.Atoi(digits)
+	return ordinal, ok && err == nil && n.Slot(ordinal) == slot
+}
+
+// Claim is the claim of a slot.
+func (n Names) Claim(ordinal int) string { return DiskVolume + "-" + n.Slot(ordinal) }
+
+// Certificates is the Secret of a slot's certificates.
+func (n Names) Certificates(ordinal int) string { return n.Slot(ordinal) + "-tls" }
+
+// Address is the DNS name of a slot, which it keeps for good.
+func (n Names) Address(slot string) string {
+	return fmt.Sprintf("%s.%s.%s.svc", slot, n.Set(), n.Namespace)
+}
+
+// ClientAddresses are the DNS names that clients reach any member by.
+func (n Names) ClientAddresses() []string {
+	service := n.Client()
+	return []string{service, service + "." + n.Namespace, service + "." + n.Namespace + ".svc", service + "." + n.Namespace + ".svc.cluster.local"}
+}
+
+// PeerURL is where peers reach a slot.
+func (n Names) PeerURL(slot string) string { return ring.TLS.URL(n.Address(slot), PeerPort) }
+
+// ClientURL is where clients reach the member of a slot.
+func (n Names) ClientURL(slot string) string { return ring.TLS.URL(n.Address(slot), ClientPort) }

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package launcher
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/pki"
+	"github.com/ringproof/ringproof/reference/store"
+)
+
+// pkiDir is where the machine's certificates are on its disk. The authority's key
+// never is: a disk that is stolen can be its machine until its certificates end. A
+// machine that mounts the store can be anybody, as whoever reads the store can.
+const pkiDir = "pki"
+
+// pairs are what the machine shows: as a server to clients, to peers, and as a client.
+var pairs = []string{"server", "peer", "client"}
+
+// certificates are what a machine shows, and what keeps it good.
+type certificates struct {
+	host      host.Host
+	log       *host.Recorder
+	machine   string
+	address   string
+	authority func(context.Context) (store.Authority, error)
+
+	// shown is what the machine showed last. A disk that comes new, or is damaged, while
+	// nobody signs gets it back: the machine is the same.
+	shown   map[string]exhibit
+	looked  time.Time // at them, last
+	lapsing bool      // one could not be renewed then, and ends before the next look
+}
+
+// exhibit is a pair, and who vouches for it.
+type exhibit struct {
+	file string // of the authority
+	ca   []byte
+	pair pki.Pair
+}
+
+// condition is what one pair on the disk is good for.
+type condition struct {
+	name string
+	pair pki.Pair
+	bad  error     // it can't be shown: why
+	ends time.Time // of one that can be
+	due  bool      // it is to be renewed
+}
+
+// renewalPaces is how often certificates are looked at in the time of one: those of
+// a year twice a day.
+const renewalPaces = 730
+
+// lapsingPace is how often one is looked at that could not be renewed and ends before
+// it would be looked at again. The disk was full as the certificates ended; once there
+// is room, nobody can reach anybody until the next look.
+const lapsingPace = 10 * time.Second
+
+// due reports whether they are to be looked at again.
+func (c *certificates) due(lifetime time.Duration) bool {
+	pace := lifetime / renewalPaces
+	if c.lapsing {
+		pace = min(pace, lapsingPace)
+	}
+	since := c.host.Now().Sub(c.looked)
+	return since < 0 || since >= pace
+}
+
+// lifetimeOf is how long the certificates of a ring live.
+func lifetimeOf(asked store.Spec) time.Duration {
+	return cmp.Or(time.Duration(asked.CertificateMillis)*time.Millisecond, pki.LeafLifetime)
+}
+
+// keep renews what is due, and reports whether anything is new. It fails only if
+// there is nothing to show: what can't be renewed now may be good for months, and
+// even one that is over may be believed again once a clock is set right.
+func (c *certificates) keep(ctx context.Context, lifetime time.Duration) (changed bool, err error) {
+	begun := c.host.Now()
+	due, changed := c.dueOnDisk(lifetime)
+	c.lapsing = false
+	if len(due) > 0 {
+		signers, unknown := c.signers(ctx)
+		for _, x := range due {
+			renewed, err := c.replace(x, signers, unknown, lifetime)
+			if err != nil {
+				return changed, err
+			}
+			changed = changed || renewed
+		}
+	}
+	c.looked = begun
+	return changed, nil
+}
+
+// dueOnDisk lists the pairs that are to be renewed, once those that the disk has lost
+// were put back; changed: some were.
+func (c *certificates) dueOnDisk(lifetime time.Duration) (due []condition, changed bool) {
+	for _, name := range pairs {
+		x := c.inspect(name, lifetime)
+		if x.bad != nil && c.putBack(name) == nil {
+			x, changed = c.inspect(name, lifetime), true
+		}
+		if x.bad != nil || x.due {
+			due = append(due, x)
+		}
+	}
+	return due, changed
+}
+
+// replace renews a pair that is due. unknown: why nobody can sign it.
+func (c *certificates) replace(x condition, signers authorities, unknown error, lifetime time.Duration) (renewed bool, err error) {
+	if err = unknown; err == nil {
+		err = c.renew(signers, x, lifetime)
+	}
+	switch {
+	case err == nil:
+		c.host.Log(host.Line{Event: host.EventIssued, Text: c.inspect(x.name, lifetime).pair.String()})
+		return true, nil
+	case x.bad != nil:
+		return false, fmt.Errorf("issuing the %s certificate (%w): %w", x.name, x.bad, err)
+	}
+	c.lapsing = c.lapsing || x.ends.Sub(c.host.Now()) < lifetime/renewalPaces
+	c.log.Say(host.EventTrouble, fmt.Sprintf("the %s certificate, good until %s, is not renewed: %v", x.name, x.ends.UTC().Format(time.RFC3339), err))
+	return false, nil
+}
+
+func (c *certificates) putBack(name string) error {
+	x, ok := c.shown[name]
+	if !ok {
+		return errors.New("none was shown")
+	}
+	return c.write(name, x, ".crt", ".key")
+}
+
+// inspect looks at one pair.
+func (c *certificates) inspect(name string, lifetime time.Duration) condition {
+	p := condition{name: name}
+	x, err := readPair(c.host.Disk().Read, name)
+	if err != nil {
+		if missing(err) {
+			err = errors.New("there is none")
+		}
+		p.bad = err
+		return p
+	}
+	leaf, err := x.pair.Leaf()
+	if err == nil {
+		err = pki.Vouched(x.ca, leaf)
+	}
+	if err != nil {
+		p.bad = fmt.Errorf("%s is damaged: %w", c.host.Disk().Path(pkiDir+"/"+name+".crt"), err)
+		return p
+	}
+	p.pair, p.ends = x.pair, leaf.NotAfter
+	if c.shown == nil {
+		c.shown = map[string]exhibit{}
+	}
+	c.shown[name] = x
+	if name != "client" {
+		p.due = pki.Covers(leaf, []string{c.address}) != nil
+	}
+	p.due = p.due || leaf.NotAfter.Sub(c.host.Now()) < renewBefore(lifetime, c.machine, name)
+	return p
+}
+
+// renewBefore is how long before its end a pair is renewed: a third of its time, and
+// up to a twelfth more, which differs from machine to machine, so that those which
+// were issued in one minute are not renewed in one.
+func renewBefore(lifetime time.Duration, machine, pair string) time.Duration {
+	h := fnv.New32a()
+	fmt.Fprintf(h, "%s/%s", machine, pair)
+	return lifetime/3 + lifetime/12*time.Duration(h.Sum32()%1000)/1000
+}
+
+// renew issues what is due. A certificate that can be shown gets a successor for the
+// same key: then one file changes, and etcd, which reads two at each handshake, never
+// reads a pair that doesn't belong together. Whoever wants another key
+// deletes it while no agent runs.
+func (c *certificates) renew(signers authorities, p condition, lifetime time.Duration) error {
+	authority, file := signers.of(p.name)
+	x := exhibit{file: file, ca: authority.CertPEM()}
+	subject := pki.Subject{CommonName: commonName(p.name, c.machine)}
+	if p.name != "client" {
+		subject.Hosts = []string{c.address, "localhost", "127.0.0.1"}
+	}
+	now := c.host.Now()
+	if p.bad == nil {
+		pair, err := authority.Renew(now, p.pair, subject, lifetime)
+		if err != nil {
+			return err
+		}
+		x.pair = pair
+		return c.write(p.name, x, ".crt")
+	}
+	issue := map[string]func(time.Time, pki.Subject, time.Duration) (pki.Pair, error){
+		"server": authority.IssueServer, "peer": authority.IssuePeer, "client": authority.IssueClient,
+	}[p.name]
+	pair, err := issue(now, subject, lifetime)
+	if err != nil {
+		return err
+	}
+	x.pair = pair
+	return c.write(p.name, x, ".crt", ".key")
+}
+
+// commonName is at most 64 letters long, as RFC 5280 wants it. A machine in a cloud may
+// have a longer name: its beginning and a hash stand for it.
+func commonName(pair, machine string) string {
+	full := pair + "-" + machine
+	if len(full) <= 64 {
+		return full
+	}
+	sum := sha256.Sum256([]byte(machine))
+	return full[:47] + "-" + hex.EncodeToString(sum[:8])
+}
+
+// write writes the key last: readPair takes a pair without it for none.
+func (c *certificates) write(name string, x exhibit, parts ...string) error {
+	if known, err := c.host.Disk().Read(pkiDir + "/" + x.file); err != nil || string(known) != string(x.ca) {
+		if err := c.host.Disk().Write(pkiDir+"/"+x.file, x.ca); err != nil {
+			return fmt.Errorf("writing %s: %w", x.file, err)
+		}
+	}
+	for _, part := range []struct {
+		extension string
+		content   []byte
+	}{{".crt", x.pair.CertPEM}, {".key", x.pair.KeyPEM}} {
+		if !slices.Contains(parts, part.extension) {
+			continue
+		}
+		if err := c.host.Disk().Write(pkiDir+"/"+name+part.extension, part.content); err != nil {
+			return fmt.Errorf("writing %s%s: %w", name, part.extension, err)
+		}
+	}
+	return nil
+}
+
+func readPair(read func(name string) ([]byte, error), name string) (x exhibit, err error) {
+	x.file, x.ca, err = trusted(read, name)
+	var bad [2]error
+	x.pair.CertPEM, bad[0] = read(pkiDir + "/" + name + ".crt")
+	x.pair.KeyPEM, bad[1] = read(pkiDir + "/" + name + ".key")
+	return x, errors.Join(err, bad[0], bad[1])
+}
+
+func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+// ClusterID is the ring that an agent left word of on the disk, for a person at
+// the command line: who asks it with this machine's credentials means that ring.
+// 0: no word was left.
+func ClusterID(read func(name string) ([]byte, error)) uint64 {
+	known, ok := recalled(read)
+	if !ok || known.Identity == nil {
+		return 0
+	}
+	return known.Identity.ClusterID()
+}
+
+// Credentials reads the client's credentials that an agent left on the disk at
+// root, for a person at the command line.
+func Credentials(read func(name string) ([]byte, error)) (*tls.Config, error) {
+	ca, err := read(pkiDir + "/ca.crt")
+	if err != nil {
+		return nil, err
+	}
+	cert, err := read(pkiDir + "/client.crt")
+	if err != nil {
+		return nil, err
+	}
+	key, err := read(pkiDir + "/client.key")
+	if err != nil {
+		return nil, err
+	}
+	return pki.ClientTLS(ca, pki.Pair{CertPEM: cert, KeyPEM: key})
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package launcher
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/pki"
+)
+
+// dated is a host whose clock is set by hand.
+type dated struct {
+	host.Host
+	now time.Time
+}
+
+func (d dated) Now() time.Time { return d.now }
+
+// TestCertificatesOfAMachine: what is good, what the agent should have renewed, what
+// is over, and an authority that ends before what it would sign.
+func TestCertificatesOfAMachine(t *testing.T) {
+	begin := time.Now()
+	record, err := NewAuthority(begin)
+	require.NoError(t, err)
+	c := signed(t, record)
+	all, err := Certificates(c.host)
+	require.NoError(t, err)
+	require.Empty(t, all, "no agent has run here")
+	_, err = NewDisk(c.host, "m1")
+	require.NoError(t, err)
+	_, err = c.keep(t.Context(), pki.LeafLifetime)
+	require.NoError(t, err)
+
+	look := func(later time.Duration) (troubled map[string]string, err error) {
+		all, err := Certificates(dated{c.host, begin.Add(later)})
+		require.NoError(t, err)
+		require.Len(t, all, 5)
+		troubled = map[string]string{}
+		for _, c := range all {
+			if c.Trouble != "" {
+				troubled[c.File] = c.Trouble
+			}
+		}
+		text, failed := json.Marshal(all)
+		require.NoError(t, failed)
+		require.NotContains(t, string(text), "PRIVATE")
+		return troubled, InTrouble(all)
+	}
+	const day = 24 * time.Hour
+	troubled, err := look(time.Minute)
+	assert.NoError(t, err)
+	assert.Empty(t, troubled)
+	troubled, err = look(260 * day)
+	assert.ErrorContains(t, err, "3 of 5")
+	assert.Contains(t, troubled["peer.crt"], "overdue")
+	troubled, _ = look(366 * day)
+	assert.Contains(t, troubled["client.crt"], "expired")
+	assert.NotContains(t, troubled, ClientsCA)
+	troubled, _ = look(pki.AuthorityLifetime - 100*day)
+	assert.Contains(t, troubled[PeersCA], "found a new ring")
+	troubled, _ = look(-day)
+	assert.Contains(t, troubled["server.crt"], "not valid yet")
+
+	all, err = Certificates(c.host)
+	require.NoError(t, err)
+	for _, c := range all {
+		switch c.File {
+		case ClientsCA, PeersCA:
+			assert.True(t, c.Renewed.IsZero(), c.File)
+		default:
+			assert.True(t, c.Renewed.After(c.From) && c.Renewed.Before(c.Until), c.File)
+		}
+	}
+	require.NoError(t, c.host.Disk().Remove(pkiDir+"/server.key"))
+	troubled, err = look(time.Minute)
+	assert.ErrorContains(t, err, "1 of 5")
+	assert.Contains(t, troubled["server.crt"], "can't be read")
+}

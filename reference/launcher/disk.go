@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package launcher
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/ringproof/ringproof/reference/host"
+)
+
+// Names on the data filesystem.
+const (
+	DataDir  = "etcd"
+	diskFile = "disk.json"
+)
+
+// Disk is what the data filesystem says of itself. It is written before
+// anything else, so a disk without it has never held a member.
+type Disk struct {
+	ID       string `json:"id"`
+	Starting bool   `json:"starting,omitempty"` // written before the first etcd is started: a log that is there later is its
+	Launched bool   `json:"launched,omitempty"` // written once there was a log
+	// Machine is the one that the disk serves: its member is known by that
+	// machine's address. In another machine it would be a member that nobody
+	// reaches, or two at one address once the disk is back. "": not yet written.
+	Machine  string `json:"machine,omitempty"`
+	Emptying bool   `json:"emptying,omitempty"` // what a member left is being set aside, or removed, and perhaps is there in part
+	Aside    string `json:"aside,omitempty"`    // where the data of the last member that left are: one copy is kept
+
+	text string // of the file that says so
+}
+
+// OpenDisk reads the identity of the disk in the machine, and gives a new disk
+// one; fresh tells that it did. known is what it returned the last time, or
+// nothing: a file that is the same says the same.
+func OpenDisk(h host.Host, machine string, known Disk) (d Disk, fresh bool, err error) {
+	if d, fresh, err = openOld(h, machine, known); errors.Is(err, errUnnamed) {
+		return newDisk(h, machine)
+	}
+	return d, fresh, err
+}
+
+var errUnnamed = errors.New("the disk has no identity")
+
+// openOld reads the identity of a disk that has one, and fails with errUnnamed if it
+// has none.
+func openOld(h host.Host, machine string, known Disk) (d Disk, fresh bool, err error) {
+	text, err := h.Disk().Read(diskFile)
+	if err == nil && known.text != "" && string(text) == known.text {
+		return known, false, nil
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return Disk{}, false, errUnnamed
+	}
+	if err != nil {
+		return Disk{}, false, fmt.Errorf("reading the disk's identity: %w", err)
+	}
+	if err := json.Unmarshal(text, &d); err != nil || d.ID == "" {
+		return Disk{}, false, fmt.Errorf("reading the disk's identity: %s is not what was written: %v; empty the disk, and its member will be replaced", h.Disk().Path(diskFile), err)
+	}
+	if d.Machine != "" && d.Machine != machine {
+		return Disk{}, false, &ForeignError{Disk: d, Here: machine, Blank: d.Emptying || d.blank(h)}
+	}
+	if d.Emptying {
+		d, err = Empty(h, machine)
+		return d, err == nil, err
+	}
+	d.Machine, d.text = machine, string(text)
+	return d, false, nil
+}
+
+// newDisk gives a disk an identity. A directory whose filesystem isn't mounted yet
+// is none: named now, the member whose log is on that filesystem would be replaced
+// for nothing, and its log be another member's leftovers once it is mounted.
+func newDisk(h host.Host, machine string) (Disk, bool, error) {
+	if err := mounted(h); err != nil {
+		return Disk{}, false, err
+	}
+	d, err := NewDisk(h, machine)
+	return d, err == nil, err
+}
+
+func mounted(h host.Host) error {
+	prepared, err := h.Disk().Prepared()
+	switch {
+	case err != nil:
+		return fmt.Errorf("looking what is mounted on %s: %w", h.Disk().Path(""), err)
+	case !prepared:
+		return fmt.Errorf("no filesystem is mounted on %[1]s, and nobody prepared that directory: mount it, or, to have a plain directory be the disk, run ringadm init-disk --data %[1]s", h.Disk().Path(""))
+	}
+	return nil
+}
+
+// NewDisk writes a new identity, whatever the place is.
+func NewDisk(h host.Host, machine string) (Disk, error) {
+	d := Disk{ID: h.Nonce(), Machine: machine}
+	err := d.write(h)
+	return d, err
+}
+
+// Named reads the identity of a disk that has one.
+func Named(h host.Host) (d Disk, known bool) {
+	text, err := h.Disk().Read(diskFile)
+	return d, err == nil && json.Unmarshal(text, &d) == nil && d.ID != ""
+}
+
+// Strange reports whether a log that is on the disk was made elsewhere: somebody
+// copied it here, or the file that said more is lost.
+func (d Disk) Strange() bool { return !d.Starting && !d.Launched }
+
+// blank reports whether no etcd has written on the disk.
+func (d Disk) blank(h host.Host) bool {
+	_, err := h.Disk().WAL(DataDir)
+	return !d.Launched && errors.Is(err, fs.ErrNotExist)
+}
+
+// ForeignError refuses a disk that serves another machine.
+type ForeignError struct {
+	Disk  Disk
+	Here  string // the machine that it is in
+	Blank bool   // no etcd has written on it, so that it may be adopted
+}
+
+func (e *ForeignError) Error() string {
+	if e.Blank {
+		return fmt.Sprintf("this disk was named by machine %s, and holds nothing: put it back there; if it stays, it will serve %s", e.Disk.Machine, e.Here)
+	}
+	return fmt.Sprintf("this disk is that of machine %s: put it back there; or, to use it in %s, empty it with ringadm reset", e.Disk.Machine, e.Here)
+}
+
+// Adopt makes a blank disk serve the machine that it is in. It keeps its
+// identity: a founder's, put into another machine before it ran and then put
+// back, is still the founder's.
+func Adopt(h host.Host, e *ForeignError) (Disk, error) {
+	if e.Disk.Emptying {
+		return Empty(h, e.Here)
+	}
+	if !e.Disk.blank(h) {
+		return Disk{}, e
+	}
+	d := e.Disk
+	d.Machine = e.Here
+	err := d.write(h)
+	return d, err
+}
+
+func (d *Disk) write(h host.Host) error {
+	text, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	d.text = string(text)
+	return h.Disk().Write(diskFile, text)
+}
+
+// ReadLog adds to the evidence what the disk holds.
+func ReadLog(h host.Host, e *Evidence) {
+	log, err := h.Disk().WAL(DataDir)
+	switch {
+	case err == nil:
+		e.WAL = &log
+	case !errors.Is(err, fs.ErrNotExist):
+		e.Damaged = err.Error()
+	}
+}
+
+// Launch starts etcd as the command says. A disk is marked as soon as there is a
+// log on it, not before: an etcd that ended earlier has promised nothing, and its
+// disk, marked, would be taken for one that has lost its log. All machines of a ring
+// lose their power as its founders start; they would wait for a person for ever.
+// What is written before the start says less: that a log may come to be here.
+// Without it, nobody could tell the log of an etcd whose agent died with it from one
+// that was copied here.
+func Launch(ctx context.Context, h host.Host, d Disk, c Command) error {
+	if err := d.expect(h, true); err != nil {
+		return err
+	}
+	if err := h.Process().Start(ctx, c.Args()); err != nil {
+		return err
+	}
+	for end := h.Now().Add(logWithin); !d.Launched && d.blank(h) && h.Now().Before(end); {
+		if err := h.Sleep(ctx, logPace); err != nil {
+			break
+		}
+	}
+	return Mark(h, d)
+}
+
+// A log is there within a few hundredths of a second: it is looked for often, as
+// whoever loses power and log between log and mark has forgotten that it promised
+// anything. A member that joins asks its peers first; who calls Launch marks the
+// disk later, then.
+const (
+	logPace   = 10 * time.Millisecond
+	logWithin = 150 * time.Millisecond
+)
+
+// Mark notes on the disk that there is a log on it: from now on, a disk without has
+// lost it.
+func Mark(h host.Host, d Disk) error {
+	if d.Launched || d.blank(h) {
+		return nil
+	}
+	d.Launched = true
+	if err := d.write(h); err != nil {
+		return fmt.Errorf("marking the disk after etcd's first start: %w", err)
+	}
+	return nil
+}
+
+// Ended takes back, once no etcd runs, that a log may come to be on the disk: one
+// that is found on it later was made elsewhere.
+func Ended(h host.Host, d Disk) error {
+	if d.Launched || !d.blank(h) {
+		return nil
+	}
+	return d.expect(h, false)
+}
+
+// expect notes whether a log may come to be on the disk.
+func (d *Disk) expect(h host.Host, log bool) error {
+	if d.Launched || d.Starting == log {
+		return nil
+	}
+	d.Starting = log
+	if err := d.write(h); err != nil {
+		return fmt.Errorf("marking the disk before etcd's first start: %w", err)
+	}
+	return nil
+}
+
+// Empty sets the etcd data aside and gives the disk a new identity, in an order
+// that a crash may interrupt anywhere: the disk says first that it is being
+// emptied. One copy is kept; whatever a member's data were set aside for in error,
+// a person can put them back. A disk that is so full that it can't say so gives up
+// the older copy, and then the data: nothing else would ever make room, and that the
+// member has left is known. It serves the machine from then on; "": whichever it
+// is in.
+func Empty(h host.Host, machine string) (Disk, error) {
+	before, name := lastAside(h), asideName(h)
+	if name != "" && before != "" && before != name {
+		if err := h.Disk().Remove(before); err != nil {
+			return Disk{}, fmt.Errorf("removing what an earlier member left: %w", err)
+		}
+	}
+	d := Disk{ID: h.Nonce(), Machine: machine, Emptying: true, Aside: cmp.Or(name, before)}
+	if marking := d.write(h); errors.Is(marking, syscall.ENOSPC) {
+		return emptyFull(h, d)
+	} else if marking != nil {
+		return Disk{}, fmt.Errorf("marking the disk before it is emptied: %w", marking)
+	}
+	if err := setAside(h, name); err != nil {
+		return Disk{}, fmt.Errorf("setting aside the data of a member that has left: %w", err)
+	}
+	d.Emptying = false
+	err := d.write(h)
+	return d, err
+}
+
+// emptyFull removes what Empty would set aside.
+func emptyFull(h host.Host, d Disk) (Disk, error) {
+	for _, name := range []string{d.Aside, DataDir} {
+		if name == "" {
+			continue
+		}
+		if err := h.Disk().Remove(name); err != nil {
+			return Disk{}, fmt.Errorf("removing the data of a member that has left, as the disk is full: %w", err)
+		}
+	}
+	d.Emptying, d.Aside = false, ""
+	err := d.write(h)
+	return d, err
+}
+
+// lastAside is where the disk says that data are set aside.
+func lastAside(h host.Host) string {
+	var d Disk
+	text, err := h.Disk().Read(diskFile)
+	if err != nil || json.Unmarshal(text, &d) != nil {
+		return ""
+	}
+	return d.Aside
+}
+
+// asideName is where the data belong that are on the disk; "" when there is no log
+// in them.
+func asideName(h host.Host) string {
+	log, err := h.Disk().WAL(DataDir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return ""
+	case err != nil:
+		return DataDir + ".removed"
+	}
+	return fmt.Sprintf("%s.removed-%x", DataDir, log.Member)
+}
+
+func setAside(h host.Host, name string) error {
+	if name == "" {
+		return h.Disk().Remove(DataDir)
+	}
+	there, err := h.Disk().Exists(name)
+	if err == nil && there {
+		err = h.Disk().Remove(name)
+	}
+	if err != nil {
+		return err
+	}
+	return h.Disk().Rename(DataDir, name)
+}
+
+// Listing is a ring's membership, read with a quorum.
+type Listing struct {
+	Cluster uint64
+	Members []uint64
+}
+
+// Reset is Empty for a person: it refuses unless no etcd runs on the data, the
+// data are those of the member that the person named, and the list of that very
+// ring doesn't hold it. Another ring lists none of this one's members. list is
+// asked only if there is a log. Where there is no disk, as its filesystem isn't mounted,
+// none is made: the member whose disk is away would be replaced for it.
+func Reset(h host.Host, member uint64, list func() (Listing, error)) (Disk, error) {
+	running, err := h.Process().Running()
+	if err != nil {
+		return Disk{}, err
+	}
+	if running != nil {
+		return Disk{}, errors.New("reset refused: an etcd runs on this data; it stops by itself once its member is removed")
+	}
+	if there, err := h.Disk().Exists(diskFile); err != nil || !there {
+		if err := cmp.Or(err, mounted(h)); err != nil {
+			return Disk{}, fmt.Errorf("reset refused: %w", err)
+		}
+	}
+	var e Evidence
+	if ReadLog(h, &e); e.Damaged != "" {
+		return Disk{}, fmt.Errorf("reset refused: whose the data is can't be read: %s; move it away by hand", e.Damaged)
+	}
+	if e.WAL != nil {
+		if err := hasLeft(*e.WAL, member, list); err != nil {
+			return Disk{}, fmt.Errorf("reset refused: %w", err)
+		}
+	}
+	return Empty(h, "")
+}
+
+func hasLeft(log host.WAL, member uint64, list func() (Listing, error)) error {
+	if member != log.Member {
+		return fmt.Errorf("the data are those of member %x of ring %x, up to index %d; if it is that one which is to go, say so: ringadm reset %x", log.Member, log.Cluster, log.Last, log.Member)
+	}
+	l, err := list()
+	switch {
+	case err != nil:
+		return fmt.Errorf("whether member %x has left is unknown: %w", member, err)
+	case l.Cluster != log.Cluster:
+		return fmt.Errorf("member %x is of ring %x, and the endpoints are those of ring %x, which can't know whether it has left", member, log.Cluster, l.Cluster)
+	case slices.Contains(l.Members, member):
+		return fmt.Errorf("member %x is in the ring; remove it first: ringadm member remove %x", member, member)
+	}
+	return nil
+}

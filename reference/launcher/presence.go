@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package launcher
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ringproof/ringproof/reference/admin"
+	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/ring"
+)
+
+// Attend keeps this machine present in the ring that was seen. An etcd whose member is
+// no longer in it is stopped.
+func (l *Launcher) Attend(ctx context.Context, look *Look) error {
+	if err := l.leave(ctx, look.View, look.running); err != nil {
+		return err
+	}
+	l.Known.Members = look.View.ClientURLs()
+	if !l.Known.Answered {
+		l.Known.Answered = true
+		l.remember()
+	}
+	if l.log.DryRun {
+		return nil
+	}
+	if err := l.Lease.Keep(ctx, l.Ring); err != nil {
+		return err
+	}
+	return l.Ring.Present(ctx, l.presence(look.View), look.View, l.Lease.ID)
+}
+
+// presence says that the machine is there, and which disk is in it.
+func (l *Launcher) presence(view admin.View) admin.Presence {
+	p := admin.Presence{Machine: l.Machine, PeerURL: l.peerURL(), ClientURL: l.clientURL(), Disk: l.disk.ID,
+		Failing: cmp.Or(l.halted, l.starts.failing(l.host.Now())), Unsteady: l.starts.vain > 0, Versions: l.versions}
+	if l.Known.Formed && view.Unrecorded() { // before, the founding record says it
+		p.Log = l.holds(view.ClusterID)
+	}
+	return p
+}
+
+// holds tells whose log of this ring is on the disk; "" when it can't be read.
+func (l *Launcher) holds(cluster uint64) string {
+	if l.held.disk == l.disk.ID {
+		return l.held.log
+	}
+	var e Evidence
+	ReadLog(l.host, &e)
+	switch {
+	case e.Damaged != "":
+		return ""
+	case e.WAL == nil || e.WAL.Cluster != cluster:
+		return admin.NoLog
+	}
+	l.held = held{l.disk.ID, ring.ID(e.WAL.Member).String()}
+	return l.held.log
+}
+
+// held is whose log was found on a disk: it is read whole to know.
+type held struct{ disk, log string }
+
+// namesake reports whether another machine of this one's name is there, and says
+// so. Whoever comes second does nothing: it could be a clone, whose disk holds
+// nothing or the copy of a log, and the first is known to be what its member's
+// record says. Only who is what that record says goes on, first or second. The
+// lease of an earlier life, with another disk or at another address, is waited for.
+func (l *Launcher) namesake(view admin.View) bool {
+	other, there := view.Namesake(l.presence(admin.View{}), l.Lease.ID)
+	now := l.host.Now()
+	if !there || l.second.IsZero() || l.second.After(now) {
+		l.second = now
+	}
+	if !there {
+		return false
+	}
+	why := fmt.Sprintf("another machine is called %s: it is at %s with disk %s, and this one at %s with disk %s", l.Machine, other.PeerURL, other.Disk, l.peerURL(), l.disk.ID)
+	if now.Sub(l.second) < 2*admin.LeaseTTL {
+		l.log.Say(host.EventWaiting, why)
+	} else {
+		l.log.Say(host.EventHalted, why+": give each a name of its own, or stop one of the two")
+	}
+	return true
+}
+
+// leave stops an etcd whose member is not in the ring any more. etcd stops by
+// itself when it hears of its removal; one that was cut off then never hears.
+func (l *Launcher) leave(ctx context.Context, view admin.View, running bool) error {
+	for _, m := range view.RingMembers() {
+		if m.Machine == l.Machine {
+			l.absent = time.Time{}
+			l.tellMoved(m)
+			return nil
+		}
+	}
+	if !running {
+		return nil
+	}
+	now := l.host.Now()
+	if l.absent.IsZero() || l.absent.After(now) {
+		l.absent = now
+	}
+	if now.Sub(l.absent) < 2*time.Second {
+		return nil
+	}
+	return l.act("stop", "", "", func() error { return l.host.Process().Stop(ctx, stopGrace) })
+}
+
+// tellMoved says that the ring knows the member here by another address. Its etcd
+// reaches the others, and none of them reaches it: it lives on what it asks for.
+func (l *Launcher) tellMoved(m ring.Member) {
+	if here := l.peerURL(); !slices.Contains(strings.Split(m.PeerURL, ","), here) {
+		l.log.Say(host.EventTrouble, fmt.Sprintf("the ring knows the member here at %s, and this machine is at %s: give it its address back, or run etcdctl member update %s --peer-urls=%s", m.PeerURL, here, m.ID, here))
+	}
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package launcher
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+const (
+	settled   = 10 * time.Second // who ran for so long has started
+	unwell    = 4                // starts in a row that came to nothing, and the ring is told
+	longest   = 10 * time.Second // between two starts
+	forgotten = 10 * time.Minute // after its last start in vain a machine is as good as any
+)
+
+// starts is what came of the starts of this machine's etcd. An etcd that ends at
+// once would be started six times a second for as long as the agent lives.
+type starts struct {
+	at   time.Time // of the last that this agent made
+	open bool      // it has not been seen to end
+	vain int       // starts in a row that came to nothing
+	why  string    // the last words of the one by which it was too many
+}
+
+// begun notes a start.
+func (s *starts) begun(now time.Time) { s.at, s.open = now, true }
+
+// runs notes a look at an etcd that runs.
+func (s *starts) runs(now time.Time) {
+	if since := now.Sub(s.at); since >= settled {
+		s.vain, s.why = 0, ""
+	}
+}
+
+// ended notes that the last start came to nothing; words are what etcd said last.
+// It reports whether that is news.
+func (s *starts) ended(words string) (news bool) {
+	if !s.open {
+		return false
+	}
+	s.open = false
+	if s.vain++; s.vain == unwell {
+		s.why = lastWords(words)
+		return true
+	}
+	return false
+}
+
+// wait is how long the next start must wait: two in a row need not, then twice as
+// long each time. A clock that went back is believed no further than that.
+func (s *starts) wait(now time.Time) time.Duration {
+	if s.vain < 3 {
+		return 0
+	}
+	pause := min(longest, 150*time.Millisecond<<min(s.vain-2, 10))
+	since := now.Sub(s.at)
+	if since < 0 || since >= pause {
+		return 0
+	}
+	return pause - since
+}
+
+// failing is why no etcd can start on this machine; "" when one can, for all that
+// is known.
+func (s *starts) failing(now time.Time) string {
+	if since := now.Sub(s.at); since > forgotten {
+		return ""
+	}
+	return s.why
+}
+
+// lastWords is the end of what etcd said, without what differs from start to start.
+func lastWords(output string) string {
+	lines := strings.Split(strings.TrimSpace(output), "\n")
+	last := strings.TrimSpace(lines[len(lines)-1])
+	var said struct{ Msg, Error string }
+	if json.Unmarshal([]byte(last), &said) == nil && said.Msg != "" {
+		last = strings.TrimSuffix(said.Msg+": "+said.Error, ": ")
+	}
+	if last == "" {
+		return "it says nothing"
+	}
+	return last[:min(len(last), 200)]
+}

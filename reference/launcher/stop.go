@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package launcher
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/ringproof/ringproof/reference/admin"
+	"github.com/ringproof/ringproof/reference/ring"
+)
+
+const stopGrace = 5 * time.Second
+
+// Stop ends this machine's part in good order: it hands leadership over, if its
+// member leads, and stops etcd.
+func (l *Launcher) Stop(ctx context.Context) error {
+	defer l.Ring.Close()
+	if l.log.DryRun {
+		return nil // etcd is not this one's to stop
+	}
+	if view, err := l.view(ctx); err == nil {
+		l.handOver(ctx, view)
+	}
+	l.Lease.End(ctx, l.Ring)
+	return l.host.Process().Stop(ctx, stopGrace)
+}
+
+// handOver moves raft leadership off this machine, so that nobody waits for an
+// election timeout. It is a courtesy: a failure costs that wait.
+func (l *Launcher) handOver(ctx context.Context, view admin.View) {
+	var health admin.Observer
+	seen := health.Observe(ctx, l.Ring, view)
+	voters := seen.Voters()
+	here := slices.IndexFunc(voters, func(m ring.Member) bool { return m.Leader && m.Machine == l.Machine })
+	other := slices.IndexFunc(voters, func(m ring.Member) bool { return !m.Leader && m.Serving })
+	if here < 0 || other < 0 {
+		return
+	}
+	move := ring.Action{Kind: ring.MoveLeader, Member: voters[other].ID, Machine: voters[other].Machine, On: ring.Roles(seen.Members)}
+	_ = l.act(string(move.Kind), move.String(), move.Member.String(), func() error { return l.Do(ctx, l.Ring, move, admin.Unfenced()) })
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+// Package reconcile brings a ring to what was asked for: view, observe, decide on
+// one change, make it if the decision still holds, log it, and look again. One
+// process at a time leads; whichever agent or controller it is runs this. How its
+// machines are hosted, and how an etcd is started on them, is no concern of it.
+package reconcile
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/ringproof/ringproof/reference/admin"
+	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/ring"
+	"github.com/ringproof/ringproof/reference/store"
+)
+
+// Reconciler is one process's part in the automation of a ring.
+type Reconciler struct {
+	Ring *admin.Ring
+	Log  *host.Recorder
+	Next func(ring.Spec, ring.Observed) ring.Decision
+	Do   func(context.Context, *admin.Ring, ring.Action, admin.Fence) error
+	// Lead is what it writes into the ring to lead. No other process, and no other life
+	// of this one, has its nonce.
+	Lead admin.Lead
+
+	observer admin.Observer
+	leading  bool
+	unread   time.Time // since when the ring can't be read
+}
+
+// Leads reports whether this process leads the automation: it wrote the lead's
+// record, under its own lease. Then there is a fence, under which alone it changes
+// the ring. If nobody leads it stands for it, and the next view tells who won.
+func (r *Reconciler) Leads(ctx context.Context, view admin.View, lease clientv3.LeaseID) (f admin.Fence, leads bool, err error) {
+	if view.Lead == nil {
+		err = r.Ring.Campaign(ctx, r.Lead, view, lease)
+	} else {
+		f, leads = view.Led(r.Lead.Nonce)
+	}
+	if leads && !r.leading {
+		r.observer = admin.Observer{}
+		r.Log.Host.Log(host.Line{Event: host.EventLeads})
+	}
+	r.leading = leads
+	return f, leads, err
+}
+
+// Bind binds a member that the ring was founded with to its founder's disk, and
+// reports whether there was one to bind: members are only added once there is none.
+func (r *Reconciler) Bind(ctx context.Context, view admin.View, founders []store.Founder, f admin.Fence) bool {
+	members := view.RingMembers()
+	for _, m := range members {
+		i := slices.IndexFunc(founders, func(f store.Founder) bool { return f.Name == m.Name && f.PeerURL == m.PeerURL })
+		if m.Disk == "" && i >= 0 {
+			r.act(ctx, ring.Action{Kind: ring.Bind, Member: m.ID, Machine: founders[i].Machine, Disk: founders[i].Disk, On: ring.Roles(members)}, f)
+			return true
+		}
+	}
+	return false
+}
+
+// Step observes the ring and does the one thing that is next.
+func (r *Reconciler) Step(ctx context.Context, view admin.View, spec ring.Spec, f admin.Fence) ring.Decision {
+	now := r.Log.Host.Now
+	begun := now()
+	seen := r.observer.Observe(ctx, r.Ring, view)
+	if now().Sub(begun) > admin.LeaseTTL/2 {
+		// Member changes can't be fenced by a comparison. A lead that looked for
+		// so long may no longer be it: it looks again.
+		return ring.Decision{Wait: "the look at the ring took too long"}
+	}
+	d := r.Next(spec, seen)
+	switch {
+	case d.Halt != "":
+		r.halt(d)
+	case d.Action != nil:
+		r.act(ctx, *d.Action, f)
+	default:
+		r.Log.Say(host.EventWaiting, d.Wait)
+	}
+	return d
+}
+
+// act makes one change. One that fails is none to report: the next view shows what
+// became of it.
+func (r *Reconciler) act(ctx context.Context, a ring.Action, f admin.Fence) {
+	line := host.Line{Action: string(a.Kind), Command: a.String(), Target: a.Machine, Text: a.Why}
+	if a.Member != 0 {
+		line.Member = a.Member.String()
+	}
+	if !r.Log.DryRun {
+		r.Log.Forget(host.EventWaiting)
+	}
+	if err := r.Log.Act(line, func() error { return r.Do(ctx, r.Ring, a, f) }); err != nil {
+		// etcd refuses while members are not connected for five seconds; what
+		// it refused now it will refuse again at once.
+		_ = r.Log.Host.Sleep(ctx, 500*time.Millisecond)
+	}
+}
+
+// Tidy takes away the records of members that have left.
+func (r *Reconciler) Tidy(ctx context.Context, view admin.View, f admin.Fence) error {
+	if left := view.Outlived(); len(left) > 0 && !r.Log.DryRun {
+		return r.Ring.Forget(ctx, left, f)
+	}
+	return nil
+}

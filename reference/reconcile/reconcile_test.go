@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/ringproof/ringproof/reference/admin"
+	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/ring"
+	"github.com/ringproof/ringproof/reference/store"
+)
+
+// place is where a reconciler runs that is no machine: it has a clock and a log, and
+// whoever touches a disk or a process there panics.
+type place struct {
+	host.Host
+	now   time.Time
+	up    time.Duration
+	each  time.Duration // by which the clock goes on at each look
+	lines []host.Line
+}
+
+func (p *place) Now() time.Time                             { p.now = p.now.Add(p.each); return p.now }
+func (p *place) Monotonic() time.Duration                   { p.up += p.each; return p.up }
+func (p *place) Log(l host.Line)                            { p.lines = append(p.lines, l) }
+func (p *place) Sleep(context.Context, time.Duration) error { return nil }
+
+func (p *place) said() (all []string) {
+	for _, l := range p.lines {
+		all = append(all, string(l.Event)+" "+l.Command+l.Text)
+	}
+	p.lines = nil
+	return all
+}
+
+var add = ring.Action{Kind: ring.AddLearner, Machine: "m4", Disk: "d4", PeerURL: "https://m4:2380"}
+
+func members(urls ...string) (all []*etcdserverpb.Member) {
+	for i, url := range urls {
+		name, _, _ := strings.Cut(strings.TrimPrefix(url, "https://"), ":")
+		all = append(all, &etcdserverpb.Member{ID: uint64(i + 1), Name: name, PeerURLs: []string{url}})
+	}
+	return all
+}
+
+func reconciler(p *place, d ring.Decision) (*Reconciler, *[]ring.Action) {
+	done := &[]ring.Action{}
+	return &Reconciler{Ring: &admin.Ring{Host: p}, Log: &host.Recorder{Host: p}, Lead: admin.Lead{Holder: "c1", Nonce: "ours"},
+		Next: func(ring.Spec, ring.Observed) ring.Decision { return d },
+		Do: func(_ context.Context, _ *admin.Ring, a ring.Action, _ admin.Fence) error {
+			*done = append(*done, a)
+			return nil
+		}}, done
+}
+
+func TestOneLeadsAndSaysSoOnce(t *testing.T) {
+	p := &place{now: time.Unix(1, 0)}
+	r, _ := reconciler(p, ring.Decision{})
+	ours := admin.View{Lead: &admin.Lead{Nonce: "ours"}, LeadRevision: 3}
+	anothers := admin.View{Lead: &admin.Lead{Nonce: "another's"}, LeadRevision: 4}
+	for _, c := range []struct {
+		view  admin.View
+		leads bool
+		said  []string
+	}{{ours, true, []string{"leads "}}, {ours, true, nil}, {anothers, false, nil}, {ours, true, []string{"leads "}}} {
+		f, leads, err := r.Leads(t.Context(), c.view, 1)
+		require.NoError(t, err)
+		require.Equal(t, c.leads, leads)
+		require.Equal(t, !c.leads, reflect.DeepEqual(f, admin.Fence{}), "a fence, and it doesn't lead")
+		require.Equal(t, c.said, p.said())
+	}
+	_, leads, err := r.Leads(t.Context(), admin.View{}, 1)
+	require.False(t, leads)
+	require.Error(t, err, "nobody leads, and no endpoint is known to stand at")
+}
+
+func TestAStepMakesTheOneChange(t *testing.T) {
+	p := &place{now: time.Unix(1, 0)}
+	r, done := reconciler(p, ring.Decision{Action: &add})
+	r.Step(t.Context(), admin.View{}, ring.Spec{}, admin.Fence{})
+	require.Equal(t, []ring.Action{add}, *done)
+	require.Equal(t, []string{"action-begun " + add.String(), "action-done " + add.String()}, p.said())
+
+	r.Log.DryRun = true
+	for range 2 {
+		r.Step(t.Context(), admin.View{}, ring.Spec{}, admin.Fence{})
+	}
+	require.Len(t, *done, 1)
+	require.Equal(t, []string{"waiting dry run: " + add.String()}, p.said())
+}
+
+// TestALongLookDecidesNothing: the lease may be over, and another lead.
+func TestALongLookDecidesNothing(t *testing.T) {
+	p := &place{each: admin.LeaseTTL}
+	r, done := reconciler(p, ring.Decision{Action: &add})
+	d := r.Step(t.Context(), admin.View{}, ring.Spec{}, admin.Fence{})
+	require.Nil(t, d.Action)
+	require.Empty(t, *done)
+}
+
+func TestFoundersAreBoundToTheirDisks(t *testing.T) {
+	p := &place{now: time.Unix(1, 0)}
+	r, done := reconciler(p, ring.Decision{})
+	view := admin.View{Members: members("https://m1:2380", "https://m2:2380"), Bindings: map[ring.ID]admin.Binding{1: {Machine: "m1", Disk: "d1"}}}
+	founders := []store.Founder{{Name: "m1", Machine: "m1", Disk: "d1", PeerURL: "https://m1:2380"}, {Name: "m2", Machine: "m2", Disk: "d2", PeerURL: "https://m2:2380"}}
+	require.True(t, r.Bind(t.Context(), view, founders, admin.Fence{}))
+	require.Equal(t, []ring.Action{{Kind: ring.Bind, Member: 2, Machine: "m2", Disk: "d2", On: []ring.Role{{ID: 1}, {ID: 2}}}}, *done)
+	require.False(t, r.Bind(t.Context(), view, founders[:1], admin.Fence{}), "nobody was founded at m2")
+}
+
+func TestAPersonIsCalledOnceForEachReason(t *testing.T) {
+	p := &place{now: time.Unix(1, 0)}
+	r, _ := reconciler(p, ring.Decision{Halt: "it is lost", Commands: []string{"restore"}})
+	lost := errors.New("no endpoint answered")
+	want := []string{"waiting the ring can't be read: no endpoint answered", "halted restoreit is lost"}
+	r.Unread(ring.Spec{}, lost)
+	require.Equal(t, want, p.said())
+	r.Unread(ring.Spec{}, lost)
+	require.Empty(t, p.said())
+	r.Read()
+	r.Unread(ring.Spec{}, lost)
+	require.Equal(t, want[1:], p.said(), "the next time is another one")
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package reconcile
+
+import (
+	"strings"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
+	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/ring"
+)
+
+// Unread says what it means that the ring can't be read. Every process says it,
+// as nobody leads then.
+func (r *Reconciler) Unread(spec ring.Spec, why error) {
+	now := r.Log.Host.Now()
+	if r.unread.IsZero() || now.Before(r.unread) {
+		r.unread = now
+	}
+	d := r.Next(spec, ring.Observed{Why: why.Error(), Unread: now.Sub(r.unread)})
+	r.Log.Say(host.EventWaiting, "the ring can't be read: "+why.Error())
+	if d.Halt != "" && wantsUser(why) {
+		// It answers: nothing is lost, and nothing to be restored.
+		d = ring.Decision{Halt: "etcd's authentication is on, and the automation has no user of its own: nothing is repaired until it is off", Commands: []string{"etcdctl auth disable"}}
+	}
+	if d.Halt != "" {
+		r.halt(d)
+	}
+}
+
+// Read says that the ring can be read: the next time that it can't is another one.
+func (r *Reconciler) Read() {
+	if !r.unread.IsZero() {
+		r.unread = time.Time{}
+		r.Log.Forget(host.EventHalted)
+	}
+}
+
+// halt calls a person, once for each reason.
+func (r *Reconciler) halt(d ring.Decision) {
+	if !r.Log.News(host.EventHalted, d.Halt) {
+		return
+	}
+	for _, command := range d.Commands {
+		r.Log.Host.Log(host.Line{Event: host.EventHalted, Text: d.Halt, Command: command})
+	}
+}
+
+// wantsUser reports whether a member refused to answer without a user's name.
+func wantsUser(why error) bool {
+	for _, refusal := range []error{rpctypes.ErrUserEmpty, rpctypes.ErrUserNotFound, rpctypes.ErrPermissionDenied, rpctypes.ErrAuthFailed} {
+		if strings.Contains(why.Error(), refusal.Error()) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package ring_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ringproof/ringproof/reference/ring"
+)
+
+// three is a ring of three whose records were deleted: m1 leads, and each machine
+// tells that its disk holds its member's log.
+func three() ring.Observed {
+	o := ring.Observed{Listed: true}
+	for i, name := range []string{"m1", "m2", "m3"} {
+		id, url := ring.ID(i+1), "https://"+name+":2380"
+		o.Members = append(o.Members, ring.Member{ID: id, Name: name, Machine: name, PeerURL: url, Serving: true, Ready: true, Leader: i == 0})
+		o.Machines = append(o.Machines, ring.Machine{Name: name, PeerURL: url, Disk: "disk-" + name, Present: true, Versions: releases, Told: true, Holds: id, Registered: true})
+	}
+	return o
+}
+
+// TestRecordsAreMadeAnew: a member is bound to the disk that holds its log, and to
+// no other, whatever else is known.
+func TestRecordsAreMadeAnew(t *testing.T) {
+	next := func(change func(*ring.Observed)) ring.Decision {
+		o := three()
+		change(&o)
+		return ring.Next(ring.Spec{Nodes: 3, Version: asked, ReplaceAfter: time.Minute}, o)
+	}
+	bound := func(o *ring.Observed, but ring.ID) {
+		for i, m := range o.Members {
+			if m.ID != but {
+				o.Members[i].Disk = "disk-" + m.Name
+			}
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*ring.Observed)
+		want   string
+	}{
+		{"each disk holds its log", func(*ring.Observed) {}, "ringadm member bind 1 --machine m1 --disk disk-m1"},
+		{"nobody has told yet", func(o *ring.Observed) { o.Machines[0].Told, o.Machines[0].Holds = false, 0 },
+			"wait: the record of member m1 (1) is gone, and its machine has not said yet whose log it holds"},
+		{"another machine holds a copy", func(o *ring.Observed) {
+			bound(o, 2)
+			o.Machines[1].Present = false
+			o.Machines[2].Holds = 2
+		}, "wait: steady"},
+		{"the disk was replaced since", func(o *ring.Observed) {
+			bound(o, 2)
+			o.Members[1].Serving = false
+			o.Machines[1].Disk, o.Machines[1].Holds = "new", 0
+		}, "ringadm member remove 2"},
+		{"a learner that never started may have been bound elsewhere", func(o *ring.Observed) {
+			o.Members = append(o.Members, ring.Member{ID: 4, Machine: "m4", PeerURL: "https://m4:2380", Learner: true})
+		}, "ringadm member remove 4"},
+		{"nobody's machine", func(o *ring.Observed) {
+			bound(o, 2)
+			o.Machines = o.Machines[:1]
+		}, "halt: member 2 at https://m2:2380 is bound to no disk of this ring: somebody else added it"},
+		{"of a ring whose store has no space", func(o *ring.Observed) { o.Members[0].Alarm = "NOSPACE" },
+			"halt: member m1 (1) has no space left (alarm NOSPACE): etcd refuses every write, the clients' and those of the automation"},
+		{"a member holds other data", func(o *ring.Observed) { bound(o, 0); o.Members[2].Alarm, o.Members[2].Serving = "CORRUPT", false },
+			"halt: member m3 (3) holds other data than the rest (alarm CORRUPT)"},
+	} {
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, next(c.change).String()) })
+	}
+	for _, command := range next(func(o *ring.Observed) { o.Machines = nil }).Commands {
+		require.NotContains(t, command, "remove", "the leader serves")
+	}
+}

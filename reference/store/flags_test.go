@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package store
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestFlagsOfAMachine(t *testing.T) {
+	spec := Spec{Nodes: 3, Version: "v3.5.21", Security: "tls"}
+	spec.SetFlag("", "quota-backend-bytes", "16777216")
+	spec.SetFlag("m2", "quota-backend-bytes", "33554432")
+	spec.SetFlag("m2", "max-learners", "2")
+	spec.SetVersion("m2", "v3.6.0")
+	require.NoError(t, spec.Validate())
+	assert.Equal(t, []string{"quota-backend-bytes=16777216"}, spec.FlagsOf("m1"))
+	assert.Equal(t, []string{"max-learners=2", "quota-backend-bytes=33554432"}, spec.FlagsOf("m2"))
+	assert.EqualValues(t, "v3.5.21", spec.VersionOf("m1"))
+	assert.EqualValues(t, "v3.6.0", spec.VersionOf("m2"))
+
+	spec.SetVersion("m2", "")
+	spec.SetFlag("m2", "max-learners", "")
+	spec.SetFlag("m2", "quota-backend-bytes", "")
+	assert.Empty(t, spec.Machines)
+}
+
+func TestFlagsThatAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		set  func(*Spec)
+		says string
+	}{
+		{func(s *Spec) { s.SetFlag("", "initial-cluster-state", "new") }, "ringadm sets it itself"},
+		{func(s *Spec) { s.SetFlag("m1", "force-new-cluster", "true") }, "ringadm sets it itself"},
+		{func(s *Spec) { s.SetFlag("", "peer-trusted-ca-file", "x") }, "ringadm sets it itself"},
+		{func(s *Spec) { s.SetFlag("", "--quota-backend-bytes", "1") }, "without its dashes"},
+		{func(s *Spec) { s.SetFlag("m1", "metrics", "a\nb") }, "line break"},
+		{func(s *Spec) { s.SetVersion("m1", "3.6") }, "write it as"},
+		{func(s *Spec) { s.SetVersion("m1", "v3.7.3") }, "more than one minor"},
+		{func(s *Spec) { s.SetVersion("no such/name", "v3.6.1") }, "refused"},
+	} {
+		spec := Spec{Nodes: 3, Version: "v3.5.21", Security: "tls"}
+		c.set(&spec)
+		assert.ErrorContains(t, spec.Validate(), c.says)
+	}
+}
