@@ -174,6 +174,8 @@ var fences = []fence{
 	{of: "harness/explore", refuse: []string{"./..."}, allow: []string{"./.", "./faults", "./scenarios"}, why: "a search knows the simulation as one function"},
 	{of: "internal/local", refuse: []string{"./internal/subject", "./harness/...", "./reference/...", "./checks", "./reports", "./scenarios"}, why: "a world knows its subject by an interface; cmd wires them"},
 	{of: "internal/local/machines", refuse: []string{"./..."}, why: "machines know nothing of etcd"},
+	{of: "internal/needs", refuse: []string{"./..."}, allow: []string{"./internal/etcdbin"}, why: "what a test needs is known without the test"},
+	{of: "...", refuse: []string{"./internal/needs"}, why: "it is for tests"},
 	{of: "internal/pile", refuse: []string{"./..."}, why: "a list knows nothing of what it holds"},
 	{of: "internal/kind", refuse: []string{"./..."}, why: "a cluster knows nothing of what runs on it"},
 	{of: "internal/image", refuse: []string{"./..."}, why: "an image knows nothing of who runs it"},
@@ -235,6 +237,30 @@ func imported(s source) []string {
 
 func oneOf(patterns []string, path string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, path) })
+}
+
+// TestPropertiesHaveASeed: in CI a property is drawn from the seed that internal/needs
+// sets, or the gate would say today that a commit is bad and tomorrow that it isn't.
+func TestPropertiesHaveASeed(t *testing.T) {
+	report(t, unseeded(sources(t)))
+}
+
+func unseeded(all []source) []string {
+	drawn, seeded := map[string]bool{}, map[string]bool{}
+	for _, s := range all {
+		if s.test() && !below("sim/kube/upstream", s.dir) { // a module of its own, for make trials
+			drawn[s.dir] = drawn[s.dir] || slices.Contains(s.imports(), "pgregory.net/rapid")
+			seeded[s.dir] = seeded[s.dir] || slices.Contains(s.imports(), "./internal/needs")
+		}
+	}
+	var findings []string
+	for dir, is := range drawn {
+		if is && !seeded[dir] {
+			findings = append(findings, fmt.Sprintf("the properties of %s are drawn by chance in CI: import internal/needs in a test there", dir))
+		}
+	}
+	slices.Sort(findings)
+	return findings
 }
 
 // unfenced are the files that may change a ring whoever leads its automation, and
@@ -494,6 +520,9 @@ func TestRulesCatch(t *testing.T) {
 		{imported, "internal/local/x.go", "package local\nimport _ \"" + module + "/internal/subject\"\n", "cmd wires them"},
 		{imported, "harness/x.go", "package harness\nimport _ \"" + module + "/cmd/ringadm\"\n", "commands are at the top"},
 		{imported, "sim/kube/x.go", "package kube\nimport _ \"net\"\n", "no real machine"},
+		{imported, "cmd/ringadm/x.go", "package main\nimport _ \"" + module + "/internal/needs\"\n", "for tests"},
+		{func(s source) []string { return unseeded([]source{s}) }, "checks/x_test.go", "package checks\nimport _ \"pgregory.net/rapid\"\n", "drawn by chance"},
+		{func(s source) []string { return unseeded([]source{s}) }, "checks/x_test.go", "package checks\nimport (\n_ \"pgregory.net/rapid\"\n_ \"" + module + "/internal/needs\"\n)\n", ""},
 		{fenced, "reference/launcher/x.go", "package launcher\nfunc f() { r.Do(ctx, a, admin.Unfenced()) }\n", "no lead is needed"},
 		{fenced, "reference/cli/member.go", "package cli\nfunc f() { r.Do(ctx, a, admin.Unfenced()) }\n", ""},
 		{byName, "checks/x.go", "package checks\nfunc f(w string) bool { return w != \"sim\" }\n", "by its name"},

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ringproof/ringproof"
+	_ "github.com/ringproof/ringproof/internal/needs" // the seed, in CI
 )
 
 // chance is where a generated execution takes its choices from.

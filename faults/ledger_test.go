@@ -13,6 +13,7 @@ import (
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/faults"
+	_ "github.com/ringproof/ringproof/internal/needs" // the seed, in CI
 )
 
 func lose(target string) ringproof.Fault {

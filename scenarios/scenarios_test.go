@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ringproof/ringproof"
+	_ "github.com/ringproof/ringproof/internal/needs" // the seed, in CI
 	"github.com/ringproof/ringproof/scenarios"
 )
 

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ringproof/ringproof"
+	_ "github.com/ringproof/ringproof/internal/needs" // the seed, in CI
 )
 
 // simulate runs f as the only task of an engine, and returns its trace.

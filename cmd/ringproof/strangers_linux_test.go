@@ -20,31 +20,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/ringproof/ringproof/internal/etcdbin"
+	"github.com/ringproof/ringproof/internal/needs"
 	"github.com/ringproof/ringproof/reports"
 )
-
-// needsEtcd skips where etcd would have to be built first, but never in CI.
-func needsEtcd(t *testing.T, version string) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("SKIPPED: real rings take a while; run without -short")
-	}
-	cache, err := etcdbin.DefaultCache()
-	require.NoError(t, err)
-	if _, built, err := cache.Lookup(version); err != nil || !built {
-		skip(t, "no etcd "+version+": make etcd builds it")
-	}
-}
-
-// skip leaves a test out in one visible line, but never in CI.
-func skip(t *testing.T, why string) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatal(why)
-	}
-	t.Skip("SKIPPED: " + why)
-}
 
 const launchers = "../../examples/shell-launcher/"
 
@@ -64,7 +42,8 @@ type finding struct{ Check, Verdict string }
 // what it printed and its exit code.
 func strange(t *testing.T, args ...string) (report resultRead, printed string, code int) {
 	t.Helper()
-	needsEtcd(t, "v3.6.16")
+	needs.RealTime(t)
+	needs.Etcd(t)
 	dir := t.TempDir()
 	for _, name := range []string{"examples", "bin"} {
 		from, err := filepath.Abs("../../" + name)
@@ -80,7 +59,7 @@ func strange(t *testing.T, args ...string) (report resultRead, printed string, c
 		require.NoError(t, err)
 	}
 	if strings.Contains(complained.String(), "going on without namespaces") {
-		skip(t, "no namespaces here: ringproof doctor says why")
+		needs.Lacking(t, "no namespaces here: ringproof doctor says why")
 	}
 	t.Logf("%s\n%s", &said, &complained)
 	text, err := os.ReadFile(filepath.Join(dir, args[len(args)-1], reports.ResultFile))
@@ -137,9 +116,10 @@ func masked(text string) (lines []string) {
 // TestOperationsOfAStranger has the reference tried as a stranger would describe it:
 // its operations are asked, and what it refuses is told from what it can't do.
 func TestOperationsOfAStranger(t *testing.T) {
-	needsEtcd(t, "v3.6.16")
+	needs.RealTime(t)
+	needs.Etcd(t)
 	if _, err := os.Stat("../../bin/ringadm"); err != nil {
-		skip(t, "no bin/ringadm: make build makes it")
+		needs.Lacking(t, "no bin/ringadm: make build makes it")
 	}
 	report, _, code := strange(t, "run", "--world", "local", "--subject", "examples/ringadm/subject.yaml", "--run", "flap", "--run", "volume-lost", "--out", "out")
 	assert.Equal(t, 0, code)
@@ -151,7 +131,8 @@ func TestOperationsOfAStranger(t *testing.T) {
 // TestAStrangerIsLeftNowhere interrupts a run in which a stranger's launchers and their
 // etcds are at work, and looks for what is left of them.
 func TestAStrangerIsLeftNowhere(t *testing.T) {
-	needsEtcd(t, "v3.6.16")
+	needs.RealTime(t)
+	needs.Etcd(t)
 	mark := "RINGPROOF_TEST_MARK=" + t.TempDir()
 	dir := t.TempDir()
 	text, err := os.ReadFile(launchers + "subject.yaml")

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -128,9 +127,15 @@ func TestFirstDifference(t *testing.T) {
 }
 
 func TestSearchStops(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	tally, err := Search{Runner: &abreast{simulate: toy, jobs: 2}, Seed: 1}.Run(ctx)
+	ends := func(c context.Context, p ringproof.Plan, o Options) (Outcome, error) {
+		if p.Seed > 1000 { // some rounds later
+			cancel()
+		}
+		return toy(c, p, o)
+	}
+	tally, err := Search{Runner: &abreast{simulate: ends, jobs: 2}, Seed: 1}.Run(ctx)
 	require.NoError(t, err, "the end of the time is no error")
 	assert.Positive(t, tally.Runs)
 

@@ -30,7 +30,7 @@ func program(t *testing.T, text string) string {
 	source := filepath.Join(dir, "main.go")
 	require.NoError(t, os.WriteFile(source, []byte("package main\n\nfunc main() { println(`"+text+"`) }\n"), 0o644))
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "program"), source)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	said, err := build.CombinedOutput()
 	require.NoError(t, err, string(said))
 	return filepath.Join(dir, "program")

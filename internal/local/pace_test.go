@@ -15,11 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/internal/needs"
 )
 
 // TestWaitingForAProcessorIsCounted lets more processes spin than there are
 // processors, and looks at what one of them waits.
 func TestWaitingForAProcessorIsCounted(t *testing.T) {
+	needs.RealTime(t)
 	if _, ok := runDelay("/proc/self/schedstat"); !ok {
 		t.Skip("SKIPPED: this kernel keeps no account of waiting (CONFIG_SCHED_INFO)")
 	}

@@ -25,27 +25,10 @@ import (
 	"github.com/ringproof/ringproof/internal/etcdbin"
 	"github.com/ringproof/ringproof/internal/local/machines"
 	"github.com/ringproof/ringproof/internal/look"
+	"github.com/ringproof/ringproof/internal/needs"
 )
 
-const version = "v3.6.16"
-
-// release is the etcd that the tests run. Without it they are skipped, except
-// in CI.
-func release(t *testing.T) etcdbin.Release {
-	t.Helper()
-	cache, err := etcdbin.DefaultCache()
-	require.NoError(t, err)
-	found, ok, err := cache.Lookup(version)
-	require.NoError(t, err)
-	if !ok {
-		const missing = "no etcd " + version + ": make etcd builds it"
-		if os.Getenv("CI") == "true" {
-			t.Fatal(missing)
-		}
-		t.Skip(missing)
-	}
-	return found
-}
+const version = needs.Release
 
 // sandboxed runs the test again inside a sandbox, and tells whether this is
 // that run.
@@ -54,10 +37,8 @@ func sandboxed(t *testing.T) bool {
 	if machines.Inside() {
 		return true
 	}
-	if testing.Short() {
-		t.Skip("SKIPPED: real rings take a while; run without -short")
-	}
-	release(t)
+	needs.RealTime(t)
+	needs.Etcd(t)
 	self, err := os.Executable()
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -108,7 +89,7 @@ type trial struct {
 func begin(t *testing.T, volume int64) trial {
 	t.Helper()
 	subject := &toy{}
-	w := trial{t, &World{Releases: map[string]etcdbin.Release{version: release(t)}, Subject: subject}, &heard{}}
+	w := trial{t, &World{Releases: map[string]etcdbin.Release{version: needs.Etcd(t)}, Subject: subject}, &heard{}}
 	subject.world = w.World
 	plan := ringproof.Plan{Ring: ringproof.RingSpec{Size: 3, Machines: 3, Version: version, Security: "plain", Volume: volume}, Mode: ringproof.ModeDisaster}
 	t.Cleanup(func() { w.World.Close() })

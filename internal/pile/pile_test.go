@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"pgregory.net/rapid"
 
+	_ "github.com/ringproof/ringproof/internal/needs" // the seed, in CI
 	"github.com/ringproof/ringproof/internal/pile"
 )
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/faults"
+	_ "github.com/ringproof/ringproof/internal/needs" // the seed, in CI
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/ring"
 	"github.com/ringproof/ringproof/reference/store"

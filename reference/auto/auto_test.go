@@ -29,6 +29,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 
+	"github.com/ringproof/ringproof/internal/needs"
 	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/auto"
 	"github.com/ringproof/ringproof/reference/host"
@@ -37,7 +38,7 @@ import (
 	"github.com/ringproof/ringproof/reference/store"
 )
 
-const version = "v3.6.16"
+const version = needs.Release
 
 // fleet is machines that meet in one store. Every etcd that they start is
 // killed when the test ends, and also when the test's process dies.
@@ -107,8 +108,9 @@ func (l *lines) all() (all []host.Line) {
 }
 
 func newFleet(t *testing.T, spec store.Spec) *fleet {
+	needs.RealTime(t)
 	spec.Version = version
-	f := &fleet{t: t, etcd: findEtcd(t), dir: t.TempDir(), spec: spec, machines: map[string]*machine{}}
+	f := &fleet{t: t, etcd: needs.Etcd(t).Etcd, dir: t.TempDir(), spec: spec, machines: map[string]*machine{}}
 	f.store = filepath.Join(f.dir, "store")
 	f.network = freeNetwork(t)
 	f.watchdog()
@@ -667,21 +669,4 @@ func ids(members []*etcdserverpb.Member) []uint64 {
 	}
 	slices.Sort(all)
 	return all
-}
-
-// findEtcd returns a real etcd: RINGPROOF_ETCD, or the one that make etcd
-// built. Without it the test is skipped, except in CI.
-func findEtcd(t *testing.T) string {
-	cache, _ := os.UserCacheDir()
-	for _, path := range []string{os.Getenv("RINGPROOF_ETCD"), filepath.Join(cache, "ringproof", "etcd", version, "etcd")} {
-		if _, err := os.Stat(path); path != "" && err == nil {
-			return path
-		}
-	}
-	const missing = "no etcd " + version + ": make etcd builds it, or name one in RINGPROOF_ETCD"
-	if os.Getenv("CI") == "true" {
-		t.Fatal(missing)
-	}
-	t.Skip(missing)
-	return ""
 }

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ringproof/ringproof/internal/needs"
 	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/api/v1alpha1"
 	"github.com/ringproof/ringproof/reference/host"
@@ -31,7 +32,7 @@ import (
 )
 
 const (
-	release = "v3.6.16"
+	release = needs.Release
 	inside  = "RINGADM_PODS" // set in the process that has its own names of hosts
 )
 
@@ -40,9 +41,7 @@ const (
 // this test's process sees. It founds three members, grows to five, shrinks to three, and
 // loses a volume with its node.
 func TestRingOfPods(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it starts etcd processes")
-	}
+	needs.RealTime(t)
 	if os.Getenv(inside) == "" {
 		apart(t)
 		return
@@ -85,7 +84,7 @@ func apart(t *testing.T) {
 		require.NoError(t, os.WriteFile(to, out, 0o600))
 	}
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) {
-		lacking(t, "this machine gives no process a file system of its own: "+err.Error())
+		needs.Lacking(t, "this machine gives no process a file system of its own: "+err.Error())
 	}
 	require.NoError(t, err, "%s", out)
 	t.Log(string(out))
@@ -161,7 +160,7 @@ type run struct {
 
 func newKubelet(t *testing.T) *kubelet {
 	nameHosts(t)
-	k := &kubelet{cluster: newCluster(t), dir: t.TempDir(), etcd: findEtcd(t), runs: map[types.UID]*run{}, node: map[string]string{}}
+	k := &kubelet{cluster: newCluster(t), dir: t.TempDir(), etcd: needs.Etcd(t).Etcd, runs: map[types.UID]*run{}, node: map[string]string{}}
 	k.Client = locked{k.server.Client(), &k.mu}
 	h := host.NewReal("controller", t.TempDir(), t.TempDir(), testLog{t})
 	k.reconciler = New(Config{Client: k.Client, Live: k.Client, Host: h, Image: "ringadm:test", ReplaceAfter: 5 * time.Second, Next: ring.Next, Do: do})
@@ -187,26 +186,6 @@ func (l testLog) Write(text []byte) (int, error) { fmt.Print(string(text)); retu
 
 func (k *kubelet) addNode(name string) {
 	require.NoError(k.t, k.Create(k.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}))
-}
-
-func findEtcd(t *testing.T) string {
-	cache, err := os.UserCacheDir()
-	require.NoError(t, err)
-	for _, path := range []string{os.Getenv("RINGPROOF_ETCD"), filepath.Join(cache, "ringproof", "etcd", release, "etcd")} {
-		if _, err := os.Stat(path); err == nil {
-			return path
-		}
-	}
-	lacking(t, "no etcd "+release+": make etcd builds it, or name one in RINGPROOF_ETCD")
-	return ""
-}
-
-// lacking skips the test for what this machine lacks; in CI it fails, as nothing skips there.
-func lacking(t *testing.T, what string) {
-	if os.Getenv("CI") == "true" {
-		t.Fatal(what)
-	}
-	t.Skip(what)
 }
 
 // until reconciles and runs pods until the ring is as wanted.

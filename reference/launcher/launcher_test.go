@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ringproof/ringproof/internal/needs"
 	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/launcher"
@@ -74,7 +74,8 @@ func until(t *testing.T, l *launcher.Launcher, is func(admin.View) bool) admin.V
 // TestALauncherAndAController: a machine runs its member without a store to meet in,
 // led by a process that is on no machine; and goes on by what its disk remembers.
 func TestALauncherAndAController(t *testing.T) {
-	etcd, dir := findEtcd(t), t.TempDir()
+	needs.RealTime(t)
+	etcd, dir := needs.Etcd(t).Etcd, t.TempDir()
 	address := fmt.Sprintf("127.%d.%d.1", 64+rand.IntN(128), rand.IntN(256))
 	s := &told{spec: store.Spec{Nodes: 1, Version: version, Security: ring.Plain}}
 	l, h := s.start(t, dir, address, etcd)
@@ -131,21 +132,4 @@ func lead(t *testing.T, s *told, founder store.Founder) {
 		return
 	}
 	require.Fail(t, "it never led")
-}
-
-// findEtcd returns a real etcd: RINGPROOF_ETCD, or the one that make etcd built.
-// Without it the test is skipped, except in CI.
-func findEtcd(t *testing.T) string {
-	cache, _ := os.UserCacheDir()
-	for _, path := range []string{os.Getenv("RINGPROOF_ETCD"), filepath.Join(cache, "ringproof", "etcd", string(version), "etcd")} {
-		if _, err := os.Stat(path); path != "" && err == nil {
-			return path
-		}
-	}
-	const missing = "no etcd: make etcd builds it, or name one in RINGPROOF_ETCD"
-	if os.Getenv("CI") == "true" {
-		t.Fatal(missing)
-	}
-	t.Skip(missing)
-	return ""
 }

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "github.com/ringproof/ringproof/internal/needs" // the seed, in CI
 	"github.com/ringproof/ringproof/reference/ring"
 )
 

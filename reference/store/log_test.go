@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	_ "github.com/ringproof/ringproof/internal/needs" // the seed, in CI
 )
 
 func epoch(holder string) Epoch { return Epoch{Holder: holder, Nonce: "n-" + holder} }

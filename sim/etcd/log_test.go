@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/raft/v3/raftpb"
 	"pgregory.net/rapid"
+
+	_ "github.com/ringproof/ringproof/internal/needs" // the seed, in CI
 )
 
 // TestWhoseFindsTheLast: the last index of a log is found from its end, as it is by

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ringproof/ringproof/internal/needs"
 	"github.com/ringproof/ringproof/sim/fidelity"
 )
 
@@ -30,9 +31,7 @@ var systems = map[string]func(*testing.T) fidelity.System{}
 // writes what the first release prints instead, and what the others print where
 // a script has a command for them only; read the difference, twice.
 func TestReleases(t *testing.T) {
-	if testing.Short() {
-		t.Skip("SKIPPED: real etcd takes minutes")
-	}
+	needs.RealTime(t)
 	played := releases[:1]
 	if named := os.Getenv("RINGPROOF_RELEASES"); named != "" {
 		played = strings.Split(named, ",")

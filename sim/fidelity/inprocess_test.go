@@ -22,14 +22,13 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/ringproof/ringproof/internal/client"
+	"github.com/ringproof/ringproof/internal/needs"
 	"github.com/ringproof/ringproof/sim/fidelity"
 )
 
 func init() {
 	systems["in-process"] = func(t *testing.T) fidelity.System {
-		if testing.Short() {
-			t.Skip("SKIPPED: real etcd takes minutes")
-		}
+		needs.RealTime(t)
 		integration.BeforeTestExternal(t)
 		return &inProcess{t}
 	}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	_ "github.com/ringproof/ringproof/internal/needs" // the seed, in CI
 	"github.com/ringproof/ringproof/sim/etcd/mvcc"
 )
 
