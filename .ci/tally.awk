@@ -3,30 +3,35 @@
 
 # Reads go test -v. Prints a line a package, all of a package that failed, and
 # in the end how many tests passed, and which were skipped and why. Ends with 1
-# if one failed, or, with CI=true, if one was skipped for want of anything but
-# Docker: a test that nobody runs is no test. What matches the variable also is
+# if one failed, or, with CI=true, if one was skipped that neither wants Docker nor is
+# a trial: a test that nobody runs is no test. What matches the variable also is
 # printed at once.
 
 /^=== (RUN|NAME|CONT)/ { test = $3 }
 /^ +[A-Za-z0-9_]+\.go:[0-9]+: / { said[test] = $0; sub(/^ +[^ ]+ /, "", said[test]) }
 also != "" && $0 ~ also { print; next }
 /^--- PASS: / { passed++ }
-/^--- FAIL: / { failed++ }
+/^--- FAIL: / { failed++; broke = broke (broke == "" ? "" : "|") $3 }
 /^ *--- SKIP: / { skips++; why[said[$3] == "" ? "no reason given" : said[$3]]++ }
 
 /^(ok|\?) +\t?[^ ]+\// || /^\t.*coverage: / { print; section = ""; delete said; next }
-/^FAIL\t/ { printf "%s", section; print; section = ""; delete said; broken++; next }
+/^FAIL\t/ {
+	printf "%s", section; print; section = ""; delete said; broken++
+	repeats = repeats "repeat: " (ENVIRON["CI"] == "true" ? "CI=true " : "") "go test " $2 (broke == "" ? "" : " -run '^(" broke ")$'") "\n"; broke = ""
+	next
+}
 !/^=== / && !/^ *--- PASS: / && $0 != "FAIL" && $0 != "PASS" { section = section $0 "\n" }
 
 END {
 	printf "%s", section
 	for (reason in why) {
 		printf "skipped %d: %s\n", why[reason], reason
-		if (reason !~ /[Dd]ocker/) unexcused += why[reason]
+		if (reason !~ /[Dd]ocker|make trials/) unexcused += why[reason]
 	}
+	printf "%s", repeats
 	printf "tests: %d passed, %d failed, %d skipped\n", passed, failed, skips
 	if (ENVIRON["CI"] == "true" && unexcused > 0) {
-		printf "CI runs every test: %d skipped for want of something else than Docker\n", unexcused
+		printf "CI runs every test: %d skipped that are no trial and want no Docker\n", unexcused
 		exit 1
 	}
 	if (failed + broken > 0) exit 1
