@@ -17,7 +17,7 @@ RELEASES := v3.6.16,v3.5.35,v3.7.3
 REPORT = $(or $(OUT),out/chaos)
 LOCAL = --world local $(if $(OUT),--out $(OUT))
 
-.PHONY: help build images test trials test-realtime test-properties test-kind upstream manifests check chaos explore sweep gauge canaries fidelity found bench profile etcd etcd-test golden fuzz clean
+.PHONY: help build images test trials test-realtime test-properties test-kind upstream manifests check chaos explore sweep gauge canaries fidelity found bench etcd etcd-test golden fuzz clean
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -92,11 +92,6 @@ fidelity: build ## the same scripts on simulated and on real etcd: who agrees, w
 
 bench: build ## how fast the simulated world is
 	bin/ringproof bench sim
-
-profile: build ## where its time goes: the next build is arranged by that
-	@mkdir -p out
-	bin/ringproof bench sim --profile out/sim.pgo
-	mv out/sim.pgo cmd/ringproof/sim.pgo
 
 etcd: build ## build the etcd releases that the scenarios run
 	bin/ringproof etcd install v3.5.35 v3.6.16 v3.7.3
