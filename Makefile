@@ -36,12 +36,17 @@ test: build etcd-test ## every test that a busy machine can't change, and what w
 trials: ## what a busy machine can change: real rings in real time, known bugs, a cluster; or PARTS="NAME …"
 	.ci/trials $(PARTS)
 
-test-realtime: build
-	@mkdir -p out
-	RINGPROOF_TRIALS=1 $(GO) test -v -p 1 -count=1 -timeout 30m $(PACKAGES) 2>&1 | tee out/realtime.log | awk -f .ci/tally.awk
+# holding WORDS are the packages with a test that has them.
+holding = $(shell grep -rlE --include='*_test.go' --exclude-dir=upstream --exclude-dir=examples '$(1)' . | xargs -n 1 dirname | sort -u)
 
-test-properties: build
-	CI= $(GO) test -count=1 -timeout 30m $(PACKAGES)
+test-realtime fidelity: export RINGPROOF_TRIALS := 1
+
+test-realtime: build etcd-test
+	@mkdir -p out
+	$(GO) test -v -p 1 -count=1 -timeout 30m $(filter-out ./sim/fidelity,$(call holding,needs\.RealTime|RINGPROOF_TRIALS)) 2>&1 | tee out/realtime.log | awk -f .ci/tally.awk
+
+test-properties:
+	CI= $(GO) test -count=1 -timeout 30m $(call holding,pgregory\.net/rapid)
 
 test-kind: ## what needs a Kubernetes cluster: its own, in Docker
 	RINGPROOF_KIND=1 $(GO) test -p 1 -count=1 -timeout 25m ./internal/kind ./sim/kube/fidelity ./config -run 'Kind|Interrupted'
@@ -88,7 +93,7 @@ found: build ## what each mutant costs to find, as list mutants prints it
 fidelity: build ## the same scripts on simulated and on real etcd: who agrees, who differs
 	bin/ringproof etcd install v3.5.35 v3.6.16 v3.7.3
 	@mkdir -p out
-	RINGPROOF_TRIALS=1 RINGPROOF_RELEASES=$(RELEASES) $(GO) test -count=1 -v -timeout 30m ./sim/fidelity -run 'TestSimulated|TestReleases|TestModels' 2>&1 | tee out/fidelity.log | awk -v also='fidelity: [^ ]+ +[0-9]+ agree' -f .ci/tally.awk
+	RINGPROOF_RELEASES=$(RELEASES) $(GO) test -count=1 -v -timeout 30m ./sim/fidelity -run 'TestSimulated|TestReleases|TestModels' 2>&1 | tee out/fidelity.log | awk -v also='fidelity: [^ ]+ +[0-9]+ agree' -f .ci/tally.awk
 
 bench: build ## how fast the simulated world is
 	bin/ringproof bench sim

@@ -17,7 +17,7 @@ also != "" && $0 ~ also { print; next }
 /^(ok|\?) +\t?[^ ]+\// || /^\t.*coverage: / { print; section = ""; delete said; next }
 /^FAIL\t/ {
 	printf "%s", section; print; section = ""; delete said; broken++
-	repeats = repeats "repeat: " (ENVIRON["CI"] == "true" ? "CI=true " : "") "go test " $2 (broke == "" ? "" : " -run '^(" broke ")$'") "\n"; broke = ""
+	repeats = repeats "repeat: " (ENVIRON["CI"] == "true" ? "CI=true " : "") (ENVIRON["RINGPROOF_TRIALS"] != "" ? "RINGPROOF_TRIALS=1 " : "") "go test " $2 (broke == "" ? "" : " -run '^(" broke ")$'") "\n"; broke = ""
 	next
 }
 !/^=== / && !/^ *--- PASS: / && $0 != "FAIL" && $0 != "PASS" { section = section $0 "\n" }

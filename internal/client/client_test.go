@@ -242,7 +242,7 @@ func TestAStoppedEtcd(t *testing.T) {
 	require.Positive(t, sent)
 
 	stop(t, s.process)
-	asking, cancel := context.WithCancel(t.Context())
+	asking, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	go func() { // who asked goes away once it is sent
 		for l.requests.Load() == sent && asking.Err() == nil {
