@@ -117,7 +117,7 @@ func images(t *testing.T, dir string) []string {
 	require.NoError(t, err, string(said))
 	cache, err := etcdbin.DefaultCache()
 	require.NoError(t, err)
-	etcd, err := cache.Install(t.Context(), "v"+etcdVersion, func(line string) { t.Log(line) })
+	etcd, err := cache.InstallTools(t.Context(), "v"+etcdVersion, func(line string) { t.Log(line) })
 	require.NoError(t, err)
 	var files []string
 	for _, i := range []image.Image{image.Ringadm(image.RingadmName, ringadm),

@@ -218,6 +218,16 @@ func (s SubjectSpec) Uses(variable string) bool {
 	return s.Start.uses(variable) || s.Create != nil && s.Create.uses(variable)
 }
 
+// UsesAnywhere reports whether any command of the file has the variable.
+func (s SubjectSpec) UsesAnywhere(variable string) bool {
+	for _, c := range s.commands() { // order: any one is enough
+		if c.uses(variable) {
+			return true
+		}
+	}
+	return false
+}
+
 func (c Command) uses(variable string) bool {
 	texts := append(slices.Collect(maps.Values(c.Env)), c.Run...)
 	return slices.ContainsFunc(between.FindAllStringSubmatch(strings.Join(texts, "\n"), -1), func(m []string) bool { return nameOf(m[1]) == variable })

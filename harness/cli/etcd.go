@@ -36,7 +36,10 @@ func (r release) tools() string {
 	for _, file := range slices.Sorted(maps.Keys(r.Borrowed)) {
 		others = append(others, file+" "+r.Borrowed[file])
 	}
-	if len(others) == 0 {
+	switch {
+	case r.Etcdctl == "":
+		return "none"
+	case len(others) == 0:
 		return "own"
 	}
 	return strings.Join(others, ", ")
@@ -45,7 +48,7 @@ func (r release) tools() string {
 var releaseHeader = []string{"VERSION", "SHA-256", "GO", "TOOLS", "ETCD"}
 
 func etcdInstallCommand() *cobra.Command {
-	var asJSON bool
+	var tools, asJSON bool
 	c := &cobra.Command{
 		Use:     "install VERSION...",
 		Short:   "build releases from the Go module proxy and keep them in the cache",
@@ -54,13 +57,14 @@ func etcdInstallCommand() *cobra.Command {
 			if err := releaseNames(c, args); err != nil {
 				return err
 			}
-			installed, err := installAll(c, args)
+			installed, err := installAll(c, tools, args)
 			if err != nil {
 				return err
 			}
 			return listed{releaseHeader, installed}.print(c, asJSON)
 		},
 	}
+	c.Flags().BoolVar(&tools, "tools", false, "etcdctl and etcdutl too, which take twice as long; else they are built when something runs them")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the releases as JSON")
 	return c
 }
@@ -79,14 +83,18 @@ func releaseNames(c *cobra.Command, args []string) error {
 	return nil
 }
 
-func installAll(c *cobra.Command, versions []string) ([]row, error) {
+func installAll(c *cobra.Command, tools bool, versions []string) ([]row, error) {
 	cache, err := etcdbin.DefaultCache()
 	if err != nil {
 		return nil, environment(err)
 	}
+	install := cache.Install
+	if tools {
+		install = cache.InstallTools
+	}
 	var installed []row
 	for _, v := range versions {
-		r, err := cache.Install(c.Context(), v, func(line string) { fmt.Fprintln(c.ErrOrStderr(), line) })
+		r, err := install(c.Context(), v, func(line string) { fmt.Fprintln(c.ErrOrStderr(), line) })
 		if err != nil {
 			return nil, notInstalled(err)
 		}

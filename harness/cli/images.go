@@ -65,7 +65,7 @@ func writeImages(c *cobra.Command, ringadm, dir string, releases []string) ([]ro
 		return nil, environment(err)
 	}
 	all := []image.Image{image.Ringadm(image.RingadmName, ringadm)}
-	installed, err := installAll(c, releases)
+	installed, err := installAll(c, true, releases)
 	if err != nil {
 		return nil, err
 	}

@@ -386,16 +386,23 @@ func leaveWord(f runFlags, why error) error {
 	return reports.Write(f.out, reports.Report{Error: why.Error(), Subject: f.subject, World: f.world, Started: time.Now().UTC()})
 }
 
-// install builds every etcd release that the jobs need. Inside the sandbox
+// install builds every etcd release that the jobs need, and its tools where they are run. Inside the sandbox
 // there is no network, and all are there.
 func install(c *cobra.Command, f runFlags, jobs []harness.Job) (map[string]etcdbin.Release, error) {
 	releases := map[string]etcdbin.Release{}
 	for _, j := range jobs {
+		if j.NotApplicable+j.Lacking != "" {
+			continue
+		}
+		who, err := f.contenderOf(io.Discard, j.Plan)
+		if err != nil {
+			return nil, err
+		}
 		for _, version := range j.Plan.Versions() {
-			if _, have := releases[version]; have || j.NotApplicable+j.Lacking != "" {
+			if r, have := releases[version]; have && (r.Etcdctl != "" || !who.tools()) {
 				continue
 			}
-			r, err := f.release(c.Context(), version, func(line string) { fmt.Fprintln(c.ErrOrStderr(), line) })
+			r, err := f.release(c.Context(), version, who.tools(), func(line string) { fmt.Fprintln(c.ErrOrStderr(), line) })
 			if err != nil {
 				return nil, err
 			}
@@ -405,13 +412,21 @@ func install(c *cobra.Command, f runFlags, jobs []harness.Job) (map[string]etcdb
 	return releases, nil
 }
 
-func (f runFlags) release(ctx context.Context, version string, progress func(string)) (etcdbin.Release, error) {
+// release is the release, with its tools if they are run.
+func (f runFlags) release(ctx context.Context, version string, tools bool, progress func(string)) (etcdbin.Release, error) {
 	if f.etcdBin != "" {
-		return etcdbin.FromDir(ctx, f.etcdBin)
+		r, err := etcdbin.FromDir(ctx, f.etcdBin)
+		if err == nil && tools && r.Etcdctl == "" {
+			err = fmt.Errorf("--etcd-bin %s: the subject runs etcdctl, and there is none", f.etcdBin)
+		}
+		return r, err
 	}
 	cache, err := etcdbin.DefaultCache()
 	if err != nil {
 		return etcdbin.Release{}, err
+	}
+	if tools {
+		return cache.InstallTools(ctx, version, progress)
 	}
 	return cache.Install(ctx, version, progress)
 }

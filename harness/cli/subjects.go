@@ -32,6 +32,8 @@ type contender interface {
 
 	// shown are the scenarios that show what is wrong with it; none: that isn't known.
 	shown() []string
+	// tools reports whether it runs etcd's own tools.
+	tools() bool
 	// lives refuses a world in which it can't be run.
 	lives(World) error
 	// processes is what it is in the local world.
@@ -131,6 +133,8 @@ func (l linked) shown() (names []string) {
 	return names
 }
 
+func (linked) tools() bool { return false }
+
 func (l linked) lives(in World) error {
 	if in.Takes == nil {
 		return nil
@@ -164,6 +168,8 @@ type stranger struct {
 }
 
 func (s stranger) shown() []string { return nil }
+
+func (s stranger) tools() bool { return s.subject.Spec.UsesAnywhere("Etcdctl") }
 
 func (s stranger) lives(in World) error {
 	if !in.Virtual {

@@ -23,19 +23,26 @@ var older = map[version]string{
 // program is one main package and the module that holds it.
 type program struct{ file, module, at, path string }
 
-func (v version) programs() []program {
-	if at, ok := older[v]; ok {
-		return []program{
-			{"etcd", "go.etcd.io/etcd", at, "go.etcd.io/etcd"},
-			{"etcdctl", "go.etcd.io/etcd", at, "go.etcd.io/etcd/etcdctl"},
-		}
-	}
-	programs := []program{{"etcd", serverModule, v.String(), serverModule}}
-	for _, file := range []string{"etcdctl", "etcdutl"} {
-		module := "go.etcd.io/etcd/" + file + "/v3"
-		programs = append(programs, program{file, module, v.String(), module})
+func (p part) programs() (programs []program) {
+	for _, file := range p.files() {
+		programs = append(programs, p.version.program(file))
 	}
 	return programs
+}
+
+func (v version) program(file string) program {
+	module, at := "go.etcd.io/etcd/"+file+"/v3", v.String()
+	path := module
+	if file == "etcd" {
+		module, path = serverModule, serverModule
+	}
+	if old, ok := older[v]; ok {
+		module, at, path = "go.etcd.io/etcd", old, "go.etcd.io/etcd"
+		if file != "etcd" {
+			path += "/" + file
+		}
+	}
+	return program{file, module, at, path}
 }
 
 // goBuild is the builder of real releases. Each program is built in a
@@ -45,18 +52,18 @@ func (v version) programs() []program {
 // A release is its etcd. A tool that can't be had at that version, such as the
 // etcdutl of v3.6.2, which no checksum database knows, comes from the nearest
 // release of the same minor.
-func goBuild(ctx context.Context, v version, work, entry string, say func(string)) (borrowed map[string]version, err error) {
+func goBuild(ctx context.Context, of part, work, entry string, say func(string)) (borrowed map[string]version, err error) {
 	say("downloading modules")
-	programs := v.programs()
+	programs := of.programs()
 	borrowed = map[string]version{}
 	for i, p := range programs {
 		err := p.fetch(ctx, work)
 		switch {
 		case err == nil || ctx.Err() != nil:
-		case i == 0:
-			return nil, explain(ctx, v, work, err)
+		case !of.isTools:
+			return nil, explain(ctx, of.version, work, err)
 		case refused(err):
-			programs[i], err = p.borrow(ctx, v, work, err)
+			programs[i], err = p.borrow(ctx, of.version, work, err)
 			if err == nil {
 				borrowed[p.file], _ = parseVersion(programs[i].at)
 				say(fmt.Sprintf("%s can't be had, taking that of %s", p.file, programs[i].at))
@@ -66,8 +73,8 @@ func goBuild(ctx context.Context, v version, work, entry string, say func(string
 			return nil, fmt.Errorf("cannot download %s %s: %w; --etcd-bin DIR takes a build of your own", p.module, p.at, err)
 		}
 	}
-	for i, p := range programs {
-		say(fmt.Sprintf("building %s (%d of %d)", p.file, i+1, len(programs)))
+	for _, p := range programs {
+		say(fmt.Sprintf("building %s", p.file))
 		if err := p.build(ctx, filepath.Join(work, p.file), filepath.Join(entry, p.file)); err != nil {
 			return nil, err
 		}

@@ -35,19 +35,19 @@ var errDamaged = errors.New("the cached binaries are damaged")
 
 var errNotRunnable = errors.New("not an executable file")
 
-// seal writes the manifest, once every binary has said that it is v, or what it
-// was borrowed from. It does not sync to disk: what a power cut tears, the
-// digests find.
-func seal(ctx context.Context, entry string, v version, borrowed map[string]version) error {
-	goVersion, err := askAll(ctx, entry, v, borrowed)
+// seal writes the manifest, once every binary has said that it is of the part's
+// version, or what it was borrowed from. It does not sync to disk: what a power cut
+// tears, the digests find.
+func seal(ctx context.Context, entry string, p part, borrowed map[string]version) error {
+	goVersion, err := askAll(ctx, entry, p, borrowed)
 	if err != nil {
 		return err
 	}
-	digests, err := digestAll(entry, v.files())
+	digests, err := digestAll(entry, p.files())
 	if err != nil {
 		return err
 	}
-	m := manifest{Version: v.String(), Digests: digests, GoVersion: goVersion, Built: time.Now().UTC().Round(time.Second)}
+	m := manifest{Version: p.version.String(), Digests: digests, GoVersion: goVersion, Built: time.Now().UTC().Round(time.Second)}
 	if len(borrowed) > 0 {
 		m.Borrowed = map[string]string{}
 	}
@@ -62,23 +62,28 @@ func seal(ctx context.Context, entry string, v version, borrowed map[string]vers
 }
 
 // openEntry trusts nothing in the folder but the manifest, and that only as
-// far as the binaries agree with it.
-func openEntry(entry string, v version) (Release, error) {
-	m, err := readManifest(entry, v)
+// far as the binaries agree with it. An entry of etcd may hold the tools too.
+func openEntry(entry string, p part) (Release, error) {
+	m, err := readManifest(entry, p.version)
 	if err != nil {
 		return Release{}, err
 	}
-	digests, err := digestAll(entry, v.files())
+	files := p.files()
+	if m.Digests["etcdctl"] != "" && !p.isTools {
+		files = append(files, p.version.tools().files()...)
+	}
+	digests, err := digestAll(entry, files)
 	if err != nil {
 		return Release{}, damage(err)
 	}
-	for _, file := range v.files() {
+	for _, file := range files {
 		if m.Digests[file] != digests[file] {
 			return Release{}, fmt.Errorf("%w: %s has SHA-256 %s, and was built with %q",
 				errDamaged, filepath.Join(entry, file), digests[file], m.Digests[file])
 		}
 	}
-	return newRelease(entry, v, m), nil
+	m.Digests = digests
+	return newRelease(entry, m), nil
 }
 
 func readManifest(entry string, v version) (manifest, error) {
@@ -105,13 +110,13 @@ func damage(err error) error {
 	return fmt.Errorf("cannot read the cached binaries: %w", err)
 }
 
-func newRelease(dir string, v version, m manifest) Release {
-	release := Release{
-		Version: m.Version, Digests: m.Digests, GoVersion: m.GoVersion, Source: "built", Borrowed: m.Borrowed,
-		Etcd: filepath.Join(dir, "etcd"), Etcdctl: filepath.Join(dir, "etcdctl"),
-	}
-	if len(v.files()) == 3 {
-		release.Etcdutl = filepath.Join(dir, "etcdutl")
+// newRelease is the release whose binaries, those with a digest, are in dir.
+func newRelease(dir string, m manifest) Release {
+	release := Release{Version: m.Version, Digests: m.Digests, GoVersion: m.GoVersion, Source: "built", Borrowed: m.Borrowed}
+	for file, path := range map[string]*string{"etcd": &release.Etcd, "etcdctl": &release.Etcdctl, "etcdutl": &release.Etcdutl} { // order: each is apart
+		if m.Digests[file] != "" {
+			*path = filepath.Join(dir, file)
+		}
 	}
 	return release
 }

@@ -5,6 +5,7 @@ package etcdbin
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -22,8 +23,8 @@ import (
 
 // scripts is a builder whose binaries only know how to tell a version.
 func scripts(says string) builder {
-	return func(_ context.Context, v version, _, entry string, _ func(string)) (map[string]version, error) {
-		return nil, writeScripts(entry, v.files(), says)
+	return func(_ context.Context, p part, _, entry string, _ func(string)) (map[string]version, error) {
+		return nil, writeScripts(entry, p.files(), says)
 	}
 }
 
@@ -37,7 +38,7 @@ func writeScripts(dir string, files []string, says string) error {
 	return nil
 }
 
-func noBuild(context.Context, version, string, string, func(string)) (map[string]version, error) {
+func noBuild(context.Context, part, string, string, func(string)) (map[string]version, error) {
 	return nil, errors.New("built what was there")
 }
 
@@ -68,8 +69,8 @@ func TestInstallBuildsOnceAndThenFinds(t *testing.T) {
 	assert.Equal(t, "v3.6.16", built.Version)
 	assert.Equal(t, "go1.99.1", built.GoVersion)
 	assert.Equal(t, "built", built.Source)
-	assert.Equal(t, filepath.Join(c.Dir, "v3.6.16", "etcdutl"), built.Etcdutl)
-	assert.Len(t, built.Digests, 3)
+	assert.Equal(t, filepath.Join(c.Dir, "v3.6.16", "etcd"), built.Etcd)
+	assert.Len(t, built.Digests, 1)
 
 	again, err := c.install(t.Context(), "v3.6.16", nil, noBuild)
 	require.NoError(t, err)
@@ -78,7 +79,7 @@ func TestInstallBuildsOnceAndThenFinds(t *testing.T) {
 }
 
 func TestReleasesBefore35HaveNoEtcdutl(t *testing.T) {
-	release, err := Cache{Dir: t.TempDir()}.install(t.Context(), "3.4.15", nil, scripts("3.4.15"))
+	release, err := Cache{Dir: t.TempDir()}.installTools(t.Context(), "3.4.15", nil, scripts("3.4.15"))
 	require.NoError(t, err)
 	assert.Empty(t, release.Etcdutl)
 	assert.Len(t, release.Digests, 2)
@@ -87,14 +88,14 @@ func TestReleasesBefore35HaveNoEtcdutl(t *testing.T) {
 func TestInstallsAtOnceBuildOnce(t *testing.T) {
 	c := Cache{Dir: t.TempDir()}
 	var builds, inside atomic.Int32
-	slow := func(ctx context.Context, v version, work, entry string, say func(string)) (map[string]version, error) {
+	slow := func(ctx context.Context, p part, work, entry string, say func(string)) (map[string]version, error) {
 		builds.Add(1)
 		if inside.Add(1) > 1 {
 			return nil, errors.New("two builds at once")
 		}
 		defer inside.Add(-1)
 		time.Sleep(200 * time.Millisecond)
-		return scripts("3.6.16")(ctx, v, work, entry, say)
+		return scripts("3.6.16")(ctx, p, work, entry, say)
 	}
 	var waited atomic.Int32
 	var all sync.WaitGroup
@@ -116,8 +117,8 @@ func TestInstallsAtOnceBuildOnce(t *testing.T) {
 
 func TestADamagedEntryIsFoundAndBuiltAgain(t *testing.T) {
 	for name, harm := range map[string]func(entry string) error{
-		"a byte more":    func(e string) error { return appendTo(filepath.Join(e, "etcdctl"), "#") },
-		"a binary gone":  func(e string) error { return os.Remove(filepath.Join(e, "etcdutl")) },
+		"a byte more":    func(e string) error { return appendTo(filepath.Join(e, "etcd"), "#") },
+		"a binary gone":  func(e string) error { return os.Remove(filepath.Join(e, "etcd")) },
 		"not executable": func(e string) error { return os.Chmod(filepath.Join(e, "etcd"), 0o644) },
 		"manifest gone":  func(e string) error { return os.Remove(filepath.Join(e, manifestFile)) },
 		"manifest torn":  func(e string) error { return os.Truncate(filepath.Join(e, manifestFile), 20) },
@@ -175,9 +176,7 @@ func TestAFailedBuildLeavesNothing(t *testing.T) {
 	for name, build := range map[string]builder{
 		"refused":       noBuild,
 		"wrong version": scripts("3.6.15"),
-		"incomplete": func(_ context.Context, _ version, _, entry string, _ func(string)) (map[string]version, error) {
-			return nil, writeScripts(entry, []string{"etcd", "etcdctl"}, "3.6.16")
-		},
+		"incomplete":    func(context.Context, part, string, string, func(string)) (map[string]version, error) { return nil, nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := Cache{Dir: t.TempDir()}
@@ -190,7 +189,7 @@ func TestAFailedBuildLeavesNothing(t *testing.T) {
 
 func TestABuildThatDiedIsSweptByTheNext(t *testing.T) {
 	c := Cache{Dir: t.TempDir()}
-	dead, other := filepath.Join(c.Dir, ".build-v3.6.16-1"), filepath.Join(c.Dir, ".build-v3.6.1-1")
+	dead, other := filepath.Join(c.Dir, ".build-v3.6.16.1"), filepath.Join(c.Dir, ".build-v3.6.1.1")
 	require.NoError(t, os.MkdirAll(filepath.Join(dead, "entry"), 0o755))
 	require.NoError(t, os.MkdirAll(other, 0o755))
 	_, err := c.install(t.Context(), "v3.6.16", nil, scripts("3.6.16"))
@@ -202,8 +201,8 @@ func TestABuildThatDiedIsSweptByTheNext(t *testing.T) {
 func TestCancelMidBuildLeavesNothing(t *testing.T) {
 	c := Cache{Dir: t.TempDir()}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	_, err := c.install(ctx, "v3.6.16", nil, func(ctx context.Context, v version, work, entry string, _ func(string)) (map[string]version, error) {
-		if err := writeScripts(entry, v.files(), "3.6.16"); err != nil {
+	_, err := c.install(ctx, "v3.6.16", nil, func(ctx context.Context, p part, work, entry string, _ func(string)) (map[string]version, error) {
+		if err := writeScripts(entry, p.files(), "3.6.16"); err != nil {
 			return nil, err
 		}
 		cancel(errors.New("interrupt"))
@@ -220,7 +219,7 @@ func TestCancelMidBuildLeavesNothing(t *testing.T) {
 
 func TestCancelEndsTheWaitForAnotherBuild(t *testing.T) {
 	c := Cache{Dir: t.TempDir()}
-	unlock, err := c.lock(t.Context(), version{3, 6, 16}, func(string) {})
+	unlock, err := c.lock(t.Context(), version{3, 6, 16}.etcd(), func(string) {})
 	require.NoError(t, err)
 	defer unlock()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -286,8 +285,6 @@ func TestFromDirSaysWhatIsWrong(t *testing.T) {
 		want  string
 	}{
 		"empty":       {nil, "", "no such file"},
-		"no etcdctl":  {[]string{"etcd"}, "3.4.15", "etcdctl: no such file"},
-		"no etcdutl":  {[]string{"etcd", "etcdctl"}, "3.5.0", "etcd 3.5.0 needs etcd, etcdctl, etcdutl"},
 		"odd version": {[]string{"etcd", "etcdctl"}, "main", `its version is "main"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -300,6 +297,70 @@ func TestFromDirSaysWhatIsWrong(t *testing.T) {
 	}
 	_, err := FromDir(t.Context(), filepath.Join(t.TempDir(), "absent"))
 	require.ErrorContains(t, err, "not a folder")
+}
+
+func TestFromDirTakesTheToolsThatAreThere(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, writeScripts(dir, []string{"etcd", "etcdctl"}, "3.6.16"))
+	release, err := FromDir(t.Context(), dir)
+	require.NoError(t, err)
+	assert.Equal(t, filepath.Join(dir, "etcdctl"), release.Etcdctl)
+	assert.Empty(t, release.Etcdutl)
+	require.NoError(t, os.Chmod(filepath.Join(dir, "etcdctl"), 0o644))
+	_, err = FromDir(t.Context(), dir)
+	require.ErrorContains(t, err, "etcdctl: not an executable file")
+}
+
+// TestToolsAreBuiltWhenTheyAreWanted, beside an etcd that is there and may be running.
+func TestToolsAreBuiltWhenTheyAreWanted(t *testing.T) {
+	c := Cache{Dir: t.TempDir()}
+	plain, err := c.install(t.Context(), "v3.6.16", nil, scripts("3.6.16"))
+	require.NoError(t, err)
+	require.Empty(t, plain.Etcdctl)
+	whole, err := c.installTools(t.Context(), "v3.6.16", nil, scripts("3.6.16"))
+	require.NoError(t, err)
+	assert.Equal(t, plain.Etcd, whole.Etcd)
+	assert.FileExists(t, whole.Etcdctl)
+	assert.FileExists(t, whole.Etcdutl)
+	assert.Len(t, whole.Digests, 3)
+
+	for _, install := range []func(context.Context, string, func(string), builder) (Release, error){c.install, c.installTools} {
+		again, err := install(t.Context(), "v3.6.16", nil, noBuild)
+		require.NoError(t, err)
+		assert.Equal(t, whole, again)
+	}
+	found, err := c.List()
+	require.NoError(t, err)
+	assert.Equal(t, []Release{whole}, found, "it is one release")
+
+	require.NoError(t, appendTo(whole.Etcdctl, "#"))
+	again, ok, err := c.Lookup("v3.6.16")
+	require.NoError(t, err)
+	require.True(t, ok, "its etcd is sound")
+	assert.Empty(t, again.Etcdctl)
+	again, err = c.installTools(t.Context(), "v3.6.16", nil, scripts("3.6.16"))
+	require.NoError(t, err)
+	assert.Equal(t, whole, again)
+}
+
+// TestAnEntryMayHoldTheToolsToo, as caches did that an earlier ringproof filled.
+func TestAnEntryMayHoldTheToolsToo(t *testing.T) {
+	c := Cache{Dir: t.TempDir()}
+	entry := filepath.Join(c.Dir, "v3.6.16")
+	require.NoError(t, os.Mkdir(entry, 0o755))
+	files := []string{"etcd", "etcdctl", "etcdutl"}
+	require.NoError(t, writeScripts(entry, files, "3.6.16"))
+	digests, err := digestAll(entry, files)
+	require.NoError(t, err)
+	text, err := json.Marshal(manifest{Version: "v3.6.16", Digests: digests})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(entry, manifestFile), text, 0o644))
+	release, err := c.installTools(t.Context(), "v3.6.16", nil, noBuild)
+	require.NoError(t, err)
+	assert.Equal(t, filepath.Join(entry, "etcdutl"), release.Etcdutl)
+	require.NoError(t, appendTo(release.Etcdutl, "#"))
+	_, _, err = c.Lookup("v3.6.16")
+	require.ErrorIs(t, err, errDamaged)
 }
 
 func TestFromDirRefusesAnotherProgram(t *testing.T) {

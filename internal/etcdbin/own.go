@@ -5,7 +5,9 @@ package etcdbin
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,15 +17,15 @@ import (
 )
 
 // FromDir takes a person's own build from dir, and believes what its etcd
-// says of itself. The folder must hold etcd and etcdctl, and from 3.5 on
-// etcdutl.
+// says of itself. The folder must hold etcd; of the tools those that are there
+// are taken.
 func FromDir(ctx context.Context, dir string) (Release, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return Release{}, err
 	}
 	if stat, err := os.Stat(dir); err != nil || !stat.IsDir() {
-		return Release{}, fmt.Errorf("--etcd-bin %s: not a folder; name the one that holds etcd and etcdctl", dir)
+		return Release{}, fmt.Errorf("--etcd-bin %s: not a folder; name the one that holds etcd", dir)
 	}
 	text, goVersion, err := ask(ctx, dir, "etcd")
 	if err != nil {
@@ -34,22 +36,28 @@ func FromDir(ctx context.Context, dir string) (Release, error) {
 	if err != nil {
 		return Release{}, fmt.Errorf("--etcd-bin %s: etcd says that its version is %q, which is not understood", dir, text)
 	}
-	digests, err := digestAll(dir, v.files())
-	if err != nil {
-		return Release{}, fmt.Errorf("--etcd-bin %s: etcd %s needs %s there, as files that can be run: %w", dir, text, strings.Join(v.files(), ", "), err)
+	files := v.etcd().files()
+	for _, tool := range v.tools().files() {
+		if _, err := os.Stat(filepath.Join(dir, tool)); !errors.Is(err, fs.ErrNotExist) {
+			files = append(files, tool)
+		}
 	}
-	release := newRelease(dir, v, manifest{Version: "v" + text, Digests: digests, GoVersion: goVersion})
+	digests, err := digestAll(dir, files)
+	if err != nil {
+		return Release{}, fmt.Errorf("--etcd-bin %s: what is there of etcd must be files that can be run: %w", dir, err)
+	}
+	release := newRelease(dir, manifest{Version: "v" + text, Digests: digests, GoVersion: goVersion})
 	release.Source = "user's own: " + dir
 	return release, nil
 }
 
-// askAll wants every binary in dir to say that it is v, or what it was borrowed
+// askAll wants every binary of the part to say that it is of its version, or what it was borrowed
 // from, and returns the Go version that built etcd.
-func askAll(ctx context.Context, dir string, v version, borrowed map[string]version) (goVersion string, err error) {
-	for _, file := range v.files() {
+func askAll(ctx context.Context, dir string, p part, borrowed map[string]version) (goVersion string, err error) {
+	for _, file := range p.files() {
 		of, other := borrowed[file]
 		if !other {
-			of = v
+			of = p.version
 		}
 		said, builtWith, err := ask(ctx, dir, file)
 		if err != nil {

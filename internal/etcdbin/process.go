@@ -77,11 +77,11 @@ func ending(text string) string {
 
 // lock makes this the only build of v on the machine, until unlock. The file
 // stays: removing it would let two builders lock two files of one name.
-func (c Cache) lock(ctx context.Context, v version, say func(string)) (unlock func(), err error) {
+func (c Cache) lock(ctx context.Context, p part, say func(string)) (unlock func(), err error) {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("no folder to keep etcd releases in: %w", err)
 	}
-	file, err := os.OpenFile(filepath.Join(c.Dir, ".lock-"+v.String()), os.O_CREATE|os.O_RDWR, 0o644)
+	file, err := os.OpenFile(filepath.Join(c.Dir, ".lock-"+p.String()), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("cannot lock the cache of etcd releases: %w", err)
 	}
