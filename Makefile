@@ -12,10 +12,12 @@ OUT :=
 GO := go
 FUZZTIME := 20s
 CONTROLLER_GEN := v0.23.0
+# How often a cell in real time is run that doesn't pass.
+ATTEMPTS := 3
 # Which releases make fidelity plays the scripts on.
 RELEASES := v3.6.16,v3.5.35,v3.7.3
 REPORT = $(or $(OUT),out/chaos)
-LOCAL = --world local $(if $(OUT),--out $(OUT))
+LOCAL = --world local --attempts $(ATTEMPTS) $(if $(OUT),--out $(OUT))
 
 .PHONY: help build images test trials test-realtime test-properties test-kind upstream manifests check chaos explore sweep gauge canaries fidelity found bench etcd etcd-test golden fuzz clean
 
@@ -69,7 +71,7 @@ chaos: build ## every scenario simulated, a search, a sweep, and a look at real 
 	for part in "run --out $(REPORT)/sim" \
 		"explore --runs 200 --out $(REPORT)/explore" \
 		"sweep lifecycle --out $(REPORT)/sweep" \
-		"run --world local --first --out $(REPORT)/local"; do \
+		"run --world local --first --attempts $(ATTEMPTS) --out $(REPORT)/local"; do \
 		echo "== ringproof $$part"; bin/ringproof $$part || failed=1; \
 	done; exit $$failed
 

@@ -51,6 +51,20 @@ func (s Starved) Within(span Span) (lost time.Duration) {
 	return lost
 }
 
+// Stalls are the stretches in which the host kept the run waiting, those that meet
+// taken together.
+func (s Starved) Stalls() (stalls Starved) {
+	for _, one := range s {
+		if n := len(stalls); n > 0 && one.From <= stalls[n-1].To {
+			stalls[n-1].To = max(stalls[n-1].To, one.To)
+			stalls[n-1].Lost += one.Lost
+			continue
+		}
+		stalls = append(stalls, one)
+	}
+	return stalls
+}
+
 // Overran judges a deadline that runs on the time the host gave: Pass when it was
 // kept, Fail when it passed whatever the host took, and Inconclusive when what the
 // host took explains it.
@@ -63,6 +77,11 @@ func (s Starved) Overran(span Span, within time.Duration) Verdict {
 	}
 	return Inconclusive
 }
+
+// Pressure is how long some process of the host, of the run or not, waited for a
+// resource while the run went on: cpu, io, memory. It is the kernel's own account, and
+// empty where it keeps none. https://docs.kernel.org/accounting/psi.html
+type Pressure map[string]Duration
 
 // Pressed is a world whose processes compete for the processors of a host that
 // others use too.

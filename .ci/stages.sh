@@ -28,11 +28,12 @@ remember() {
 
 # why LOG prints the lines that name what did not pass, its reason and what repeats it.
 why() {
-	grep -aE '^ *--- FAIL: |^panic: |^ +Error: |_test\.go:[0-9]+: [^ ]|^✗|^  (fail|inconclusive)  |^ *(replay|repeat): |^[^ ]+\.(go|yaml):[0-9]+:|^(gofmt -w|vet: )|ran differently|escaped|accused|mistaken|unreached|^(ringproof|error): |: \*\*\*' "$1" |
+	grep -aE '^ *--- FAIL: |^panic: |^ +Error: |_test\.go:[0-9]+: [^ ]|^[✗≈]|^  (fail|inconclusive)  |^ *(replay|repeat): |^[^ ]+\.(go|yaml):[0-9]+:|^(gofmt -w|vet: )|^flaky: |ran differently|escaped|accused|mistaken|unreached|^(ringproof|error): |: \*\*\*' "$1" |
 		awk '!seen[$0]++' | head -n 20 | cut -c 1-240 | sed 's/^/    /' || true
 }
 
-# summary prints a line a stage; below what is red, why, and the command that repeats it.
+# summary prints a line a stage; below what is red, why, and the command that repeats it;
+# and which cells of the others were flaky.
 summary() {
 	local i
 	echo
@@ -40,7 +41,10 @@ summary() {
 		printf '%-14s %-12s %5s s\n' "${names[i]}" "${verdicts[i]}" "${seconds[i]}"
 	done
 	for i in "${!names[@]}"; do
-		case ${verdicts[i]} in pass | skipped) continue ;; esac
+		case ${verdicts[i]} in
+		pass) sed -n "s/^≈/flaky in ${names[i]}:/p" "$out/${names[i]}.log" 2>/dev/null; continue ;;
+		skipped) continue ;;
+		esac
 		echo
 		echo "not passed: ${names[i]} (${verdicts[i]})"
 		[ ! -e "$out/${names[i]}.log" ] || why "$out/${names[i]}.log"

@@ -19,6 +19,7 @@ var runsAsAsked = Check{
 	Name:   "runs-as-asked",
 	Claim:  "At the end each member's etcd is of the release and has the flags that it was asked to have, and its guard against unsafe membership changes.",
 	Source: "etcd's configuration options: heartbeat-interval, election-timeout, snapshot-count, quota-backend-bytes; --strict-reconfig-check guards the quorum, and is on unless it is turned off",
+	Timed:  true,
 	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
 		looked, unsure := 0, []string(nil)
 		for _, m := range h.Evidence.Final.Members {

@@ -16,6 +16,7 @@ var available = Check{
 	Name:   "available",
 	Claim:  "Clients that ask are never without an acknowledged operation for longer than the budget.",
 	Source: "etcd's failure modes: a fault costs about one election timeout; etcd-launcher restarts every member",
+	Timed:  true,
 	Params: []Param{
 		{"maxGap", "15s", "the longest time without an acknowledged operation while clients ask"},
 		{"realGap", "15s", "the same outside the simulated world, where a slow machine is not the subject's doing; no less than maxGap"},

@@ -22,6 +22,7 @@ type Check struct {
 	Params []Param
 	Judge  func(h *ringproof.History, params Values) ringproof.Finding
 	Doubts bool // it never fails: what it finds is that a run proves nothing
+	Timed  bool // it judges how long things took, so that a slow host alone may fail it
 
 	// hears is what nobody but a subject can tell, and the check rests on.
 	hears []ringproof.EventKind
@@ -123,6 +124,13 @@ func invariants(p ringproof.Plan) []ringproof.Invariant {
 
 // Suits reports whether the check has something to judge in runs of the plan.
 func (c Check) Suits(p ringproof.Plan) bool { return c.suits == nil || c.suits(p) }
+
+// Proves reports whether the finding fails its run however slow the host was: what it
+// tells of, such as a lost write, takes no time to be wrong.
+func Proves(f ringproof.Finding) bool {
+	c, known := Lookup(f.Check)
+	return f.Verdict == ringproof.Fail && known && !c.Timed
+}
 
 func judge(h *ringproof.History, invariant ringproof.Invariant) ringproof.Finding {
 	c, ok := Lookup(invariant.Check)

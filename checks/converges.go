@@ -18,6 +18,7 @@ var converges = Check{
 	Name:   "converges",
 	Claim:  "Once harm ends, the ring becomes what was asked for, on machines that are there and none that was to be vacated, and every member of it serves.",
 	Source: "Kubernetes' level-triggered reconciliation; TigerBeetle's liveness phase",
+	Timed:  true,
 	Params: []Param{{"within", "45s", "how long after the end of harm"}},
 	Judge: func(h *ringproof.History, params Values) ringproof.Finding {
 		if !safely(h.Plan) {

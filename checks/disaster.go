@@ -17,6 +17,7 @@ var disaster = Check{
 	Name:   "disaster",
 	Claim:  "With the quorum lost for good the subject says so and stops; it makes no second ring and deletes no last copy.",
 	Source: "etcd's disaster recovery guide; etcd-launcher and etcd-manager bootstrap anew over lost quorums",
+	Timed:  true,
 	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
 		if safely(h.Plan) {
 			return unknown("the plan isn't in mode %s", ringproof.ModeDisaster)

@@ -17,6 +17,7 @@ var leasesKeepTheirTime = Check{
 	Name:   "leases",
 	Claim:  "A lease lives for as long as it was last granted or renewed for, unless a client revokes it, and not for long after.",
 	Source: "etcd's lease API: the lease is kept for at least its TTL; etcd#15247: leases revoked by a leader of the past",
+	Timed:  true,
 	Params: []Param{
 		{"overdue", "15s", "how long after its time, in a ring at rest, a lease may still be there"},
 	},

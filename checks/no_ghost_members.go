@@ -15,6 +15,7 @@ var noGhostMembers = Check{
 	Name:   "no-ghost-members",
 	Claim:  "At the end every entry of the membership has started, runs on a machine that exists, and lists the same members.",
 	Source: "kubeadm#1300 and etcd-launcher: entries of dead pods stay in the membership and cost quorum",
+	Timed:  true,
 	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
 		final := h.Evidence.Final
 		if !final.Fresh || len(final.Members) == 0 {

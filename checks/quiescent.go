@@ -15,6 +15,7 @@ var quiescent = Check{
 	Name:   "quiescent",
 	Claim:  "Once the ring has converged nothing changes it any more: no membership change, no process ends, no action begins.",
 	Source: "Kubernetes' controllers must be idempotent at rest; Sieve's and Acto's oscillation oracles",
+	Timed:  true,
 	Params: []Param{{"atLeast", "3s", "how long the rest must be to count"}},
 	Judge: func(h *ringproof.History, params Values) ringproof.Finding {
 		end, over := ended(h)

@@ -20,6 +20,7 @@ var quorumMargin = Check{
 	Name:   "quorum-margin",
 	Claim:  "No change by the subject leaves fewer voters to spare, intact ones or serving ones, than before it and than the size asked for has.",
 	Source: "etcd#8535 and the runtime reconfiguration guide: a voter added before it starts, or before a dead one is removed, can cost the quorum",
+	Timed:  true,
 	Params: []Param{
 		{"min", "0", "no change may lower the margin, intact voters less the quorum, below this"},
 		{"grace", "5s", "how long a loss may be unknown to the subject that makes a change"},

@@ -189,3 +189,26 @@ func TestAConvergenceOnAStarvedHost(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatAHostCanFail: a check that forgives a starved run, or has a budget of time or
+// of work, says that it is timed; one that is about what was lost never is.
+func TestWhatAHostCanFail(t *testing.T) {
+	timed := map[string]bool{}
+	for _, c := range append(All(), Always()...) {
+		timed[c.Name] = c.Timed
+		require.Equal(t, !c.Timed, Proves(ringproof.Finding{Check: c.Name, Verdict: ringproof.Fail}), c.Name)
+		require.False(t, Proves(ringproof.Finding{Check: c.Name, Verdict: ringproof.Inconclusive}), c.Name)
+		for _, p := range c.Params {
+			if _, err := time.ParseDuration(p.Default); err == nil && p.Default != "0" && p.Name != "checkTimeout" { // the check's own time
+				require.True(t, c.Timed, "%s has the limit %s, a time", c.Name, p.Name)
+			}
+		}
+	}
+	for _, name := range []string{"linearizable", "acknowledged-writes-survive", "hash-equal", "one-cluster-identity", "no-identity-reuse", "no-panic", "learner-first", "one-change-at-a-time"} {
+		require.False(t, timed[name], name)
+	}
+	for _, name := range []string{"available", "converges", "quiescent", "work-bounded", "steps"} {
+		require.True(t, timed[name], name)
+	}
+	require.False(t, Proves(ringproof.Finding{Check: "run", Verdict: ringproof.Fail}), "what no check says")
+}

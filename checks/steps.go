@@ -16,6 +16,7 @@ var steps = Check{
 	Name:   "steps",
 	Claim:  "Every operation of the plan was carried out, and every state that it asserts was reached in time.",
 	Source: "a level-triggered subject that ignores what it is asked for rests, converges, and loses nothing",
+	Timed:  true,
 	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
 		asked := owed(h.Plan.Mode, took(h))
 		ends := map[string][]ringproof.Event{}

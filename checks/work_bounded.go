@@ -18,6 +18,7 @@ var workBounded = Check{
 	Name:   "work-bounded",
 	Claim:  "The subject makes no more membership changes, and ends no more etcd processes of machines that nobody harmed, than what was asked for and what harm did need; and none while the ring is suspended.",
 	Source: "etcd-launcher restarts every member for one lost volume; etcdadm adds and removes one learner for ever",
+	Timed:  true,
 	Params: []Param{
 		{"changes", "-1", "membership changes after the founding; -1: as many as the plan and its harm explain"},
 		{"restarts", "-1", "ends of etcd processes on machines that no fault and no step restarted; -1: none without harm, any with it"},

@@ -31,13 +31,14 @@ type Job struct {
 
 // Suite is a run of many plans.
 type Suite struct {
-	Jobs    []Job
-	Out     string // directory of the report
-	Abreast int    // how many at once
-	World   func(ringproof.Plan) (ringproof.World, error)
-	Seen    func(ringproof.Plan, ringproof.World) ringproof.World // what a run sees in its world's place; nil: the world
-	Replay  func(planFile string, plan ringproof.Plan) string     // the line to paste
-	Told    func(Progress)
+	Jobs     []Job
+	Out      string // directory of the report
+	Abreast  int    // how many at once
+	Attempts int    // how often at most a cell is run that doesn't pass, each but the first alone; 0 is once
+	World    func(ringproof.Plan) (ringproof.World, error)
+	Seen     func(ringproof.Plan, ringproof.World) ringproof.World // what a run sees in its world's place; nil: the world
+	Replay   func(planFile string, plan ringproof.Plan) string     // the line to paste
+	Told     func(Progress)
 }
 
 // Progress is one thing worth telling while the suite runs.
@@ -45,11 +46,13 @@ type Progress struct {
 	Done, All int
 	Cell      string
 	Subject   string
+	Attempt   int              // of the cell; 0 is the first
 	Event     *ringproof.Event // as it happens
-	Ended     *reports.Cell    // the cell is over
+	Ended     *reports.Cell    // the attempt is over
 }
 
-// Run runs the jobs and returns their cells, in the order of the jobs. Cells
+// Run runs the jobs and returns their cells, in the order of the jobs. What did not pass
+// is attempted again at the end. Cells
 // that a cancelled context kept from running say that they were skipped.
 func (s Suite) Run(ctx context.Context) []reports.Cell {
 	cells := make([]reports.Cell, len(s.Jobs))
@@ -63,7 +66,7 @@ func (s Suite) Run(ctx context.Context) []reports.Cell {
 		free <- struct{}{}
 		all.Go(func() {
 			defer func() { <-free }()
-			cells[i] = s.job(ctx, job, func(e ringproof.Event) {
+			cells[i] = s.job(ctx, job, 1, func(e ringproof.Event) {
 				s.tell(Progress{All: len(s.Jobs), Cell: job.Plan.Cell, Subject: job.Plan.Subject, Event: &e})
 			})
 			mu.Lock()
@@ -73,6 +76,7 @@ func (s Suite) Run(ctx context.Context) []reports.Cell {
 		})
 	}
 	all.Wait()
+	s.again(ctx, cells)
 	return cells
 }
 
@@ -82,8 +86,8 @@ func (s Suite) tell(p Progress) {
 	}
 }
 
-// job runs one plan.
-func (s Suite) job(ctx context.Context, job Job, told func(ringproof.Event)) reports.Cell {
+// job runs one plan, for the nth time.
+func (s Suite) job(ctx context.Context, job Job, n int, told func(ringproof.Event)) reports.Cell {
 	p := job.Plan
 	blank := reports.Cell{Name: p.Cell, Scenario: p.Scenario, Subject: p.Subject, World: p.World, Seed: p.Seed, Hypothesis: p.Hypothesis, Beside: job.Beside}
 	switch {
@@ -97,7 +101,7 @@ func (s Suite) job(ctx context.Context, job Job, told func(ringproof.Event)) rep
 		blank.Skipped = "the run was interrupted"
 		return blank
 	}
-	cell, err := s.run(ctx, p, told)
+	cell, err := s.run(ctx, p, n, told)
 	if err != nil {
 		blank.Findings = []ringproof.Finding{{Check: "run", Verdict: ringproof.Inconclusive, Message: err.Error()}}
 		blank.PlanFile = cell.PlanFile
@@ -110,9 +114,9 @@ func (s Suite) job(ctx context.Context, job Job, told func(ringproof.Event)) rep
 	return cell
 }
 
-func (s Suite) run(ctx context.Context, p ringproof.Plan, told func(ringproof.Event)) (reports.Cell, error) {
+func (s Suite) run(ctx context.Context, p ringproof.Plan, n int, told func(ringproof.Event)) (reports.Cell, error) {
 	var cell reports.Cell
-	dir, err := s.dir(p)
+	dir, err := s.dir(p, n)
 	if err != nil {
 		return cell, err
 	}
@@ -196,13 +200,16 @@ func (s Suite) judge(dir string, kept reports.Cell, h *ringproof.History) (repor
 
 var unfit = regexp.MustCompile(`[^A-Za-z0-9._=+-]+`)
 
-// dir is where a cell's files are, relative to the report.
-func (s Suite) dir(p ringproof.Plan) (string, error) {
+// dir is where the files of a cell's nth attempt are, relative to the report.
+func (s Suite) dir(p ringproof.Plan, n int) (string, error) {
 	name := unfit.ReplaceAllString(p.Cell, "_")
 	if p.Subject != "reference" {
 		name += "_" + unfit.ReplaceAllString(p.Subject, "_")
 	}
 	dir := filepath.Join("cells", name)
+	if n > 1 {
+		dir = filepath.Join(dir, fmt.Sprintf("attempt-%d", n))
+	}
 	return dir, os.MkdirAll(filepath.Join(s.Out, dir), 0o755)
 }
 

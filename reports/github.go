@@ -41,7 +41,7 @@ func (c Cell) annotation() (level, text string) {
 	switch c.outcome() {
 	case failed:
 		level = "error"
-	case inconclusive:
+	case inconclusive, flaky:
 		level = "warning"
 	case skipped:
 		return "warning", "skipped: " + plain(c.reason())
@@ -52,6 +52,7 @@ func (c Cell) annotation() (level, text string) {
 	for _, f := range c.troubles() {
 		said = append(said, fmt.Sprintf("%s%s: %s", f.Check, atText(f), plain(short(f.Message))))
 	}
+	said = append(said, c.attemptTexts()...)
 	if c.Replay != "" {
 		said = append(said, "replay: "+plain(c.Replay))
 	}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -69,6 +70,55 @@ func TestFilesOfAReport(t *testing.T) {
 	files, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, files, 4, "no temporary file is left behind")
+}
+
+// flakyReport has two cells whose attempts disagree, on a host that stalled.
+func flakyReport() Report {
+	r := growReport()
+	h := referenceStory("reference", 7)
+	h.Evidence.Starved = ringproof.Starved{
+		{Span: ringproof.Span{From: instant(8), To: instant(8.5)}, Lost: ringproof.Duration(400 * time.Millisecond)},
+		{Span: ringproof.Span{From: instant(8.5), To: instant(9)}, Lost: ringproof.Duration(300 * time.Millisecond)},
+		{Span: ringproof.Span{From: instant(20), To: instant(20.5)}, Lost: ringproof.Duration(100 * time.Millisecond)},
+	}
+	h.Evidence.Pressure = ringproof.Pressure{"cpu": ringproof.Duration(12 * time.Second), "io": ringproof.Duration(250 * time.Millisecond)}
+	at := instant(9)
+	late := CellOf(h, []ringproof.Finding{{Check: "available", Verdict: ringproof.Fail, At: &at, Message: "clients waited 4.1s for an answer, 2s is allowed"}})
+	late.HistoryFile = "cells/a/history.jsonl"
+	first := AttemptOf(late)
+	first.Told = true
+	late.Verdict, late.Findings[0].Verdict = ringproof.Inconclusive, ringproof.Inconclusive
+	late.Attempts = []Attempt{first, {Verdict: ringproof.Pass, HistoryFile: "cells/a/attempt-2/history.jsonl"}, {Verdict: ringproof.Pass, HistoryFile: "cells/a/attempt-3/history.jsonl"}}
+	judged := r.Cells[0]
+	judged.Attempts = []Attempt{AttemptOf(r.Cells[2]), {Verdict: ringproof.Pass, Told: true, HistoryFile: judged.HistoryFile}}
+	r.Cells = []Cell{late, judged}
+	return r
+}
+
+func TestFlakyCellsAreTold(t *testing.T) {
+	r := flakyReport()
+	require.Equal(t, ringproof.Inconclusive, r.Verdict())
+	var out bytes.Buffer
+	require.NoError(t, Terminal(&out, r, Style{}))
+	golden(t, "terminal-flaky.txt", out.Bytes())
+	dir := t.TempDir()
+	require.NoError(t, Write(dir, r))
+	for name, kept := range map[string]string{JUnitFile: "junit-flaky.xml", SummaryFile: "summary-flaky.md"} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		golden(t, kept, text)
+	}
+	out.Reset()
+	require.NoError(t, Annotate(&out, r))
+	require.Equal(t, 2, bytes.Count(out.Bytes(), []byte("::warning ")), out.String())
+	got, err := Read(dir)
+	require.NoError(t, err)
+	require.Equal(t, r.Cells[0].Attempts, got.Cells[0].Attempts)
+	require.Equal(t, r.Cells[0].Measurements, got.Cells[0].Measurements)
+	page, err := os.ReadFile(filepath.Join(dir, PageFile))
+	require.NoError(t, err)
+	require.Contains(t, string(page), `"host":[{"a":8,"b":9,"v":0.7},{"a":20,"b":20.5,"v":0.1}]`)
+	require.Contains(t, string(page), "attempt 2, alone: pass")
 }
 
 func TestPrepareReplacesNothingOfOthers(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/jstemmer/go-junit-report/v2/junit"
+
+	"github.com/ringproof/ringproof"
 )
 
 // junitXML renders a suite for each scenario, in the order of the report, and
@@ -90,6 +92,12 @@ func (c Cell) testcase() junit.Testcase {
 		test.SystemOut = &junit.Output{Data: c.figureLines()}
 	case failed:
 		test.Failure = c.result("fail")
+	case flaky:
+		if c.Verdict != ringproof.Pass {
+			test.Error = c.result("flaky")
+			break
+		}
+		test.SystemOut = &junit.Output{Data: lines("flaky\n"+strings.Join(c.attemptTexts(), "\n")) + "\n" + c.figureLines()}
 	case notApplicable:
 		test.Skipped = &junit.Result{Message: "not applicable: " + plain(c.NotApplicable)}
 	case beside:
@@ -118,6 +126,9 @@ func (c Cell) result(kind string) *junit.Result {
 		for _, line := range f.Evidence {
 			fmt.Fprintf(&b, "    %s\n", line)
 		}
+	}
+	for _, text := range c.attemptTexts() {
+		fmt.Fprintln(&b, text)
 	}
 	if c.Replay != "" {
 		fmt.Fprintf(&b, "replay: %s\n", c.Replay)

@@ -49,6 +49,14 @@ type Measurements struct {
 	FaultsDowngraded int `json:"faultsDowngraded"`
 	FaultsMissed     int `json:"faultsMissed"`
 
+	// HostStalledSeconds is how long the host kept a process of the run waiting for a
+	// processor, in HostStalls stretches. It is measured in real time alone.
+	HostStalledSeconds float64 `json:"hostStalledSeconds,omitempty"`
+	HostStalls         int     `json:"hostStalls,omitempty"`
+	// HostPressureSeconds is how long some process of the host waited, by what for:
+	// cpu, io, memory.
+	HostPressureSeconds map[string]float64 `json:"hostPressureSeconds,omitempty"`
+
 	SimulatedSeconds float64  `json:"simulatedSeconds"` // the run by its own clock
 	WallSeconds      *float64 `json:"wallSeconds"`
 
@@ -62,6 +70,7 @@ func Measure(h *ringproof.History) Measurements {
 	m.ofGap(h)
 	m.ofEvents(h)
 	m.ofMeasures(h)
+	m.ofHost(h)
 	m.OthersRestarted = othersRestarted(h)
 	return m
 }
@@ -144,6 +153,20 @@ func (m *Measurements) ofMeasures(h *ringproof.History) {
 	}
 	if len(rest) > 0 {
 		m.Other = rest
+	}
+}
+
+func (m *Measurements) ofHost(h *ringproof.History) {
+	stalls := h.Evidence.Starved.Stalls()
+	m.HostStalls = len(stalls)
+	for _, s := range stalls {
+		m.HostStalledSeconds = round(m.HostStalledSeconds+s.Lost.Std().Seconds(), 3)
+	}
+	for resource, waited := range h.Evidence.Pressure { // order: into a map
+		if m.HostPressureSeconds == nil {
+			m.HostPressureSeconds = map[string]float64{}
+		}
+		m.HostPressureSeconds[resource] = round(waited.Std().Seconds(), 3)
 	}
 }
 

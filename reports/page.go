@@ -92,7 +92,7 @@ func policy() string {
 // firstToOpen picks the cell that a reader came for: the first that failed,
 // else the first that is inconclusive, else the first that ran.
 func (r Report) firstToOpen() int {
-	for _, want := range []outcome{failed, inconclusive, passed} {
+	for _, want := range []outcome{failed, flaky, inconclusive, passed} {
 		for i, c := range r.Cells {
 			if c.outcome() == want {
 				return i
@@ -161,12 +161,16 @@ func (c cellView) Passes() []ringproof.Finding {
 	return found
 }
 
+// Attempted tells of each attempt.
+func (c cellView) Attempted() []string { return c.attemptTexts() }
+
 func (c cellView) Figures() [][3]string { return c.Measurements.figures() }
 
-func (v pageView) Mark() string   { return v.Outcome.mark() }
-func (v pageView) Tone() string   { return tone(v.Outcome) }
-func (v pageView) Totals() string { return v.Counts().String() }
-func (v pageView) Begun() string  { return v.started() }
+func (v pageView) Mark() string    { return v.Outcome.mark() }
+func (v pageView) Tone() string    { return tone(v.Outcome) }
+func (v pageView) Totals() string  { return v.Counts().String() }
+func (v pageView) Stalled() string { return v.Report.stalled() }
+func (v pageView) Begun() string   { return v.started() }
 
 func (g comparison) Heads() []string     { return g.heads() }
 func (g comparison) Row(c Cell) []string { return g.row(c) }

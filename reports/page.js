@@ -67,7 +67,7 @@
       if (!this.width) return;
       this.left = this.width < 820 ? 74 : 92;
       this.span = this.width - this.left - 14;
-      this.canvas = svg('svg', { role: 'img', 'aria-label': 'Steps, actions, faults, machines, client latency and quorum margin over time' });
+      this.canvas = svg('svg', { role: 'img', 'aria-label': 'Steps, actions, faults, machines, the host, client latency and quorum margin over time' });
       const clip = 'clip-' + this.root.dataset.from;
       const defs = this.canvas.appendChild(svg('defs', {}));
       this.hatch = 'hatch-' + this.root.dataset.from;
@@ -84,6 +84,7 @@
       this.spans('findings', this.run.found, 'finding', 3);
       this.spans('faults', this.run.faults, 'fault', 3);
       this.lanes();
+      this.host();
       this.latency();
       this.margin();
       for (const x of this.moments) this.line(x, 26, x, this.y, 'moment');
@@ -181,6 +182,20 @@
       };
       const [cls, d] = shapes[m.k] || ['alarm', `M${x - 4} ${y + 6}h8v8h-8z`];
       this.hover(this.add('path', { d, class: cls }), `${m.k}, ${m.t.toFixed(2)} s${m.x ? ': ' + m.x : ''}`);
+    }
+
+    // host draws when the host kept the run waiting: the more of the time, the darker.
+    host() {
+      const stalls = this.run.host || [];
+      if (!stalls.length) return;
+      this.rowName('host', this.y + 10, 'row-kind');
+      this.line(this.left, this.y + 7, this.left + this.span, this.y + 7, 'spare');
+      for (const s of stalls) {
+        const from = this.x(s.a), share = s.v / Math.max(s.b - s.a, 0.001);
+        const e = this.add('rect', { x: from, y: this.y, width: Math.max(this.x(s.b) - from, 2), height: 14, class: 'stall', opacity: clamp(share, 0.2, 1) });
+        this.hover(e, `the host stalled ${s.v.toFixed(2)} s of ${s.a.toFixed(2)}–${s.b.toFixed(2)} s`);
+      }
+      this.y += 24;
     }
 
     latency() {
@@ -281,6 +296,7 @@
         const sick = !s.s || s.r === 'lost';
         lines.push([lane.name, [s.r, s.l && 'leader', s.r !== 'lost' && !s.s && 'not serving', s.v].filter(Boolean).join(' · '), sick]);
       }
+      for (const s of at(this.run.host || [], t)) lines.push(['host', `stalled ${s.v.toFixed(2)} s of ${(s.b - s.a).toFixed(2)} s`, true]);
       const r = this.run.latency.find(r => r[0] === Math.floor(t / this.run.bucket + 1e-9));
       if (r && r[4]) lines.push(['latency', `p50 ${ms(r[1])} · p99 ${ms(r[2])} · ${r[4]} acked`]);
       if (r && (r[5] || r[6])) lines.push(['clients', [r[6] && r[6] + ' no answer', r[5] && r[5] + ' refused'].filter(Boolean).join(' · '), true]);

@@ -58,6 +58,10 @@ type Cell struct {
 	Replay      string `json:"replay,omitempty"`  // the whole command line that runs the plan again
 	Trace       string `json:"trace,omitempty"`   // what the replay must come to, in a world that repeats itself
 
+	// Attempts are all runs of a cell that took more than one. The cell is the one of
+	// them that is told, except that its verdict is theirs together.
+	Attempts []Attempt `json:"attempts,omitempty"`
+
 	History *ringproof.History `json:"-"` // what the page draws; nil: no timeline
 }
 
@@ -135,7 +139,7 @@ type Report struct {
 func (r Report) Verdict() ringproof.Verdict {
 	var verdicts []ringproof.Verdict
 	for _, c := range r.Cells {
-		if v, counts := c.outcome().merges(); counts && !c.Allowed {
+		if v, counts := c.merges(); counts && !c.Allowed {
 			verdicts = append(verdicts, v)
 		}
 	}
@@ -145,8 +149,8 @@ func (r Report) Verdict() ringproof.Verdict {
 	return ringproof.Merge(verdicts...)
 }
 
-// Counts tells how many cells came to what. Beside counts those that ran for
-// comparison, and they are in none of the others.
+// Counts tells how many cells came to what. A cell is in one of them. Beside counts
+// those that ran for comparison, Flaky those whose attempts disagree.
 type Counts struct {
 	Cells         int `json:"cells"`
 	Pass          int `json:"pass"`
@@ -155,6 +159,7 @@ type Counts struct {
 	NotApplicable int `json:"notApplicable"`
 	Skipped       int `json:"skipped"`
 	Beside        int `json:"beside"`
+	Flaky         int `json:"flaky"`
 }
 
 // Counts counts the cells.
@@ -162,7 +167,7 @@ func (r Report) Counts() Counts {
 	n := Counts{Cells: len(r.Cells)}
 	slot := map[outcome]*int{
 		passed: &n.Pass, failed: &n.Fail, inconclusive: &n.Inconclusive,
-		notApplicable: &n.NotApplicable, skipped: &n.Skipped, beside: &n.Beside,
+		notApplicable: &n.NotApplicable, skipped: &n.Skipped, beside: &n.Beside, flaky: &n.Flaky,
 	}
 	for _, c := range r.Cells {
 		*slot[c.outcome()]++
@@ -171,7 +176,7 @@ func (r Report) Counts() Counts {
 }
 
 // String prints "18 cells: 17 pass, 0 fail, 0 inconclusive, 1 not applicable".
-// Skipped cells and those beside are named when there are any.
+// Flaky cells, skipped ones and those beside are named when there are any.
 func (n Counts) String() string {
 	cells := "cells"
 	if n.Cells == 1 {
@@ -179,6 +184,9 @@ func (n Counts) String() string {
 	}
 	s := fmt.Sprintf("%d %s: %d pass, %d fail, %d inconclusive, %d not applicable",
 		n.Cells, cells, n.Pass, n.Fail, n.Inconclusive, n.NotApplicable)
+	if n.Flaky > 0 {
+		s += fmt.Sprintf(", %d flaky", n.Flaky)
+	}
 	if n.Skipped > 0 {
 		s += fmt.Sprintf(", %d skipped", n.Skipped)
 	}
@@ -208,6 +216,7 @@ const (
 	notApplicable
 	skipped
 	beside
+	flaky
 )
 
 func (c Cell) outcome() outcome {
@@ -218,6 +227,8 @@ func (c Cell) outcome() outcome {
 		return skipped
 	case c.Beside:
 		return beside
+	case c.disagree():
+		return flaky
 	}
 	return judged(c.Verdict)
 }
@@ -240,13 +251,11 @@ func (c Cell) shown() outcome {
 	return judged(c.Verdict)
 }
 
-// merges returns the verdict that the outcome brings into the report's.
-func (o outcome) merges() (ringproof.Verdict, bool) {
-	switch o {
-	case passed:
-		return ringproof.Pass, true
-	case failed:
-		return ringproof.Fail, true
+// merges returns the verdict that the cell brings into the report's.
+func (c Cell) merges() (ringproof.Verdict, bool) {
+	switch c.outcome() {
+	case passed, failed, flaky:
+		return c.Verdict, true
 	case notApplicable, beside:
 		return ringproof.Inconclusive, false
 	}
@@ -255,12 +264,12 @@ func (o outcome) merges() (ringproof.Verdict, bool) {
 
 // String prints the outcome in words.
 func (o outcome) String() string {
-	return [...]string{"inconclusive", "pass", "fail", "not applicable", "skipped", "beside"}[o]
+	return [...]string{"inconclusive", "pass", "fail", "not applicable", "skipped", "beside", "flaky"}[o]
 }
 
 // mark is the outcome as one character.
 func (o outcome) mark() string {
-	return [...]string{"?", "✓", "✗", "–", "·", "∥"}[o]
+	return [...]string{"?", "✓", "✗", "–", "·", "∥", "≈"}[o]
 }
 
 // ran tells whether there is something to measure.

@@ -78,7 +78,7 @@ func (c Cell) markdownRow(aside string) string {
 
 func (c Cell) markdownTroubles(aside string) string {
 	troubles := c.troubles()
-	if len(troubles) == 0 || !c.ran() {
+	if len(troubles)+len(c.Attempts) == 0 || !c.ran() {
 		return ""
 	}
 	var b strings.Builder
@@ -89,6 +89,9 @@ func (c Cell) markdownTroubles(aside string) string {
 		if len(f.Evidence) > 0 {
 			fmt.Fprintf(&b, "\n  <pre>%s</pre>\n\n", strings.ReplaceAll(html.EscapeString(lines(strings.Join(few(f.Evidence), "\n"))), "\n", "&#10;"))
 		}
+	}
+	for _, text := range c.attemptTexts() {
+		fmt.Fprintf(&b, "- %s\n", markdown(short(text)))
 	}
 	if c.Replay != "" {
 		fmt.Fprintf(&b, "\n<pre>replay: %s</pre>\n", html.EscapeString(plain(c.Replay)))

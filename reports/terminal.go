@@ -37,6 +37,9 @@ func Terminal(w io.Writer, r Report, style Style) error {
 		t.paragraph(t.paint(red, "error: "), "       ", plain(r.Error))
 		t.line("")
 	}
+	if text := r.stalled(); text != "" {
+		t.line("host: " + text)
+	}
 	verdict := r.Verdict()
 	t.line(fmt.Sprintf("verdict: %s  %s", t.paint(hue(judged(verdict)), verdict.String()), r.Counts()))
 	_, err := w.Write(t.out.Bytes())
@@ -59,7 +62,7 @@ const (
 )
 
 func hue(o outcome) string {
-	return map[outcome]string{passed: green, failed: red, inconclusive: amber}[o]
+	return map[outcome]string{passed: green, failed: red, inconclusive: amber, flaky: amber}[o]
 }
 
 func (t *terminal) paint(hue, text string) string {
@@ -173,11 +176,17 @@ func (t *terminal) troubles(c Cell, aside string) {
 	shown := c.shown()
 	t.line(t.paint(hue(shown), shown.mark()+" ") + t.paint(bold, label(c, aside)))
 	troubles := c.troubles()
-	if len(troubles) == 0 {
+	if len(troubles) == 0 && c.Verdict != ringproof.Pass {
 		t.line("  no check judged this cell")
 	}
 	for _, f := range troubles {
 		t.finding(f)
+	}
+	for _, text := range c.attemptTexts() {
+		t.paragraph("  ", "    ", text)
+	}
+	if text := c.Measurements.stalled(); text != "" {
+		t.line("  host: " + text)
 	}
 	t.harm(c)
 	if c.Logs != "" {

@@ -19,6 +19,7 @@ type timeline struct {
 	End     float64      `json:"end"`
 	Lanes   []lane       `json:"lanes"`
 	Faults  []span       `json:"faults"`
+	Host    []stall      `json:"host,omitempty"` // when the host kept the run waiting
 	Steps   []span       `json:"steps"`
 	Actions []span       `json:"actions"`
 	Found   []span       `json:"found"`   // what checks found wrong, and when
@@ -66,6 +67,13 @@ type span struct {
 	Lanes []string `json:"m,omitempty"` // faults: the machines hit
 }
 
+// stall is a time in which the host kept the run waiting, and for how much of it.
+type stall struct {
+	From float64 `json:"a"`
+	To   float64 `json:"b"`
+	Lost float64 `json:"v"`
+}
+
 // margin is the quorum margin from a moment on; nil when it wasn't known.
 type margin struct {
 	At     float64 `json:"t"`
@@ -79,13 +87,20 @@ func timelineOf(h *ringproof.History, found []ringproof.Finding) timeline {
 	events, omitted := eventRows(h.Events)
 	bucket, latency := latencyBuckets(h)
 	t := timeline{
-		End: seconds(end(h)), Lanes: lanes(h), Faults: faultSpans(h), Steps: stepSpans(h), Actions: actionSpans(h), Found: findingSpans(found),
+		End: seconds(end(h)), Lanes: lanes(h), Faults: faultSpans(h), Host: stalls(h), Steps: stepSpans(h), Actions: actionSpans(h), Found: findingSpans(found),
 		Bucket: bucket, Latency: latency, Margin: margins(h), Events: events, Omitted: omitted,
 	}
 	if from, to, asked := longestGap(h); asked {
 		t.Gap = &[2]float64{seconds(from), seconds(to)}
 	}
 	return t
+}
+
+func stalls(h *ringproof.History) (all []stall) {
+	for _, s := range h.Evidence.Starved.Stalls() {
+		all = append(all, stall{seconds(s.From), seconds(s.To), round(s.Lost.Std().Seconds(), 3)})
+	}
+	return all
 }
 
 // homes knows on which machine a member lives.

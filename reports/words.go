@@ -102,7 +102,47 @@ func (m Measurements) figures() [][3]string {
 		{"faults", count(m.FaultsLanded) + " landed", fmt.Sprintf("%d downgraded, %d missed", m.FaultsDowngraded, m.FaultsMissed)},
 		{"time", secs(&m.SimulatedSeconds) + " run", secs(m.WallSeconds) + " on the wall"},
 	}
+	rows = append(rows, m.host()...)
 	return append(rows, m.others()...)
+}
+
+// host is what the run's host did to it; nothing where nobody looked.
+func (m Measurements) host() (rows [][3]string) {
+	if text := m.stalled(); text != "" {
+		rows = append(rows, [3]string{"host", text, "it had no processor for a process of the run"})
+	}
+	for _, resource := range sortedNames(m.HostPressureSeconds) {
+		rows = append(rows, [3]string{resource + " pressure", fmt.Sprintf("%.1fs", m.HostPressureSeconds[resource]), "somebody on the host waited for it"})
+	}
+	return rows
+}
+
+// stalled prints "stalled 4.1s in 3 spans", or nothing.
+func (m Measurements) stalled() string {
+	switch m.HostStalls {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("stalled %s in 1 span", secs(&m.HostStalledSeconds))
+	}
+	return fmt.Sprintf("stalled %s in %s spans", secs(&m.HostStalledSeconds), count(m.HostStalls))
+}
+
+// stalled prints what the hosts did to all cells, as a cell's own line does.
+func (r Report) stalled() string {
+	var all Measurements
+	cells := 0
+	for _, c := range r.Cells {
+		if m := c.Measurements; m.HostStalls > 0 {
+			all.HostStalls += m.HostStalls
+			all.HostStalledSeconds += m.HostStalledSeconds
+			cells++
+		}
+	}
+	if cells == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s, in %d of %d cells", all.stalled(), cells, len(r.Cells))
 }
 
 func (m Measurements) others() [][3]string {

@@ -44,7 +44,7 @@ func (t *teller) tell(p harness.Progress) {
 	case p.Ended != nil:
 		t.done = p.Done
 		t.clear()
-		fmt.Fprintf(t.w, "[%d/%d] %-12s %s%s\n", p.Done, p.All, outcome(p), p.Cell, beside(p.Subject))
+		fmt.Fprintf(t.w, "[%d/%d] %-12s %s%s%s\n", p.Done, p.All, outcome(p), p.Cell, beside(p.Subject), attempt(p.Attempt))
 		t.last = time.Now()
 	case t.verbose:
 		fmt.Fprintf(t.w, "%s  %s\n", p.Cell, p.Event)
@@ -65,6 +65,13 @@ func outcome(p harness.Progress) string {
 		return "skipped"
 	}
 	return p.Ended.Verdict.String()
+}
+
+func attempt(n int) string {
+	if n < 2 {
+		return ""
+	}
+	return fmt.Sprintf("  (attempt %d, alone)", n)
 }
 
 func beside(subject string) string {

@@ -33,25 +33,27 @@ import (
 // runFlags are the flags of run and replay.
 type runFlags struct {
 	*program
-	world   string
-	out     string
-	subject string
-	beside  string
-	first   bool
-	cells   []string
-	seed    uint64
-	seeds   uint64
-	jobs    int
-	etcdBin string
-	ringadm string
-	verbose bool
-	without bool
+	world    string
+	out      string
+	subject  string
+	beside   string
+	first    bool
+	cells    []string
+	seed     uint64
+	seeds    uint64
+	jobs     int
+	attempts int
+	etcdBin  string
+	ringadm  string
+	verbose  bool
+	without  bool
 }
 
 func (f *runFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.world, "world", f.Worlds[0].Name, "where to run: "+choices(f.Worlds))
 	c.Flags().StringVar(&f.out, "out", "", "directory for the report (default out/TIME)")
 	c.Flags().IntVar(&f.jobs, "jobs", abreast(), "cells to run at once; most of a cell is waiting")
+	c.Flags().IntVar(&f.attempts, "attempts", 1, "in real time, how often at most to run a cell that doesn't pass, each time but the first alone: what a slow host may explain fails it the second time")
 	c.Flags().StringVar(&f.etcdBin, "etcd-bin", "", "directory with your own build of etcd, used for every release")
 	c.Flags().StringVar(&f.ringadm, "ringadm", "", "the ringadm to put on trial (default: beside ringproof)")
 	c.Flags().BoolVar(&f.without, "allow-skipped", false, "let the run pass without the cells that this host can't run; else it is inconclusive")
@@ -67,7 +69,7 @@ func (p *program) runCommand() *cobra.Command {
   ringproof run --run 'create[etcd=v3.6.16,size=3]' -v
   ringproof run --subject reference+voter-first --run create
   ringproof run --run volume-lost --beside reference+reset-all`,
-		PreRunE: func(c *cobra.Command, _ []string) error { return counts(c, "jobs", "seeds") },
+		PreRunE: func(c *cobra.Command, _ []string) error { return counts(c, "jobs", "seeds", "attempts") },
 		RunE:    func(c *cobra.Command, args []string) error { return runScenarios(c, f, args) },
 	}
 	f.add(c)
@@ -85,7 +87,7 @@ func (p *program) replayCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "replay PLAN|CELL",
 		Short:   "run one plan again: a plan.yaml of a report, or a cell by its name",
-		PreRunE: func(c *cobra.Command, _ []string) error { return counts(c, "jobs") },
+		PreRunE: func(c *cobra.Command, _ []string) error { return counts(c, "jobs", "attempts") },
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usage("replay takes a plan file or a cell's name, as scenario[k=v]#1")
@@ -333,7 +335,8 @@ func enclosed(c *cobra.Command, f runFlags, jobs []harness.Job, work func(runFla
 		f.out = outNow()
 	}
 	if f.in().Virtual {
-		f.jobs = 1 // a simulated world has crypto/rand to itself
+		f.jobs = 1     // a simulated world has crypto/rand to itself
+		f.attempts = 1 // and comes to the same each time
 		return work(f, nil)
 	}
 	releases, err := install(c, f, jobs)
@@ -469,7 +472,7 @@ func (f runFlags) cellsOf(c *cobra.Command, jobs []harness.Job, releases map[str
 	}
 	teller := newTeller(c.ErrOrStderr(), f.verbose)
 	defer teller.end()
-	s := harness.Suite{Jobs: jobs, Out: f.out, Abreast: f.jobs, Told: teller.tell, Replay: f.replayLine, World: world, Seen: f.seen}
+	s := harness.Suite{Jobs: jobs, Out: f.out, Abreast: f.jobs, Attempts: f.attempts, Told: teller.tell, Replay: f.replayLine, World: world, Seen: f.seen}
 	return s.Run(c.Context()), nil
 }
 

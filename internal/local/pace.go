@@ -19,11 +19,15 @@ import (
 const (
 	beat   = 500 * time.Millisecond // between two looks at what the host gives
 	little = beat / 10              // that a run may wait in one beat on any host
+	tick   = 10 * time.Millisecond  // between two proofs that this process still runs
+	jitter = tick / 2               // by which a timer is late on any host
 )
 
 // pace notes how much of a processor the host keeps from the run. A process that
 // is ready and waits is in the kernel's account of it; a ring that is broken waits
-// for something else and isn't, so a busy host excuses no outage.
+// for something else and isn't, so a busy host excuses no outage. What that account
+// leaves out, such as a machine that was stopped or a container's quota that was used
+// up, is seen by a tick that comes late.
 type pace struct {
 	mu      sync.Mutex
 	starved ringproof.Starved
@@ -33,24 +37,31 @@ type pace struct {
 // keep beats until over is closed. The processes to look at may change.
 func (p *pace) keep(over <-chan struct{}, now func() ringproof.Instant, processes func() []string) {
 	p.lost(processes()) // what was before isn't counted
-	for last := now(); ; {
+	var late time.Duration
+	last := now()
+	for woke := last; ; {
 		select {
 		case <-over:
 			return
-		case <-time.After(beat):
+		case <-time.After(tick):
 		}
-		lost := p.lost(processes())
 		at := now()
-		p.note(ringproof.Span{From: last, To: at}, lost)
-		last = at
+		if over := at.Sub(woke) - tick; over > jitter {
+			late += over
+		}
+		if woke = at; at.Sub(last) < beat {
+			continue
+		}
+		lost := max(p.lost(processes()), late)
+		woke = now() // looking took time, and none of it was kept from the run
+		p.note(ringproof.Span{From: last, To: woke}, lost)
+		last, late = woke, 0
 	}
 }
 
-// note keeps a stretch in which the run was starved. A beat that came late was
-// starved too: that is all to be seen of a host that was stopped itself.
+// note keeps a stretch in which the run was starved.
 func (p *pace) note(s ringproof.Span, lost time.Duration) {
-	lost = max(min(lost, s.Length()), s.Length()-beat)
-	if lost <= little {
+	if lost = min(lost, s.Length()); lost <= little {
 		return
 	}
 	p.mu.Lock()
@@ -95,6 +106,37 @@ func runDelay(file string) (uint64, bool) {
 	}
 	n, err := strconv.ParseUint(fields[1], 10, 64)
 	return n, err == nil
+}
+
+// pressures are where the kernel tells how long somebody waited for what.
+var pressures = map[string]string{"cpu": "/proc/pressure/cpu", "io": "/proc/pressure/io", "memory": "/proc/pressure/memory"}
+
+// pressed reads how long somebody on the host has waited since it booted, by what for.
+// A kernel without these figures gives none.
+func pressed() ringproof.Pressure {
+	all := ringproof.Pressure{}
+	for resource, file := range pressures { // order: into a map
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		var waited uint64 // microseconds
+		if _, err := fmt.Sscanf(string(text), "some avg10=%s avg60=%s avg300=%s total=%d", new(string), new(string), new(string), &waited); err == nil {
+			all[resource] = ringproof.Duration(time.Duration(waited) * time.Microsecond)
+		}
+	}
+	return all
+}
+
+// pressedSince is what was waited since before was read.
+func pressedSince(before ringproof.Pressure) ringproof.Pressure {
+	all := ringproof.Pressure{}
+	for resource, waited := range pressed() { // order: into a map
+		if from, known := before[resource]; known {
+			all[resource] = waited - from
+		}
+	}
+	return all
 }
 
 func (p *pace) all() ringproof.Starved {

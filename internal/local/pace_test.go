@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -55,9 +56,46 @@ func TestOnlyWhatIsMuchIsNoted(t *testing.T) {
 	p.note(ringproof.Span{From: 0, To: at(beat)}, little)
 	assert.Empty(t, p.all(), "a run waits a little on any host")
 	p.note(ringproof.Span{From: at(beat), To: at(2 * beat)}, 3*beat)
-	p.note(ringproof.Span{From: at(2 * beat), To: at(6 * beat)}, 0)
 	all := p.all()
-	require.Len(t, all, 2)
+	require.Len(t, all, 1)
 	assert.Equal(t, beat, all[0].Lost.Std(), "never more than there was")
-	assert.Equal(t, 3*beat, all[1].Lost.Std(), "a beat that came late, on a host that stood still")
+}
+
+// TestALateTickIsCounted: on a host that stood still for three seconds no process waited
+// for a processor, and only the clock tells.
+func TestALateTickIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pace
+		began, over := time.Now(), make(chan struct{})
+		now := func() ringproof.Instant {
+			at := time.Since(began)
+			if at > time.Second {
+				at += 3 * time.Second
+			}
+			return ringproof.Instant(at)
+		}
+		go p.keep(over, now, func() []string { return nil })
+		time.Sleep(5 * time.Second)
+		close(over)
+		synctest.Wait()
+		all := p.all()
+		require.Len(t, all, 1)
+		assert.InDelta(t, 3*time.Second, all[0].Lost.Std(), float64(2*tick))
+		assert.InDelta(t, time.Second, all[0].From.Sub(0), float64(beat))
+	})
+}
+
+func TestPressureIsWhatWasWaitedSince(t *testing.T) {
+	before := pressed()
+	if len(before) == 0 {
+		t.Skip("SKIPPED: this kernel keeps no account of pressure (CONFIG_PSI)")
+	}
+	since := pressedSince(before)
+	assert.Len(t, since, len(before))
+	for resource, waited := range since { // order: each is looked at
+		assert.GreaterOrEqual(t, waited.Std(), time.Duration(0), resource)
+		assert.Less(t, waited.Std(), time.Hour, "since the run began, and not since the host did: %s", resource)
+	}
+	delete(before, "cpu")
+	assert.NotContains(t, pressedSince(before), "cpu", "of what was not known before nobody knows how much it is since")
 }

@@ -48,19 +48,20 @@ type World struct {
 	recorder ringproof.Recorder
 	tasks    sync.WaitGroup
 
-	mu     sync.Mutex
-	nodes  []*node
-	secure *tls.Config
-	looks  map[string]*looker
-	logs   []ringproof.MemberLog // of disks that are gone
-	steps  map[string]ringproof.FaultKind
-	down   time.Duration                // of an agent that was made to crash
-	twins  map[string]*machines.Machine // of machines, by name and step
-	ending bool
-	tools  int // commands that operators ran on machines
-	pace   pace
-	over   chan struct{}     // closed when the world is
-	said   map[string][]byte // the logs of its processes, once it is closed
+	mu      sync.Mutex
+	nodes   []*node
+	secure  *tls.Config
+	looks   map[string]*looker
+	logs    []ringproof.MemberLog // of disks that are gone
+	steps   map[string]ringproof.FaultKind
+	down    time.Duration                // of an agent that was made to crash
+	twins   map[string]*machines.Machine // of machines, by name and step
+	ending  bool
+	tools   int // commands that operators ran on machines
+	pace    pace
+	pressed ringproof.Pressure // when the run began
+	over    chan struct{}      // closed when the world is
+	said    map[string][]byte  // the logs of its processes, once it is closed
 }
 
 // node is one machine with what the harness did to it.
@@ -186,6 +187,7 @@ func (w *World) Start(ctx context.Context, plan ringproof.Plan, recorder ringpro
 		}
 	}
 	w.began, w.over = time.Now(), make(chan struct{})
+	w.pressed = pressed()
 	w.tasks.Go(func() { w.pace.keep(w.over, w.Now, w.processes) })
 	if err := w.Subject.Seed(ctx, w.site(), w.runner(ctx)); err != nil {
 		return fmt.Errorf("seeding the subject: %w", err)
