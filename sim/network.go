@@ -183,7 +183,7 @@ func (s *server) reach(address string, f func(*server), failed func(error)) {
 		return
 	}
 	m := at.machine
-	late := func() { s.unheard(failed) }
+	late := func() { s.unheard(s.dials, failed) }
 	back := func(err error) {
 		if n.passes(m, s.machine) {
 			e.after(n.hop(m, s.machine), prioArrival, kindPacket, s.process, func() { failed(err) })
@@ -340,7 +340,7 @@ func (x *parcel) happen() {
 	switch {
 	case !s.machine.world.network.passes(s.machine, x.to.machine):
 		x.to.with = nil
-		s.unheard(x.failed)
+		s.unheard(streamDead, x.failed)
 	case to == nil || to.etcd == nil || !to.peers():
 		x.bounce(fmt.Errorf("dial tcp %s: connect: %w", x.to.host, errRefused))
 	case to.paused:
@@ -355,8 +355,8 @@ func (x *parcel) happen() {
 
 // unheard tells a sender that nothing comes back: when etcd's patience ends, or
 // at once where a cut resets connections.
-func (s *server) unheard(failed func(error)) {
-	d, err := streamDead, errSilent
+func (s *server) unheard(d time.Duration, failed func(error)) {
+	err := errSilent
 	if s.machine.world.network.reset {
 		d, err = quickHop, errReset
 	}
@@ -383,7 +383,7 @@ func (x *parcel) bounce(err error) {
 	if at := x.to.machine; n.passes(at, s.machine) {
 		s.engine.after(n.hop(at, s.machine), prioArrival, kindPacket, s.process, func() { failed(err) })
 	} else {
-		s.unheard(failed)
+		s.unheard(streamDead, failed)
 	}
 }
 
@@ -403,7 +403,7 @@ func (s *server) Ask(address string, question any, answer func(any, error)) {
 			case n.passes(to.machine, s.machine):
 				s.engine.after(n.hop(to.machine, s.machine), prioArrival, kindPacket, s.process, func() { once(a, err) })
 			case n.reset:
-				s.unheard(func(err error) { once(nil, err) })
+				s.unheard(streamDead, func(err error) { once(nil, err) })
 			}
 		})
 	}, func(err error) { once(nil, err) })

@@ -34,6 +34,7 @@ type server struct {
 	draws   map[string]*stream
 	routes  []*route
 	flush   flush
+	dials   time.Duration // how long it waits for a peer to take a connection
 }
 
 var _ etcd.Host = (*server)(nil)
@@ -62,6 +63,7 @@ const startup = 40 * time.Millisecond
 func (s *server) boot(version string) {
 	when := s.machine.fails()
 	if config, err := etcd.Parse(version, s.args[1:]); err == nil { // what it doesn't understand, etcd says itself
+		s.dials = config.PeerDialTimeout()
 		err = s.credentials(config)
 		if err == nil && when == "before-log" {
 			err = fmt.Errorf("listen tcp %s:2380: bind: address already in use", s.machine.ip)

@@ -58,6 +58,9 @@ type Config struct {
 // one election.
 func (c Config) ReqTimeout() time.Duration { return 5*time.Second + 2*c.Election }
 
+// PeerDialTimeout is how long etcd waits for a peer to take a connection.
+func (c Config) PeerDialTimeout() time.Duration { return time.Second + c.Election }
+
 func (c Config) electionTicks() int { return int(c.Election / c.Heartbeat) }
 
 // errUsage is a command line that etcd doesn't understand: it exits with 2,
