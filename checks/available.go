@@ -4,6 +4,7 @@
 package checks
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/ringproof/ringproof"
@@ -14,7 +15,7 @@ import (
 // a leader answers them too.
 var available = Check{
 	Name:   "available",
-	Claim:  "Clients that ask are never without an acknowledged operation for longer than the budget.",
+	Claim:  "Clients that ask are never without an acknowledged operation for longer than the budget, but while harm itself keeps the voters from a quorum.",
 	Source: "etcd's failure modes: a fault costs about one election timeout; etcd-launcher restarts every member",
 	Timed:  true,
 	Params: []Param{
@@ -30,13 +31,13 @@ var available = Check{
 		if !h.Tools.Virtual {
 			budget = max(budget, params.Duration("realGap"))
 		}
-		if h.Evidence.Starved.Overran(given, budget) == ringproof.Fail {
-			return fail(given.From, "expected an acknowledged operation at least every %s, saw none for %s", budget, given.Length())
+		if given.counted-given.lost > budget {
+			return fail(given.From, "expected an acknowledged operation at least every %s, saw none for %s%s", budget, given.Length(), given.while())
 		}
-		if longest.Length() > budget {
-			return starved(h, longest, "no operation was acknowledged for %s, and %s are allowed", longest.Length(), budget)
+		if longest.counted > budget {
+			return starved(h, longest.Span, "no operation was acknowledged for %s, and %s are allowed", longest.counted, budget)
 		}
-		return pass("longest time without an acknowledged operation %s, from %s", longest.Length(), longest.From)
+		return pass("longest time without an acknowledged operation %s, from %s%s", longest.Length(), longest.From, longest.while())
 	},
 	suits: func(p ringproof.Plan) bool { return safely(p) && p.Workload.Profile != "none" },
 }
@@ -46,23 +47,23 @@ var available = Check{
 // keep-alive is none, as a leader that is cut off gives it too. given is the
 // gap that is longest without the host's starvation: an outage of 20 s in which
 // the host gave 18 s is worse than one of 30 s in which it gave 3.
-func longestGap(h *ringproof.History) (longest, given ringproof.Span, asked bool) {
-	most := time.Duration(0)
+func longestGap(h *ringproof.History) (longest, given gap, asked bool) {
+	held := heldDown(h)
 	ops := h.Operations
 	begins := ringproof.Instant(0)
 	if made := events(h, ringproof.EventRingCreated); len(made) > 0 {
 		begins = made[0].At
 	}
 	weigh := func(from, to ringproof.Instant) {
-		gap := ringproof.Span{From: from, To: to}
-		if to == ringproof.Forever || gap.Length() <= most {
+		if to == ringproof.Forever || to.Sub(from) <= given.counted-given.lost {
 			return
 		}
-		if gap.Length() > longest.Length() {
-			longest = gap
+		g := gapOf(h, ringproof.Span{From: from, To: to}, held)
+		if g.counted > longest.counted {
+			longest = g
 		}
-		if left := gap.Length() - h.Evidence.Starved.Within(gap); left > most {
-			most, given = left, gap
+		if g.counted-g.lost > given.counted-given.lost {
+			given = g
 		}
 	}
 	stops := ringproof.Forever
@@ -90,6 +91,38 @@ func longestGap(h *ringproof.History) (longest, given ringproof.Span, asked bool
 		weigh(waits, lastMoment(h))
 	}
 	return longest, given, asked
+}
+
+// gap is a time in which clients asked and had no answer: how much of it counts, as
+// harm held no quorum down, and how much of that the host took.
+type gap struct {
+	ringproof.Span
+	counted, lost time.Duration
+}
+
+// while says how much of the gap doesn't count.
+func (g gap) while() string {
+	if g.counted == g.Length() {
+		return ""
+	}
+	return fmt.Sprintf("; harm held the quorum down for %s of it", g.Length()-g.counted)
+}
+
+func gapOf(h *ringproof.History, whole ringproof.Span, held []ringproof.Span) gap {
+	g := gap{Span: whole}
+	count := func(from, to ringproof.Instant) {
+		if from < to {
+			g.counted += to.Sub(from)
+			g.lost += h.Evidence.Starved.Within(ringproof.Span{From: from, To: to})
+		}
+	}
+	from := whole.From
+	for _, s := range held {
+		count(from, min(s.From, whole.To))
+		from = max(from, s.To)
+	}
+	count(from, whole.To)
+	return g
 }
 
 // lastMoment is until when clients asked: the end of the workload, or else of

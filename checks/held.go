@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package checks
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ringproof/ringproof"
+)
+
+// heldDown lists the spans in which harm itself kept the ring from a quorum, so that
+// whatever the subject did nobody could commit: a majority without power for half a
+// minute is an outage of half a minute. Such a span begins when harm lands. A subject
+// that takes away the voters which harm has left loses the quorum by itself.
+func heldDown(h *ringproof.History) (spans []ringproof.Span) {
+	l, grip := newLedger(h), grip{}
+	since := ringproof.Forever
+	for _, e := range events(h, ringproof.EventFaultLanded, ringproof.EventFaultHealed, ringproof.EventProcessExited) {
+		tighter := grip.take(h.Plan, e)
+		switch held := grip.holds(l.votersAt(e.At)); {
+		case held && tighter && since == ringproof.Forever:
+			since = e.At
+		case !held && since != ringproof.Forever:
+			spans, since = append(spans, ringproof.Span{From: since, To: e.At}), ringproof.Forever
+		}
+	}
+	if since != ringproof.Forever {
+		spans = append(spans, ringproof.Span{From: since, To: lastMoment(h)})
+	}
+	return spans
+}
+
+// votersAt are the machines of the voters as last seen before the moment, those left out
+// whose log is gone. all counts the latter too.
+func (l *ledger) votersAt(at ringproof.Instant) (machines []string, all int) {
+	for _, o := range slices.Backward(l.h.Observations[:l.observed(at)]) {
+		voters := o.Voters()
+		if len(voters) == 0 {
+			continue
+		}
+		for _, v := range voters {
+			if !l.ruined(v.ID, at) {
+				machines = append(machines, cmp.Or(v.Machine, l.homes[v.ID].machine))
+			}
+		}
+		return machines, len(voters)
+	}
+	return nil, 0
+}
+
+// grip is the harm that is on, by step.
+type grip map[string]*hold
+
+// hold is what one harm does to its targets until it heals.
+type hold struct {
+	on    map[string]bool // its targets, and whether it keeps each from voting
+	apart string          // a partition's shape; "": it parts nobody
+}
+
+// take notes what landed, healed, or ended under a harm that lets no etcd start. It
+// reports whether the harm is heavier for it.
+func (g grip) take(p ringproof.Plan, e ringproof.Event) bool {
+	targets := strings.Split(e.Machine, ",")
+	switch e.Kind {
+	case ringproof.EventFaultLanded:
+		how, lasts := gripOf(p, e)
+		if !lasts {
+			return false
+		}
+		if g[e.Step] == nil {
+			g[e.Step] = &hold{on: map[string]bool{}, apart: how.apart}
+		}
+		for _, m := range targets {
+			g[e.Step].on[m] = how.stops
+		}
+		return true
+	case ringproof.EventFaultHealed:
+		if held := g[e.Step]; held != nil {
+			for _, m := range targets {
+				delete(held.on, m)
+			}
+			if e.Machine == "" || held.apart != "" {
+				delete(g, e.Step)
+			}
+		}
+		return false
+	}
+	ended := false
+	for _, held := range g { // order: all are set alike
+		if _, hit := held.on[e.Machine]; hit && held.apart == "" {
+			held.on[e.Machine], ended = true, true
+		}
+	}
+	return ended
+}
+
+// gripping is how a harm keeps members from voting.
+type gripping struct {
+	stops bool   // those that it hits, at once
+	apart string // from each other, in this shape
+}
+
+// gripOf is how the harm that landed does so; lasts: it does till it heals. What only
+// makes things slower or stranger doesn't.
+func gripOf(p ringproof.Plan, e ringproof.Event) (how gripping, lasts bool) {
+	i := slices.IndexFunc(p.Steps, func(s ringproof.Step) bool { return s.Name == e.Step })
+	if i < 0 || p.Steps[i].Fault == nil {
+		return how, false
+	}
+	f := *p.Steps[i].Fault
+	switch e.Fault {
+	case ringproof.FaultKill:
+		return gripping{stops: true}, f.Scope == "machine" || f.Permanent() // a loss that was downgraded
+	case ringproof.FaultPause:
+		return gripping{stops: true}, f.Scope != "agent"
+	case ringproof.FaultVolumeUnmounted:
+		return gripping{stops: true}, f.Remount == "reboot"
+	case ringproof.FaultDiskFull, ringproof.FaultStartFailure:
+		return gripping{}, true // once the etcd there has ended
+	case ringproof.FaultPartition:
+		return gripping{apart: cmp.Or(f.Shape, "split")}, true
+	}
+	return how, false
+}
+
+// holds reports whether no quorum of all voters can hear each other.
+func (g grip) holds(voters []string, all int) bool {
+	sides := map[string]int{}
+	for _, m := range voters {
+		if side, can := g.side(m); can {
+			sides[side]++
+		}
+	}
+	most := 0
+	for n := range maps.Values(sides) { // order: the largest
+		most = max(most, n)
+	}
+	return len(g) > 0 && all > 0 && most < ringproof.Quorum(all)
+}
+
+// side names with whom the machine can talk in both directions, and whether it can vote
+// at all.
+func (g grip) side(machine string) (side string, can bool) {
+	for _, step := range slices.Sorted(maps.Keys(g)) {
+		held := g[step]
+		stopped, hit := held.on[machine]
+		switch {
+		case stopped:
+			return "", false
+		case held.apart == "isolate" && hit:
+			side += " " + step + " alone " + machine
+		case held.apart != "" && hit:
+			side += " " + step + " cut off"
+		}
+	}
+	return side, true
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package checks
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ringproof/ringproof"
+)
+
+// dark is a run in which nobody has an answer from 2 s on until the given second.
+func dark(until float64, voters int, faults ...ringproof.Fault) *ringproof.History {
+	h := &ringproof.History{Tools: ringproof.Tools{Virtual: true}}
+	for i, f := range faults {
+		h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: fmt.Sprintf("harm%d", i), Fault: &f})
+	}
+	h.Operations = []ringproof.Operation{
+		{Call: 0, Return: sec(1), Response: &ringproof.Response{}},
+		{Call: sec(2), Return: sec(until), Response: &ringproof.Response{}},
+	}
+	h.Events = []ringproof.Event{{Kind: ringproof.EventRingCreated}, {At: sec(until + 1), Kind: ringproof.EventRunEnds}}
+	h.Observations = []ringproof.Observation{votersOn(1, voters)}
+	return h
+}
+
+func votersOn(at float64, n int) ringproof.Observation {
+	o := ringproof.Observation{At: sec(at), Fresh: true}
+	for i := 1; i <= n; i++ {
+		name := fmt.Sprintf("m%d", i)
+		o.Machines = append(o.Machines, ringproof.MachineView{Name: name, Up: true, Disk: 1})
+		o.Members = append(o.Members, ringproof.MemberView{ID: ringproof.MemberID(i), Machine: name, Serving: true})
+	}
+	return o
+}
+
+// hit lets the nth harm land on the machines, and heal, as one event or as one a machine.
+func hit(h *ringproof.History, n int, from, to float64, machines string, each ...string) *ringproof.History {
+	kind, step := h.Plan.Steps[n].Fault.Kind, h.Plan.Steps[n].Name
+	event(h, ringproof.Event{At: sec(from), Kind: ringproof.EventFaultLanded, Fault: kind, Step: step, Machine: machines})
+	for i, m := range each {
+		event(h, ringproof.Event{At: sec(to + float64(2*i)), Kind: ringproof.EventFaultHealed, Fault: kind, Step: step, Machine: m})
+	}
+	if len(each) == 0 {
+		event(h, ringproof.Event{At: sec(to), Kind: ringproof.EventFaultHealed, Fault: kind, Step: step, Machine: machines})
+	}
+	return h
+}
+
+func exits(h *ringproof.History, at float64, machine string) *ringproof.History {
+	event(h, ringproof.Event{At: sec(at), Kind: ringproof.EventProcessExited, Machine: machine})
+	return h
+}
+
+// TestHarmThatHoldsTheQuorumDown is no outage of the subject's, for as long as it does.
+func TestHarmThatHoldsTheQuorumDown(t *testing.T) {
+	off := ringproof.Fault{Kind: ringproof.FaultKill, Scope: "machine", For: 30}
+	full, unstartable := ringproof.Fault{Kind: ringproof.FaultDiskFull}, ringproof.Fault{Kind: ringproof.FaultStartFailure}
+	paused := func(scope string) ringproof.Fault { return ringproof.Fault{Kind: ringproof.FaultPause, Scope: scope} }
+	parted := func(shape string) ringproof.Fault { return ringproof.Fault{Kind: ringproof.FaultPartition, Shape: shape} }
+	shrunk := hit(dark(40, 5, off), 0, 2, 32, "m1,m2")
+	shrunk.Observations = append(shrunk.Observations, votersOn(5, 3))
+	event(shrunk, ringproof.Event{At: sec(6), Kind: ringproof.EventProcessExited, Machine: "m4"})
+	for _, test := range []struct {
+		name string
+		h    *ringproof.History
+		want ringproof.Verdict
+	}{
+		{"two of three without power", hit(dark(40, 3, off), 0, 2, 32, "m1,m2"), ringproof.Pass},
+		{"they come back one by one, and one is enough", hit(dark(46, 3, off), 0, 2, 32, "m1,m2", "m1", "m2"), ringproof.Pass},
+		{"a subject that is slow after it", hit(dark(50, 3, off), 0, 2, 32, "m1,m2"), ringproof.Fail},
+		{"one of three", hit(dark(40, 3, off), 0, 2, 32, "m1"), ringproof.Fail},
+		{"two of five", hit(dark(40, 5, off), 0, 2, 32, "m1,m2"), ringproof.Fail},
+		{"the subject took the voters away that were left", shrunk, ringproof.Fail},
+		{"etcd alone, which is to be started again", hit(dark(40, 3, ringproof.Fault{Kind: ringproof.FaultKill, Scope: "process"}), 0, 2, 32, "m1,m2"), ringproof.Fail},
+		{"paused", hit(dark(40, 3, paused("process")), 0, 2, 32, "m1,m2"), ringproof.Pass},
+		{"only agents paused", hit(dark(40, 3, paused("agent")), 0, 2, 32, "m1,m2,m3"), ringproof.Fail},
+		{"each cut off alone", hit(dark(40, 3, parted("isolate")), 0, 2, 32, "m1,m2"), ringproof.Pass},
+		{"two cut off together are a quorum", hit(dark(40, 3, parted("split")), 0, 2, 32, "m1,m2"), ringproof.Fail},
+		{"they aren't, in five", hit(hit(dark(40, 5, parted("split"), off), 0, 2, 32, "m1,m2"), 1, 2, 32, "m3"), ringproof.Pass},
+		{"cut off and without power", hit(hit(dark(40, 3, parted(""), off), 0, 2, 32, "m1"), 1, 2, 32, "m2"), ringproof.Pass},
+		{"the cut heals first, and a quorum is back", hit(hit(dark(40, 3, parted(""), off), 0, 2, 12, "m1"), 1, 2, 32, "m2"), ringproof.Fail},
+		{"full disks that no etcd has noticed", hit(dark(40, 3, full), 0, 2, 32, "m1,m2"), ringproof.Fail},
+		{"full disks", exits(exits(hit(dark(40, 3, full), 0, 2, 32, "m1,m2"), 3, "m1"), 3, "m2"), ringproof.Pass},
+		{"etcds that can't start", exits(exits(hit(dark(40, 3, unstartable), 0, 2, 32, "m1,m2"), 3, "m1"), 4, "m2"), ringproof.Pass},
+		{"slow, and not gone", hit(dark(40, 3, ringproof.Fault{Kind: ringproof.FaultSlowNetwork}), 0, 2, 32, "m1,m2"), ringproof.Fail},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := available.Finding(test.h, nil)
+			require.Equal(t, test.want, f.Verdict, f.Message)
+		})
+	}
+}
