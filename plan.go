@@ -305,12 +305,3 @@ type Fault struct {
 func (f Fault) Permanent() bool {
 	return f.Kind == FaultMachineLoss || f.Kind == FaultVolumeLoss
 }
-
-// Assert is a state that the ring must reach.
-type Assert struct {
-	Within   Duration `json:"within"`
-	Voters   int      `json:"voters"`             // 0: not asked
-	Learners *int     `json:"learners,omitempty"` // nil: not asked
-	HashKV   string   `json:"hashKV,omitempty"`   // "equal"
-	Halted   bool     `json:"halted,omitempty"`   // disaster mode: the subject says that it halts
-}

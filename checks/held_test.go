@@ -60,7 +60,9 @@ func TestHarmThatHoldsTheQuorumDown(t *testing.T) {
 	off := ringproof.Fault{Kind: ringproof.FaultKill, Scope: "machine", For: 30}
 	full, unstartable := ringproof.Fault{Kind: ringproof.FaultDiskFull}, ringproof.Fault{Kind: ringproof.FaultStartFailure}
 	paused := func(scope string) ringproof.Fault { return ringproof.Fault{Kind: ringproof.FaultPause, Scope: scope} }
-	parted := func(shape string) ringproof.Fault { return ringproof.Fault{Kind: ringproof.FaultPartition, Shape: shape} }
+	parted := func(shape string) ringproof.Fault {
+		return ringproof.Fault{Kind: ringproof.FaultPartition, Shape: shape}
+	}
 	shrunk := hit(dark(40, 5, off), 0, 2, 32, "m1,m2")
 	shrunk.Observations = append(shrunk.Observations, votersOn(5, 3))
 	event(shrunk, ringproof.Event{At: sec(6), Kind: ringproof.EventProcessExited, Machine: "m4"})

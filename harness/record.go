@@ -108,6 +108,13 @@ func (r *record) observation() ringproof.Observation {
 	return r.last
 }
 
+// scene is what an assert is judged on now.
+func (r *record) scene() scene {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return scene{r.last, slices.Clone(r.observations), slices.Clone(r.events)}
+}
+
 // alike tells whether two observations differ in nothing but progress.
 func alike(a, b ringproof.Observation) bool {
 	if a.Fresh != b.Fresh || len(a.Members) != len(b.Members) || !slices.Equal(a.Machines, b.Machines) {

@@ -617,7 +617,7 @@ func TestAsserts(t *testing.T) {
 	}{
 		"met":          {ringproof.Assert{Voters: 3}, ""},
 		"voters":       {ringproof.Assert{Voters: 5}, "expected 5 voters, all serving within 2s, saw 3 voters on m1, m2, m3, 0 learners, all serving"},
-		"learners":     {ringproof.Assert{Learners: &one}, "expected 1 learners, all serving within 2s, saw 3 voters on m1, m2, m3, 0 learners, all serving"},
+		"learners":     {ringproof.Assert{Learners: &one}, "expected 1 learner, all serving within 2s, saw 3 voters on m1, m2, m3, 0 learners, all serving"},
 		"not halted":   {ringproof.Assert{Halted: true}, "expected the subject to halt within 2s, saw it say nothing"},
 		"with a pause": {ringproof.Assert{Voters: 3}, ""},
 	} {

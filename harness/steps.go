@@ -620,35 +620,46 @@ func (r *runner) assert(ctx context.Context, s ringproof.Step) error {
 	if err != nil || met {
 		return err
 	}
-	if a.Halted {
-		return short("expected the subject to halt within %v, %s", within, r.unhalted())
+	if unhalted := r.unhalted(); a.Halted && unhalted != "" {
+		return short("expected the subject to halt within %v, %s", within, unhalted)
 	}
-	return short("expected %s within %v, saw %s", claimed(a), within, r.lastLook(began))
+	return short("expected %s within %v, saw %s", claimed(a), within, r.instead(a, began))
 }
 
-// holds reports whether the ring is as asserted, by a look that began since.
+// holds reports whether all is as asserted, the ring by a look that began since.
 // Equal hashes are read with the evidence, when nothing is written any more, and
 // judged by the hash-equal check.
 func (r *runner) holds(a ringproof.Assert, since ringproof.Instant) bool {
-	if a.Halted {
-		return r.unhalted() == ""
+	if a.Halted && r.unhalted() != "" {
+		return false
 	}
-	o := r.record.observation()
-	idle := slices.ContainsFunc(o.Members, func(m ringproof.MemberView) bool { return !m.Serving })
-	return o.At > since && o.Fresh && !idle && (a.Voters == 0 || len(o.Voters()) == a.Voters) &&
-		(a.Learners == nil || len(o.Learners()) == *a.Learners)
+	if a.OfRing() {
+		o := r.record.observation()
+		idle := slices.ContainsFunc(o.Members, func(m ringproof.MemberView) bool { return !m.Serving })
+		if o.At <= since || !o.Fresh || idle || a.Voters > 0 && len(o.Voters()) != a.Voters ||
+			a.Learners != nil && len(o.Learners()) != *a.Learners {
+			return false
+		}
+	}
+	return len(r.record.scene().unmet(a)) == 0
 }
 
 // claimed is an assert in words.
 func claimed(a ringproof.Assert) string {
-	var parts []string
-	if a.Voters > 0 {
-		parts = append(parts, fmt.Sprintf("%d voters", a.Voters))
+	wants := a.Wants()
+	if a.OfRing() {
+		wants = append(wants, "all serving")
 	}
-	if a.Learners != nil {
-		parts = append(parts, fmt.Sprintf("%d learners", *a.Learners))
+	return strings.Join(wants, ", ")
+}
+
+// instead is what there is in place of what was asserted.
+func (r *runner) instead(a ringproof.Assert, since ringproof.Instant) string {
+	saw := r.record.scene().unmet(a)
+	if a.OfRing() {
+		saw = append([]string{r.lastLook(since)}, saw...)
 	}
-	return strings.Join(append(parts, "all serving"), ", ")
+	return strings.Join(saw, "; ")
 }
 
 // lastLook is what the ring is, by the last look.

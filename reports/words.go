@@ -199,20 +199,7 @@ func faultText(f ringproof.Fault) string {
 }
 
 func assertText(a ringproof.Assert) string {
-	var wants []string
-	if a.Voters != 0 {
-		wants = append(wants, fmt.Sprintf("%d voters", a.Voters))
-	}
-	if a.Learners != nil {
-		wants = append(wants, fmt.Sprintf("%d learners", *a.Learners))
-	}
-	if a.HashKV != "" {
-		wants = append(wants, "hashKV "+a.HashKV)
-	}
-	if a.Halted {
-		wants = append(wants, "halted")
-	}
-	return fmt.Sprintf("%s within %s", strings.Join(wants, ", "), a.Within)
+	return fmt.Sprintf("%s within %s", strings.Join(a.Wants(), ", "), a.Within)
 }
 
 // whenText says when a step begins.

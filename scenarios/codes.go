@@ -41,7 +41,7 @@ var codes = []Code{
 	{"S025", "missing parameter of a fault", "`ringproof explain FAULT` prints which parameters a fault needs."},
 	{"S026", "malformed name", "Names become parts of cells' names, command lines and files: letters, digits, dots, dashes and underscores."},
 	{"S027", "duplicate name", "Steps are told apart by their names, and so are the values of an axis."},
-	{"S028", "assert that asks nothing", "An assert asks for voters, learners, hashKV or halted; without any it always holds."},
+	{"S028", "assert that asks nothing", "An assert asks for a state of the ring or of the subject; without any it always holds."},
 	{"S029", "unknown effect", "No call at a subject's seams has that name. The forms are those in the help; NAME is a file on the machine's disk, PREFIX what the keys of a store's records begin with."},
 	{"S030", "unknown matrix axis", "${matrix.x} names an axis that spec.matrix doesn't have."},
 	{"S031", "unused matrix axis", "No value uses the axis, so its cells are all the same run."},

@@ -218,14 +218,26 @@ type Harm struct {
 
 // Assert is a state that the ring must reach.
 type Assert struct {
-	Within ringproof.Duration `json:"within,omitempty" jsonschema_description:"how long it may take; 60s when absent"`
-	Ring   *RingState         `json:"ring,omitempty" jsonschema_description:"the membership and its data"`
-	Halted bool               `json:"halted,omitempty" jsonschema_description:"the subject says that it halts; mode disaster only"`
+	Within  ringproof.Duration `json:"within,omitempty" jsonschema_description:"how long it may take; 60s when absent"`
+	Ring    *RingState         `json:"ring,omitempty" jsonschema_description:"the membership and its data"`
+	Halted  bool               `json:"halted,omitempty" jsonschema_description:"the subject says that it halts; mode disaster only"`
+	Subject *SubjectState      `json:"subject,omitempty" jsonschema_description:"what the subject has said and done"`
+}
+
+// SubjectState is what a subject is asserted to have said and done.
+type SubjectState struct {
+	Said    string `json:"said,omitempty" jsonschema_description:"a regular expression of Go, which matches what it said last when it waited or halted"`
+	Changes *int   `json:"changes,omitempty" jsonschema:"minimum=0,maximum=1000" jsonschema_description:"how often it has added, promoted or removed a member since the run began"`
 }
 
 // RingState is what a ring is asserted to be.
 type RingState struct {
-	Voters   int    `json:"voters,omitempty" jsonschema:"minimum=1,maximum=9" jsonschema_description:"voters that serve"`
-	Learners *int   `json:"learners,omitempty" jsonschema:"minimum=0,maximum=9" jsonschema_description:"entries that don't vote"`
-	HashKV   string `json:"hashKV,omitempty" jsonschema:"enum=equal" jsonschema_description:"every member holds the same data"`
+	Voters   int       `json:"voters,omitempty" jsonschema:"minimum=1,maximum=9" jsonschema_description:"voters that serve"`
+	Learners *int      `json:"learners,omitempty" jsonschema:"minimum=0,maximum=9" jsonschema_description:"entries that don't vote"`
+	HashKV   string    `json:"hashKV,omitempty" jsonschema:"enum=equal" jsonschema_description:"every member holds the same data"`
+	Left     *[]string `json:"left,omitempty" jsonschema_description:"machines that had a member and have none; no others have lost theirs. m3, or the step of a fault for those that it hit; [] is nobody"`
+	Stayed   []string  `json:"stayed,omitempty" jsonschema_description:"machines with the member that they had first, named alike"`
+	Leader   string    `json:"leader,omitempty" jsonschema_description:"the machine whose member leads, named alike"`
+	Release  Release   `json:"release,omitempty" jsonschema_description:"what every member runs"`
+	Alarms   *[]string `json:"alarms,omitempty" jsonschema_description:"etcd's alarms that stand, such as NOSPACE, and no others; [] is none"`
 }

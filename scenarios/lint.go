@@ -300,6 +300,10 @@ func (r review) trigger(i int) Diagnostics {
 // trigger waits for. In doubt it says yes: a false error is worse here.
 func (r review) causes(s ringproof.Step, voters int, t *ringproof.Trigger) bool {
 	events := r.effects(s, voters)
+	own := slices.Collect(maps.Values(r.plan.Ring.Members)) // order: any one is enough
+	if slices.ContainsFunc(append(own, ringproof.Own{Flags: r.plan.Ring.Flags}), func(o ringproof.Own) bool { return o.Flags["quota-backend-bytes"] != "" }) {
+		events = append(events, ringproof.EventAlarm) // clients fill it
+	}
 	if !slices.Contains(events, t.Event) {
 		return false
 	}
@@ -343,6 +347,8 @@ func (r review) effects(s ringproof.Step, voters int) []ringproof.EventKind {
 		return always
 	case s.Op != nil && s.Op.Kind == ringproof.OpMoveLeader:
 		return union(always, acted, []ringproof.EventKind{ringproof.EventLeaderChanged})
+	case s.Op != nil && s.Op.Flags["quota-backend-bytes"] != "":
+		return union(always, acted, bounced, []ringproof.EventKind{ringproof.EventAlarm})
 	case s.Op != nil:
 		return union(always, acted, bounced)
 	case s.Fault != nil:
@@ -361,8 +367,6 @@ func (r review) harm(f ringproof.Fault) []ringproof.EventKind {
 		events = append(events, replaced...)
 	case ringproof.FaultDiskSwap:
 		events = append(events, ringproof.EventDiskReplaced)
-	case ringproof.FaultDiskFull:
-		events = append(events, ringproof.EventAlarm)
 	}
 	// Who is away for long is replaced.
 	if f.For == 0 || f.For >= r.plan.Ring.ReplaceAfter {
@@ -374,12 +378,34 @@ func (r review) harm(f ringproof.Fault) []ringproof.EventKind {
 	return append(events, bounced...)
 }
 
+// claims judges whom an assert names, and its pattern.
+func (r review) claims(i int) Diagnostics {
+	var found Diagnostics
+	a := *r.plan.Steps[i].Assert
+	for _, name := range a.Machines() {
+		harm := slices.ContainsFunc(r.plan.Steps[:i], func(s ringproof.Step) bool { return s.Name == name && s.Fault != nil })
+		if !harm && !r.machine(name) {
+			found = append(found, r.say(at(i, ".assert.ring"), Error, "S016", "a machine is m1 to "+fmt.Sprintf("m%d", r.plan.Ring.Machines)+"; the step of a fault before this one stands for the machines that it hit", "the assert names %q, which is no machine and no fault before it", name)...)
+		}
+	}
+	if _, err := regexp.Compile(a.Said); err != nil {
+		found = append(found, r.say(at(i, ".assert.subject.said"), Error, "S060", "", "the pattern %q can't be read: %v", a.Said, err)...)
+	}
+	return found
+}
+
+// machine reports whether the ring has a machine of that name.
+func (r review) machine(name string) bool {
+	n, err := strconv.Atoi(strings.TrimPrefix(name, "m"))
+	return err == nil && 1 <= n && n <= r.plan.Ring.Machines && name == fmt.Sprintf("m%d", n)
+}
+
 // step judges one step by itself.
 func (r review) step(i int) Diagnostics {
 	var found Diagnostics
 	form, s := r.form.Spec.Steps[i], r.plan.Steps[i]
 	if a := s.Assert; a != nil {
-		if a.Voters == 0 && a.Learners == nil && a.HashKV == "" && !a.Halted {
+		if a.Empty() {
 			found = append(found, r.say(at(i, ".assert"), Error, "S028", "", "the assert asks for nothing")...)
 		}
 		if a.Halted && r.plan.Mode != ringproof.ModeDisaster {
@@ -388,6 +414,9 @@ func (r review) step(i int) Diagnostics {
 		if form.Timeout > 0 && form.Timeout < a.Within {
 			found = append(found, r.say(at(i, ".timeout"), Error, "S046", "", "the step ends after %s, its assert may take %s", form.Timeout, a.Within)...)
 		}
+	}
+	if s.Assert != nil {
+		found = append(found, r.claims(i)...)
 	}
 	if s.After != nil && s.After.Delay >= s.After.Timeout {
 		found = append(found, r.say(at(i, ".after.delay"), Error, "S046", "", "the delay of %s is no shorter than the trigger's timeout of %s", s.After.Delay, s.After.Timeout)...)

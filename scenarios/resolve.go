@@ -321,6 +321,11 @@ func (a Assert) state(timeout ringproof.Duration) *ringproof.Assert {
 	state := &ringproof.Assert{Within: cmp.Or(a.Within, timeout, defaultTimeout), Halted: a.Halted}
 	if a.Ring != nil {
 		state.Voters, state.Learners, state.HashKV = a.Ring.Voters, a.Ring.Learners, a.Ring.HashKV
+		state.Left, state.Stayed, state.Leader = a.Ring.Left, a.Ring.Stayed, a.Ring.Leader
+		state.Release, state.Alarms = string(a.Ring.Release), a.Ring.Alarms
+	}
+	if a.Subject != nil {
+		state.Said, state.Changes = a.Subject.Said, a.Subject.Changes
 	}
 	return state
 }

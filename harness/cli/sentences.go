@@ -260,18 +260,5 @@ func misled(f ringproof.Fault) string {
 }
 
 func demand(a ringproof.Assert) string {
-	var wants []string
-	if a.Voters > 0 {
-		wants = append(wants, counted(a.Voters, "voter"))
-	}
-	if a.Learners != nil {
-		wants = append(wants, counted(*a.Learners, "learner"))
-	}
-	if a.HashKV == "equal" {
-		wants = append(wants, "equal data everywhere")
-	}
-	if a.Halted {
-		wants = append(wants, "that the subject halts and says so")
-	}
-	return fmt.Sprintf("expect within %s %s", span(a.Within), strings.Join(wants, ", "))
+	return fmt.Sprintf("expect within %s %s", span(a.Within), strings.Join(a.Wants(), ", "))
 }

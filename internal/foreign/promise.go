@@ -100,8 +100,21 @@ func (p *Promise) Supports(s ringproof.Step) error {
 		return p.operation(*s.Op)
 	case s.Fault != nil:
 		return p.fault(s)
-	case s.Assert != nil && s.Assert.Halted && !p.tells(ringproof.EventHalted):
+	case s.Assert != nil:
+		return p.asserted(*s.Assert)
+	}
+	return nil
+}
+
+// asserted says why an assert can't be judged: it rests on what the subject never tells.
+func (p *Promise) asserted(a ringproof.Assert) error {
+	switch {
+	case a.Halted && !p.tells(ringproof.EventHalted):
 		return p.lacks("never tells that it halts (tells)")
+	case a.Said != "" && !p.tells(ringproof.EventHalted) && !p.tells(ringproof.EventWaiting):
+		return p.lacks("never tells what it waits for (tells)")
+	case a.Changes != nil && !p.tells(ringproof.EventActionDone):
+		return p.lacks("never tells what it has done (tells)")
 	}
 	return nil
 }

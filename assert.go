@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package ringproof
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Assert is a state that the run must reach. Machines are named by their names, m3, or
+// by a fault's step, which stands for those that it hit.
+type Assert struct {
+	Within   Duration `json:"within"`
+	Voters   int      `json:"voters"`             // 0: not asked
+	Learners *int     `json:"learners,omitempty"` // nil: not asked
+	HashKV   string   `json:"hashKV,omitempty"`   // "equal"
+	Halted   bool     `json:"halted,omitempty"`   // disaster mode: the subject says that it halts
+
+	Left    *[]string `json:"left,omitempty"`    // these machines had a member and have none, and no others; nil: not asked
+	Stayed  []string  `json:"stayed,omitempty"`  // these machines have the member that they had first
+	Leader  string    `json:"leader,omitempty"`  // the member there leads
+	Release string    `json:"release,omitempty"` // every member runs this one, "v3.6.16"
+	Alarms  *[]string `json:"alarms,omitempty"`  // these stand, "NOSPACE", and no others; nil: not asked
+	Said    string    `json:"said,omitempty"`    // a pattern of Go: what the subject said last, waiting or halted, matches it
+	Changes *int      `json:"changes,omitempty"` // of the membership, that the subject says it made since the run began; nil: not asked
+}
+
+// OfRing reports whether it asks for a state of the ring, and not only of the subject.
+func (a Assert) OfRing() bool {
+	return a.Voters > 0 || a.Learners != nil || a.HashKV != "" || a.Left != nil || len(a.Stayed) > 0 || a.Leader != "" || a.Release != "" || a.Alarms != nil
+}
+
+// Empty reports whether it asks for nothing.
+func (a Assert) Empty() bool { return !a.OfRing() && !a.Halted && a.Said == "" && a.Changes == nil }
+
+// Machines are all machines and steps that it names.
+func (a Assert) Machines() (names []string) {
+	if a.Left != nil {
+		names = append(names, *a.Left...)
+	}
+	names = append(names, a.Stayed...)
+	if a.Leader != "" {
+		names = append(names, a.Leader)
+	}
+	return names
+}
+
+// Wants are the states in words, as in "expected 3 voters, that m3 leads".
+func (a Assert) Wants() (wants []string) {
+	want := func(asked bool, format string, args ...any) {
+		if asked {
+			wants = append(wants, fmt.Sprintf(format, args...))
+		}
+	}
+	want(a.Voters > 0, "%s", counted(a.Voters, "voter"))
+	if a.Learners != nil {
+		want(true, "%s", counted(*a.Learners, "learner"))
+	}
+	want(a.HashKV == "equal", "equal data everywhere")
+	if a.Left != nil {
+		want(len(*a.Left) == 0, "that nobody has left")
+		want(len(*a.Left) > 0, "that %s and nobody else has left", listed(*a.Left))
+	}
+	want(len(a.Stayed) > 0, "that %s kept the first member", listed(a.Stayed))
+	want(a.Leader != "", "that %s leads", a.Leader)
+	want(a.Release != "", "%s everywhere", a.Release)
+	if a.Alarms != nil {
+		want(len(*a.Alarms) == 0, "no alarm")
+		want(len(*a.Alarms) > 0, "the alarms %s", listed(*a.Alarms))
+	}
+	want(a.Halted, "that the subject halts and says so")
+	want(a.Said != "", "that it says %q", a.Said)
+	if a.Changes != nil {
+		want(true, "%s of the membership", counted(*a.Changes, "change"))
+	}
+	return wants
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// listed prints "m1, m2 and m3".
+func listed(names []string) string {
+	last := len(names) - 1
+	if last <= 0 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package harness
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/ringproof/ringproof"
+)
+
+// scene is what an assert is judged on.
+type scene struct {
+	now    ringproof.Observation // the last look
+	looks  []ringproof.Observation
+	events []ringproof.Event
+}
+
+// unmet says what is seen in place of what the assert wants of machines, members and
+// the subject; nothing when all of it is there. That the members serve, and how many
+// they are, is for others to judge.
+func (s scene) unmet(a ringproof.Assert) (saw []string) {
+	see := func(ok bool, what string) {
+		if !ok {
+			saw = append(saw, what)
+		}
+	}
+	if a.Left != nil {
+		gone := s.left()
+		see(slices.Equal(gone, s.machines(*a.Left)), phrase(gone, "nobody has left", "%s left"))
+	}
+	if len(a.Stayed) > 0 {
+		others := slices.DeleteFunc(s.machines(a.Stayed), s.stayed)
+		see(len(others) == 0, phrase(others, "", "%s without the first member"))
+	}
+	if a.Leader != "" {
+		leader, _ := s.now.Leader()
+		where := listOf(leader.Machine)
+		see(len(where) > 0 && slices.Contains(s.machines([]string{a.Leader}), where[0]), phrase(where, "no leader", "%s leading"))
+	}
+	if a.Release != "" {
+		others := s.otherThan(a.Release)
+		see(len(others) == 0, strings.Join(others, ", "))
+	}
+	if a.Alarms != nil {
+		stand := s.alarms()
+		see(slices.Equal(stand, slices.Sorted(slices.Values(*a.Alarms))), phrase(stand, "no alarm", "the alarms %s"))
+	}
+	if a.Said != "" {
+		said := s.said()
+		matched, err := regexp.MatchString(a.Said, said)
+		see(err == nil && matched, fmt.Sprintf("it say %q", said))
+	}
+	if a.Changes != nil {
+		n := s.changes()
+		see(n == *a.Changes, fmt.Sprintf("%d changes of the membership", n))
+	}
+	return saw
+}
+
+func listOf(name string) []string {
+	if name == "" {
+		return nil
+	}
+	return []string{name}
+}
+
+func phrase(names []string, none, some string) string {
+	if len(names) == 0 {
+		return none
+	}
+	return fmt.Sprintf(some, strings.Join(names, ", "))
+}
+
+// machines resolves names: a step stands for the machines that its fault hit.
+func (s scene) machines(names []string) []string {
+	all := map[string]bool{}
+	for _, name := range names {
+		hit := s.hit(name)
+		for _, machine := range hit {
+			all[machine] = true
+		}
+		all[name] = len(hit) == 0
+	}
+	maps.DeleteFunc(all, func(_ string, is bool) bool { return !is })
+	return slices.Sorted(maps.Keys(all))
+}
+
+func (s scene) hit(step string) (machines []string) {
+	for _, e := range s.events {
+		if e.Kind == ringproof.EventFaultLanded && e.Step == step && e.Machine != "" {
+			machines = append(machines, e.Machine)
+		}
+	}
+	return machines
+}
+
+// firsts are the members that machines had first, by machine.
+func (s scene) firsts() map[string]ringproof.MemberID {
+	first := map[string]ringproof.MemberID{}
+	for _, o := range s.looks {
+		for _, m := range o.Members {
+			if _, known := first[m.Machine]; !known && m.Machine != "" && m.Name != "" { // one without a name has never started
+				first[m.Machine] = m.ID
+			}
+		}
+	}
+	return first
+}
+
+// left are the machines that have had a member and have none, sorted.
+func (s scene) left() []string {
+	gone := s.firsts()
+	maps.DeleteFunc(gone, func(machine string, _ ringproof.MemberID) bool {
+		_, is := s.now.On(machine)
+		return is
+	})
+	return slices.Sorted(maps.Keys(gone))
+}
+
+func (s scene) stayed(machine string) bool {
+	m, is := s.now.On(machine)
+	return is && s.firsts()[machine] == m.ID
+}
+
+// otherThan says which members run another release.
+func (s scene) otherThan(release string) (others []string) {
+	for _, m := range s.now.Members {
+		if "v"+m.Version != release {
+			others = append(others, fmt.Sprintf("%s on v%s", m.Machine, m.Version))
+		}
+	}
+	return others
+}
+
+// alarms are the kinds that stand, sorted. A member's status tells of them as in
+// "memberID:1234 alarm:NOSPACE ".
+func (s scene) alarms() []string {
+	var all []string
+	for _, m := range s.now.Members {
+		for _, text := range m.Alarms {
+			_, kind, _ := strings.Cut(text, "alarm:")
+			all = append(all, strings.TrimSpace(kind))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// said is what a process of the subject said last of what it waits for, or halted at.
+func (s scene) said() string {
+	for _, e := range slices.Backward(s.events) {
+		if e.Kind == ringproof.EventWaiting || e.Kind == ringproof.EventHalted {
+			return e.Text
+		}
+	}
+	return ""
+}
+
+// making are the actions that change the membership.
+var making = map[string]bool{"add-learner": true, "promote": true, "remove": true}
+
+func (s scene) changes() (n int) {
+	for _, e := range s.events {
+		if e.Kind == ringproof.EventActionDone && making[e.Action] {
+			n++
+		}
+	}
+	return n
+}
