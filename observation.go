@@ -165,6 +165,16 @@ type ConfChange struct {
 	Founder  bool     `json:"founder,omitempty"` // written at bootstrap
 }
 
+// Rejection is a change of the membership that was asked of a member and refused by it,
+// as etcd's guard against unsafe changes does (--strict-reconfig-check). No log has it.
+type Rejection struct {
+	At      Instant  `json:"at"`
+	Machine string   `json:"machine"` // of the member that was asked
+	Kind    string   `json:"kind"`    // as of a ConfChange: "add-voter", "add-learner", "remove"
+	Member  MemberID `json:"member"`
+	Why     string   `json:"why"`
+}
+
 // MemberLog is what one data directory holds: whose it is, and how far it goes.
 type MemberLog struct {
 	Machine   string   `json:"machine"`
@@ -221,9 +231,10 @@ type EtcdProcess struct {
 // Evidence is what is read once, at the end of a run.
 type Evidence struct {
 	Final       Observation    `json:"final"`
-	Spec        int            `json:"spec"`             // voters last asked for and not refused
-	Vacant      []string       `json:"vacant,omitempty"` // machines that were last asked to hold no member
-	Changes     []ConfChange   `json:"changes"`          // in raft order
+	Spec        int            `json:"spec"`               // voters last asked for and not refused
+	Vacant      []string       `json:"vacant,omitempty"`   // machines that were last asked to hold no member
+	Changes     []ConfChange   `json:"changes"`            // in raft order
+	Rejected    []Rejection    `json:"rejected,omitempty"` // in the order of time
 	Logs        []MemberLog    `json:"logs"`
 	Hashes      []Hash         `json:"hashes"`
 	Dump        []KV           `json:"dump"`                  // the whole keyspace by a linearizable range

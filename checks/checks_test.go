@@ -265,7 +265,7 @@ func TestADisasterAsksForWhatLiesWithinATransaction(t *testing.T) {
 // TestPlantedBugs plants one bug, or takes away one piece of evidence, in a
 // history that is otherwise good.
 func TestPlantedBugs(t *testing.T) {
-	const bug, gap = ringproof.Fail, ringproof.Inconclusive
+	const bug, gap, ok = ringproof.Fail, ringproof.Inconclusive, ringproof.Pass
 	judged := map[string][]ringproof.Verdict{
 		"assumptions": {bug}, // which never fails
 		"leases":      {bug, gap},
@@ -396,6 +396,18 @@ func TestPlantedBugs(t *testing.T) {
 		{check: "quorum-margin", name: "voter before it starts", want: bug, plant: func(h *ringproof.History) {
 			insert(h, 3, entry("add-voter", 5, 15))
 		}, says: "4 voters, 3 intact, quorum 3"},
+		{check: "quorum-margin", name: "a healthy voter's removal that etcd refused", want: bug, plant: func(h *ringproof.History) {
+			h.Evidence.Rejected = []ringproof.Rejection{{At: sec(40), Machine: "m1", Kind: "remove", Member: 3, Why: "etcdserver: unhealthy cluster"}}
+		}, says: "2 voters, 2 intact, quorum 2; etcd refused it: etcdserver: unhealthy cluster"},
+		{check: "quorum-margin", name: "the lost one's removal, which etcd refused at first", want: ok, plant: func(h *ringproof.History) {
+			h.Evidence.Rejected = []ringproof.Rejection{{At: sec(23), Machine: "m1", Kind: "remove", Member: 2, Why: "etcdserver: unhealthy cluster"}}
+		}},
+		{check: "quorum-margin", name: "a learner that etcd would not take", want: ok, plant: func(h *ringproof.History) {
+			h.Evidence.Rejected = []ringproof.Rejection{{At: sec(23), Machine: "m1", Kind: "add-learner", Member: 9, Why: "etcdserver: unhealthy cluster"}}
+		}},
+		{check: "quorum-margin", name: "a voter that etcd would not take", want: bug, plant: func(h *ringproof.History) {
+			h.Evidence.Rejected = []ringproof.Rejection{{At: sec(40), Machine: "m1", Kind: "add-voter", Member: 9, Why: "etcdserver: unhealthy cluster"}}
+		}, says: "etcd refused it"},
 		{check: "quorum-margin", name: "healthy voter removed", want: bug, plant: func(h *ringproof.History) {
 			insert(h, 3, entry("remove", 3, 15))
 		}, says: "2 voters"},

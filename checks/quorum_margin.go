@@ -72,7 +72,37 @@ func (w *marginWalk) judge() ringproof.Finding {
 	if f, bad := w.wiped(); bad {
 		return f
 	}
+	if f, bad := w.rejected(); bad {
+		return f
+	}
 	return pass("%d changes after the founding: none took a voter to spare that it shouldn't have; lowest margin after a change %d", counted, w.lowest)
+}
+
+// rejected judges what was asked for and refused by etcd as if it had been done: a
+// subject that asks every second for a healthy voter's removal while a dead one is
+// listed is kept from harm by etcd's guard alone, which an operator may have switched off.
+// While a change is under way nobody knows which membership was asked about, so only
+// what is wrong in each is charged.
+func (w *marginWalk) rejected() (ringproof.Finding, bool) {
+	for _, r := range w.h.Evidence.Rejected {
+		var f ringproof.Finding
+		bad := false
+		for i, s := range w.stages {
+			if s.made.From > r.At || i+1 < len(w.stages) && w.stages[i+1].made.To < r.At {
+				continue
+			}
+			as := marginWalk{ledger: w.ledger, config: s.config.clone(), least: w.least, grace: w.grace, target: w.target}
+			if f, bad = as.step(ringproof.ConfChange{Kind: r.Kind, Member: r.Member, At: r.At}); !bad {
+				break
+			}
+		}
+		if bad {
+			f.Message += "; etcd refused it: " + r.Why
+			f.Evidence = []string{fmt.Sprintf("%s of %s, asked of %s at %s", r.Kind, r.Member, r.Machine, r.At)}
+			return f, true
+		}
+	}
+	return ringproof.Finding{}, false
 }
 
 // taken reports whether the disk of the member is gone at the moment and no fault took

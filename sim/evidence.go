@@ -23,6 +23,7 @@ func (w *World) Evidence(ctx context.Context) (ringproof.Evidence, error) {
 		return e, err
 	}
 	w.readDisks(&e)
+	e.Rejected = slices.Clone(w.rejected)
 	look.Dump(ctx, w, len(w.present()), &e)
 	look.Hashes(ctx, w, w.reach, &e)
 	client, err := dialer(w.secure)

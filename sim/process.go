@@ -212,6 +212,12 @@ func (s *server) Log(line string) {
 	s.machine.words = words[max(0, len(words)-2048):]
 }
 
+// Rejected keeps what nobody would know of once it is refused.
+func (s *server) Rejected(kind string, member uint64, why error) {
+	w := s.machine.world
+	w.rejected = append(w.rejected, ringproof.Rejection{At: w.Now(), Machine: s.machine.name, Kind: kind, Member: ringproof.MemberID(member), Why: why.Error()})
+}
+
 // supervisor is the machine's etcd as its agent handles it.
 type supervisor struct{ machine *Machine }
 

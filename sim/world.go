@@ -69,7 +69,8 @@ type World struct {
 	secure     *tls.Config
 	members    map[*Machine]bool     // whose etcd has answered as a member
 	logs       []ringproof.MemberLog // of disks that faults took
-	cleared    []raftlog.Log         // that are on no disk any more: what the ring became is known from them too
+	rejected   []ringproof.Rejection
+	cleared    []raftlog.Log // that are on no disk any more: what the ring became is known from them too
 	steps      map[string]ringproof.FaultKind
 	swaps      map[string]bool // of disks, by step
 	passed     time.Duration   // that all clocks went on by, beside the run's own time

@@ -34,6 +34,7 @@ var mutants = []Mutant{
 	probesByWriting, oneAuthority, dropsFlags, answersAnybody, keepsDiskID,
 	staleRead, forgottenValue, lostEvent, forgetsItsTerm, hashesOtherwise, halfBackup, leaseCutShort, anotherAnswers, listsOtherwise, fallenBack,
 	answersAfterRemoval, panicsOnRequest, harmless, beginsAndRefuses,
+	removesHealthy,
 }
 
 // Mutants lists every mutant: first those that decide wrongly about the ring,

@@ -52,6 +52,9 @@ type Host interface {
 	Ready()
 	// Exit ends the process. Code 0 is a stop in order.
 	Exit(code int, why string)
+	// Rejected tells of a change of the membership that was asked for and refused
+	// as unsafe: its kind as a ConfChange has it, and of whom.
+	Rejected(kind string, member uint64, why error)
 	// Log writes a line of the process's output, for a person.
 	Log(line string)
 }

@@ -78,11 +78,12 @@ func (s *Server) memberAdd(r *pb.MemberAddRequest, done func(any, error)) {
 		return
 	}
 	now := s.host.Now()
-	m, kind := membership.NewMember("", urls, "", &now), raftpb.ConfChangeAddNode
+	m, kind, change := membership.NewMember("", urls, "", &now), raftpb.ConfChangeAddNode, "add-voter"
 	if r.GetIsLearner() {
-		m, kind = membership.NewMemberAsLearner("", urls, "", &now), raftpb.ConfChangeAddLearnerNode
+		m, kind, change = membership.NewMemberAsLearner("", urls, "", &now), raftpb.ConfChangeAddLearnerNode, "add-learner"
 	}
 	if err := s.mayAdd(m); err != nil {
+		s.host.Rejected(change, uint64(m.ID), err)
 		done(nil, err)
 		return
 	}
@@ -145,6 +146,7 @@ func (s *Server) addsWhileSilent() bool {
 
 func (s *Server) memberRemove(r *pb.MemberRemoveRequest, done func(any, error)) {
 	if err := s.mayRemove(r.GetID()); err != nil {
+		s.host.Rejected("remove", r.GetID(), err)
 		done(nil, err)
 		return
 	}

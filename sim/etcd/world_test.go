@@ -301,6 +301,10 @@ func (p process) Exit(code int, why string) {
 
 func (p process) Ready() {}
 
+func (p process) Rejected(kind string, member uint64, why error) {
+	p.logs = append(p.logs, fmt.Sprintf("rejected %s of %x: %v", kind, member, why))
+}
+
 func (p process) Log(line string) { p.logs = append(p.logs, line) }
 
 // partition cuts the machines off from all others, both ways.
