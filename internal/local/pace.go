@@ -46,8 +46,8 @@ func (p *pace) keep(over <-chan struct{}, now func() ringproof.Instant, processe
 		case <-time.After(tick):
 		}
 		at := now()
-		if over := at.Sub(woke) - tick; over > jitter {
-			late += over
+		if by := at.Sub(woke) - tick; by > jitter {
+			late += by
 		}
 		if woke = at; at.Sub(last) < beat {
 			continue
