@@ -60,14 +60,14 @@ func (a Assert) Wants() (wants []string) {
 	want(a.HashKV == "equal", "equal data everywhere")
 	if a.Left != nil {
 		want(len(*a.Left) == 0, "that nobody has left")
-		want(len(*a.Left) > 0, "that %s and nobody else has left", listed(*a.Left))
+		want(len(*a.Left) > 0, "that %s and nobody else has left", strings.Join(*a.Left, ", "))
 	}
-	want(len(a.Stayed) > 0, "that %s kept the first member", listed(a.Stayed))
+	want(len(a.Stayed) > 0, "that %s kept the first member", strings.Join(a.Stayed, ", "))
 	want(a.Leader != "", "that %s leads", a.Leader)
 	want(a.Release != "", "%s everywhere", a.Release)
 	if a.Alarms != nil {
 		want(len(*a.Alarms) == 0, "no alarm")
-		want(len(*a.Alarms) > 0, "the alarms %s", listed(*a.Alarms))
+		want(len(*a.Alarms) > 0, "the alarms %s", strings.Join(*a.Alarms, ", "))
 	}
 	want(a.Halted, "that the subject halts and says so")
 	want(a.Said != "", "that it says %q", a.Said)
@@ -77,18 +77,10 @@ func (a Assert) Wants() (wants []string) {
 	return wants
 }
 
+// counted prints "1 voter" and "3 voters".
 func counted(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// listed prints "m1, m2 and m3".
-func listed(names []string) string {
-	last := len(names) - 1
-	if last <= 0 {
-		return strings.Join(names, "")
-	}
-	return strings.Join(names[:last], ", ") + " and " + names[last]
 }

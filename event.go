@@ -134,6 +134,12 @@ type Event struct {
 	Text    string    `json:"text,omitempty"`    // the evidence, reason or error
 }
 
+// ChangesMembership reports whether the action that the event tells of is one by which
+// a subject changes who is in the ring.
+func (e Event) ChangesMembership() bool {
+	return e.Action == "add-learner" || e.Action == "promote" || e.Action == "remove"
+}
+
 // Span is when it happened.
 func (e Event) Span() Span {
 	if e.Since == 0 {

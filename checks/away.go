@@ -69,12 +69,8 @@ func (l *ledger) severs(e ringproof.Event) bool {
 	case ringproof.FaultPartition, ringproof.FaultReplyLoss, ringproof.FaultSlowNetwork, ringproof.FaultClockSkew:
 		return true
 	case ringproof.FaultKill, ringproof.FaultPause:
-		i := slices.IndexFunc(l.h.Plan.Steps, func(s ringproof.Step) bool { return s.Name == e.Step })
-		if i < 0 || l.h.Plan.Steps[i].Fault == nil {
-			return false
-		}
-		f := l.h.Plan.Steps[i].Fault
-		return f.Scope == "machine" || f.Permanent() // a loss that was downgraded
+		f, known := faultOf(l.h.Plan, e.Step)
+		return known && (f.Scope == "machine" || f.Permanent()) // a loss that was downgraded
 	}
 	return false
 }

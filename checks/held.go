@@ -67,15 +67,16 @@ func (g grip) take(p ringproof.Plan, e ringproof.Event) bool {
 	targets := strings.Split(e.Machine, ",")
 	switch e.Kind {
 	case ringproof.EventFaultLanded:
-		how, lasts := gripOf(p, e)
-		if !lasts {
+		f, known := faultOf(p, e.Step)
+		stops, apart := gripOf(f, e.Fault)
+		if !known || !stops && apart == "" && !starting[e.Fault] {
 			return false
 		}
 		if g[e.Step] == nil {
-			g[e.Step] = &hold{on: map[string]bool{}, apart: how.apart}
+			g[e.Step] = &hold{on: map[string]bool{}, apart: apart}
 		}
 		for _, m := range targets {
-			g[e.Step].on[m] = how.stops
+			g[e.Step].on[m] = stops
 		}
 		return true
 	case ringproof.EventFaultHealed:
@@ -98,33 +99,33 @@ func (g grip) take(p ringproof.Plan, e ringproof.Event) bool {
 	return ended
 }
 
-// gripping is how a harm keeps members from voting.
-type gripping struct {
-	stops bool   // those that it hits, at once
-	apart string // from each other, in this shape
+// starting are the harms that keep an etcd from starting again, once it has ended.
+var starting = map[ringproof.FaultKind]bool{ringproof.FaultDiskFull: true, ringproof.FaultStartFailure: true}
+
+// gripOf is how a harm keeps members from voting till it heals: stops, those that it
+// hits, at once; apart, from each other, in this shape. landed is what was made of it.
+// What only makes things slower or stranger does neither.
+func gripOf(f ringproof.Fault, landed ringproof.FaultKind) (stops bool, apart string) {
+	switch landed {
+	case ringproof.FaultKill:
+		return f.Scope == "machine" || f.Permanent(), "" // a loss that was downgraded
+	case ringproof.FaultPause:
+		return f.Scope != "agent", ""
+	case ringproof.FaultVolumeUnmounted:
+		return f.Remount == "reboot", ""
+	case ringproof.FaultPartition:
+		return false, cmp.Or(f.Shape, "split")
+	}
+	return false, ""
 }
 
-// gripOf is how the harm that landed does so; lasts: it does till it heals. What only
-// makes things slower or stranger doesn't.
-func gripOf(p ringproof.Plan, e ringproof.Event) (how gripping, lasts bool) {
-	i := slices.IndexFunc(p.Steps, func(s ringproof.Step) bool { return s.Name == e.Step })
+// faultOf is the fault that the plan has at the step.
+func faultOf(p ringproof.Plan, step string) (ringproof.Fault, bool) {
+	i := slices.IndexFunc(p.Steps, func(s ringproof.Step) bool { return s.Name == step })
 	if i < 0 || p.Steps[i].Fault == nil {
-		return how, false
+		return ringproof.Fault{}, false
 	}
-	f := *p.Steps[i].Fault
-	switch e.Fault {
-	case ringproof.FaultKill:
-		return gripping{stops: true}, f.Scope == "machine" || f.Permanent() // a loss that was downgraded
-	case ringproof.FaultPause:
-		return gripping{stops: true}, f.Scope != "agent"
-	case ringproof.FaultVolumeUnmounted:
-		return gripping{stops: true}, f.Remount == "reboot"
-	case ringproof.FaultDiskFull, ringproof.FaultStartFailure:
-		return gripping{}, true // once the etcd there has ended
-	case ringproof.FaultPartition:
-		return gripping{apart: cmp.Or(f.Shape, "split")}, true
-	}
-	return how, false
+	return *p.Steps[i].Fault, true
 }
 
 // holds reports whether no quorum of all voters can hear each other.

@@ -56,12 +56,9 @@ type leads struct {
 	others []ringproof.Event
 }
 
-// led are the actions of the one who leads. Launching and clearing are each
-// machine's own.
-var led = map[string]bool{"add-learner": true, "promote": true, "remove": true, bind: true}
-
 func (w *leads) changes(e ringproof.Event) bool {
-	return e.Kind == ringproof.EventActionBegun && led[e.Action] && e.By != ""
+	// The actions of the one who leads: launching and clearing are each machine's own.
+	return e.Kind == ringproof.EventActionBegun && (e.ChangesMembership() || e.Action == bind) && e.By != ""
 }
 
 func (w *leads) step(e ringproof.Event) (ringproof.Finding, bool) {

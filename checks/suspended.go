@@ -92,7 +92,7 @@ func stirred(h *ringproof.History) (e ringproof.Event, bad bool, still time.Dura
 	for _, span := range stillness(h) {
 		still += span.Length()
 		for _, e := range events(h, ringproof.EventActionBegun) {
-			if led[e.Action] && e.Action != bind && e.At > span.From && e.At < span.To {
+			if e.ChangesMembership() && e.At > span.From && e.At < span.To {
 				return e, true, still
 			}
 		}

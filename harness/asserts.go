@@ -4,6 +4,7 @@
 package harness
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -38,9 +39,8 @@ func (s scene) unmet(a ringproof.Assert) (saw []string) {
 		see(len(others) == 0, phrase(others, "", "%s without the first member"))
 	}
 	if a.Leader != "" {
-		leader, _ := s.now.Leader()
-		where := listOf(leader.Machine)
-		see(len(where) > 0 && slices.Contains(s.machines([]string{a.Leader}), where[0]), phrase(where, "no leader", "%s leading"))
+		leader, leads := s.now.Leader()
+		see(leads && slices.Contains(s.machines([]string{a.Leader}), leader.Machine), cmp.Or(leader.Machine, "nobody")+" leading")
 	}
 	if a.Release != "" {
 		others := s.otherThan(a.Release)
@@ -52,21 +52,13 @@ func (s scene) unmet(a ringproof.Assert) (saw []string) {
 	}
 	if a.Said != "" {
 		said := s.said()
-		matched, err := regexp.MatchString(a.Said, said)
-		see(err == nil && matched, fmt.Sprintf("it say %q", said))
+		see(regexp.MustCompile(a.Said).MatchString(said), fmt.Sprintf("it say %q", said))
 	}
 	if a.Changes != nil {
 		n := s.changes()
 		see(n == *a.Changes, fmt.Sprintf("%d changes of the membership", n))
 	}
 	return saw
-}
-
-func listOf(name string) []string {
-	if name == "" {
-		return nil
-	}
-	return []string{name}
 }
 
 func phrase(names []string, none, some string) string {
@@ -161,12 +153,10 @@ func (s scene) said() string {
 	return ""
 }
 
-// making are the actions that change the membership.
-var making = map[string]bool{"add-learner": true, "promote": true, "remove": true}
-
+// changes are those of the membership that the subject says it made.
 func (s scene) changes() (n int) {
 	for _, e := range s.events {
-		if e.Kind == ringproof.EventActionDone && making[e.Action] {
+		if e.Kind == ringproof.EventActionDone && e.ChangesMembership() {
 			n++
 		}
 	}

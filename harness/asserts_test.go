@@ -62,7 +62,7 @@ func TestWhatAnAssertSees(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) { assert.Equal(t, c.want, moved().unmet(c.a)) })
 	}
 	nobody := scene{}
-	assert.Equal(t, []string{"no leader"}, nobody.unmet(ringproof.Assert{Leader: "m1"}))
+	assert.Equal(t, []string{"nobody leading"}, nobody.unmet(ringproof.Assert{Leader: "m1"}))
 	assert.Equal(t, []string{`it say ""`}, nobody.unmet(ringproof.Assert{Said: "anything"}))
 	assert.Empty(t, nobody.unmet(ringproof.Assert{Left: list(), Alarms: list(), Changes: number(0)}))
 }
@@ -71,7 +71,7 @@ func TestAssertsInWords(t *testing.T) {
 	none, three := 0, 3
 	a := ringproof.Assert{Voters: 1, Learners: &none, HashKV: "equal", Left: &[]string{"cut", "m2"}, Stayed: []string{"m1", "m3", "m4"}, Leader: "m3",
 		Release: "v3.6.16", Alarms: &[]string{}, Halted: true, Said: "no quorum", Changes: &three}
-	assert.Equal(t, []string{"1 voter", "0 learners", "equal data everywhere", "that cut and m2 and nobody else has left", "that m1, m3 and m4 kept the first member", "that m3 leads",
+	assert.Equal(t, []string{"1 voter", "0 learners", "equal data everywhere", "that cut, m2 and nobody else has left", "that m1, m3, m4 kept the first member", "that m3 leads",
 		"v3.6.16 everywhere", "no alarm", "that the subject halts and says so", `that it says "no quorum"`, "3 changes of the membership"}, a.Wants())
 	assert.Equal(t, []string{"cut", "m2", "m1", "m3", "m4", "m3"}, a.Machines())
 	assert.True(t, a.OfRing())

@@ -19,15 +19,17 @@ func (s Suite) again(ctx context.Context, cells []reports.Cell) {
 	for i, job := range s.Jobs {
 		tried := []reports.Cell{cells[i]}
 		for !job.idle() && undecided(tried, s.Attempts) && ctx.Err() == nil {
-			n := len(tried) + 1
-			cell := s.job(ctx, job, n, func(e ringproof.Event) {
-				s.tell(Progress{Done: i, All: len(s.Jobs), Cell: job.Plan.Cell, Subject: job.Plan.Subject, Attempt: n, Event: &e})
+			p := Progress{Done: len(s.Jobs), All: len(s.Jobs), Cell: job.Plan.Cell, Subject: job.Plan.Subject, Attempt: len(tried) + 1}
+			cell := s.job(ctx, job, p.Attempt, func(e ringproof.Event) {
+				p.Event, p.Ended = &e, nil
+				s.tell(p)
 			})
 			if ctx.Err() != nil {
 				break // what was cut off says nothing
 			}
 			tried = append(tried, cell)
-			s.tell(Progress{Done: i + 1, All: len(s.Jobs), Cell: job.Plan.Cell, Subject: job.Plan.Subject, Attempt: n, Ended: &cell})
+			p.Event, p.Ended = nil, &cell
+			s.tell(p)
 		}
 		cells[i] = settled(tried)
 	}

@@ -5,6 +5,7 @@ package harness
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -75,6 +76,8 @@ func TestWhatDoesNotPassIsRunAgain(t *testing.T) {
 	var order []string
 	beside := job("e#7")
 	beside.Beside = true
+	stale := filepath.Join(out, "cells/c_7/attempt-2")
+	require.NoError(t, os.MkdirAll(stale, 0o755))
 	cells := playSuite(t, Suite{
 		Jobs: append(jobs("a#7", "b#7", "c#7", "d#7"), beside), Out: out, Attempts: 3,
 		World: func(p ringproof.Plan) (ringproof.World, error) {
@@ -98,6 +101,7 @@ func TestWhatDoesNotPassIsRunAgain(t *testing.T) {
 	assert.Equal(t, filepath.Join("cells/b_7/attempt-2", "history.jsonl"), cells[1].HistoryFile)
 	assert.Equal(t, "replay "+filepath.Join(out, "cells/b_7/attempt-2/plan.yaml"), cells[1].Replay)
 	assert.Empty(t, cells[2].Attempts)
+	assert.NoDirExists(t, stale, "of an earlier run")
 	assert.Equal(t, ringproof.Fail, cells[3].Verdict)
 	assert.Empty(t, cells[4].Attempts, "what counts for nothing is not run again")
 	for _, c := range []int{0, 1, 3} {

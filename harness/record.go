@@ -108,11 +108,11 @@ func (r *record) observation() ringproof.Observation {
 	return r.last
 }
 
-// scene is what an assert is judged on now.
-func (r *record) scene() scene {
+// unmet is what is seen now in place of what the assert wants.
+func (r *record) unmet(a ringproof.Assert) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return scene{r.last, slices.Clone(r.observations), slices.Clone(r.events)}
+	return scene{r.last, r.observations, r.events}.unmet(a)
 }
 
 // alike tells whether two observations differ in nothing but progress.

@@ -641,7 +641,7 @@ func (r *runner) holds(a ringproof.Assert, since ringproof.Instant) bool {
 			return false
 		}
 	}
-	return len(r.record.scene().unmet(a)) == 0
+	return len(r.record.unmet(a)) == 0
 }
 
 // claimed is an assert in words.
@@ -655,7 +655,7 @@ func claimed(a ringproof.Assert) string {
 
 // instead is what there is in place of what was asserted.
 func (r *runner) instead(a ringproof.Assert, since ringproof.Instant) string {
-	saw := r.record.scene().unmet(a)
+	saw := r.record.unmet(a)
 	if a.OfRing() {
 		saw = append([]string{r.lastLook(since)}, saw...)
 	}

@@ -207,8 +207,12 @@ func (s Suite) dir(p ringproof.Plan, n int) (string, error) {
 		name += "_" + unfit.ReplaceAllString(p.Subject, "_")
 	}
 	dir := filepath.Join("cells", name)
+	attempt := func(n int) string { return filepath.Join("cells", name, fmt.Sprintf("attempt-%d", n)) }
 	if n > 1 {
-		dir = filepath.Join(dir, fmt.Sprintf("attempt-%d", n))
+		dir = attempt(n)
+	}
+	if err := os.RemoveAll(filepath.Join(s.Out, attempt(n+1))); err != nil { // of an earlier run into the same report
+		return dir, err
 	}
 	return dir, os.MkdirAll(filepath.Join(s.Out, dir), 0o755)
 }

@@ -5,6 +5,7 @@ package reports
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -17,7 +18,7 @@ type Attempt struct {
 	Verdict  ringproof.Verdict `json:"verdict"`
 	Told     bool              `json:"told,omitempty"`     // the cell's findings, figures and files are this one's
 	Troubles []string          `json:"troubles,omitempty"` // its findings that are no pass, a line each
-	Stalled  float64           `json:"stalledSeconds"`     // that the host kept it waiting
+	Stalled  float64           `json:"stalledSeconds"`     // for how many seconds the host kept it waiting
 
 	PlanFile    string `json:"plan,omitempty"`    // as the cell's
 	HistoryFile string `json:"history,omitempty"` // as the cell's
@@ -33,6 +34,19 @@ func AttemptOf(c Cell) Attempt {
 		a.Troubles = append(a.Troubles, fmt.Sprintf("%s by %s%s: %s", f.Verdict, f.Check, atText(f), plain(f.Message)))
 	}
 	return a
+}
+
+// Retold prints the cells that took more than one attempt, for who prints no summary.
+func Retold(w io.Writer, r Report) error {
+	t := &terminal{}
+	for _, c := range r.Cells {
+		if len(c.Attempts) > 0 {
+			t.line(c.shown().mark() + " " + label(c, r.aside(c)))
+			t.attempts(c)
+		}
+	}
+	_, err := w.Write(t.out.Bytes())
+	return err
 }
 
 // disagree reports whether an attempt passed and another didn't, and none of them

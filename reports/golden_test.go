@@ -101,6 +101,13 @@ func TestFlakyCellsAreTold(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, Terminal(&out, r, Style{}))
 	golden(t, "terminal-flaky.txt", out.Bytes())
+	out.Reset()
+	r.Cells = append(r.Cells, Cell{Name: "once#1", Subject: "reference", Verdict: ringproof.Pass})
+	require.NoError(t, Retold(&out, r))
+	require.Equal(t, 2, strings.Count(out.String(), "≈ volume-lost"), out.String())
+	require.Contains(t, out.String(), "  attempt 2, alone: pass; cells/a/attempt-2/history.jsonl\n")
+	require.NotContains(t, out.String(), "once#1")
+	r.Cells = r.Cells[:2]
 	dir := t.TempDir()
 	require.NoError(t, Write(dir, r))
 	for name, kept := range map[string]string{JUnitFile: "junit-flaky.xml", SummaryFile: "summary-flaky.md"} {

@@ -182,9 +182,7 @@ func (t *terminal) troubles(c Cell, aside string) {
 	for _, f := range troubles {
 		t.finding(f)
 	}
-	for _, text := range c.attemptTexts() {
-		t.paragraph("  ", "    ", text)
-	}
+	t.attempts(c)
 	if text := c.Measurements.stalled(); text != "" {
 		t.line("  host: " + text)
 	}
@@ -199,6 +197,12 @@ func (t *terminal) troubles(c Cell, aside string) {
 		t.line("  trace: " + plain(c.Trace))
 	}
 	t.line("")
+}
+
+func (t *terminal) attempts(c Cell) {
+	for _, text := range c.attemptTexts() {
+		t.paragraph("  ", "    ", text)
+	}
 }
 
 // shortBudget is how many lines of the ledger a terminal shows: a run of many

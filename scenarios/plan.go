@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"regexp"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
@@ -143,6 +144,11 @@ func (d *decoder) judgeStep(s ringproof.Step, earlier map[string]bool, path stri
 	}
 	if s.Fault != nil {
 		d.judgeFault(*s.Fault, path+".fault")
+	}
+	if s.Assert != nil {
+		if _, err := regexp.Compile(s.Assert.Said); err != nil {
+			d.complain(d.placed(path+".assert.said"), complaint{code: "S060", message: fmt.Sprintf("the pattern %q can't be read: %v", s.Assert.Said, err)}, "")
+		}
 	}
 	for _, target := range targets(&s) {
 		if *target == faults.Random {

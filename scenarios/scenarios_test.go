@@ -249,6 +249,23 @@ func FuzzReadPlan(f *testing.F) {
 	})
 }
 
+// TestAPlanWithAPatternThatCannotBeRead accuses no subject of saying something else.
+func TestAPlanWithAPatternThatCannotBeRead(t *testing.T) {
+	text, err := os.ReadFile("testdata/plan.txt")
+	require.NoError(t, err)
+	for said, want := range map[string]string{`"no (quorum"`: "error[S060]: the pattern", `"no quorum"`: ""} {
+		p, found := scenarios.ReadPlan("p.yaml", bytes.Replace(text, []byte("      hashKV: equal"), []byte("      hashKV: equal\n      said: "+said+"\n      left: []"), 1))
+		if want != "" {
+			require.Contains(t, found.String(), want)
+			continue
+		}
+		require.Empty(t, found.String())
+		var b bytes.Buffer
+		require.NoError(t, scenarios.WritePlan(&b, p))
+		require.Contains(t, b.String(), "left: []", "nobody is another claim than none")
+	}
+}
+
 // TestShippedScenariosAssertTheirHypothesis: a hypothesis that nothing asserts is
 // prose. Each says what the ring comes to, how long clients may wait at most, and
 // how much the subject may change; the defaults of the checks are nobody's claim.

@@ -57,7 +57,6 @@ Exit codes: 0 CONFIRMED, 1 SIM-ONLY, 3 UNDECIDED and NOT-PORTABLE.`,
 		},
 	}
 	f.add(c)
-	_ = c.Flags().MarkHidden("attempts") // --times says how often
 	world := c.Flag("world")
 	if in, err := p.first(false); err == nil {
 		f.world, world.DefValue, world.Usage = in.Name, in.Name, "a real world: "+choices(p.real())

@@ -83,6 +83,7 @@ func (p *program) gaugeCommand() *cobra.Command {
   ringproof gauge voter-first --world local
   ringproof gauge --search voter-first
   ringproof gauge --canaries`,
+		PreRunE: func(c *cobra.Command, _ []string) error { return counts(c, "jobs", "attempts") },
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.choose(c); err != nil {
 				return err
@@ -101,6 +102,7 @@ func (p *program) gaugeCommand() *cobra.Command {
 		},
 	}
 	f.add(c)
+	f.repeats(c)
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the first run of each cell")
 	c.Flags().Uint64Var(&f.seeds, "seeds", 0, "the most seeds of each cell (default 25 in virtual time, else 1)")
 	c.Flags().BoolVar(&f.canaries, "canaries", false, "the canaries instead of the mutants; in the local world")
@@ -351,6 +353,9 @@ func gauged(c *cobra.Command, f gaugeFlags, trials []harness.GaugeTrial, report 
 		if err := (listed{[]string{"ON TRIAL", "CHECK", "FAILED BY", "VERDICT", "SEEDS", "REACHED", "SECONDS"}, rows}).print(c, f.asJSON); err != nil {
 			return err
 		}
+	}
+	if err := reports.Retold(c.ErrOrStderr(), report); err != nil {
+		return err
 	}
 	verdict := gaugeVerdict(c, trials, filepath.Join(f.out, reports.PageFile))
 	if f.disarm {

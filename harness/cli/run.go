@@ -53,11 +53,15 @@ func (f *runFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.world, "world", f.Worlds[0].Name, "where to run: "+choices(f.Worlds))
 	c.Flags().StringVar(&f.out, "out", "", "directory for the report (default out/TIME)")
 	c.Flags().IntVar(&f.jobs, "jobs", abreast(), "cells to run at once; most of a cell is waiting")
-	c.Flags().IntVar(&f.attempts, "attempts", 1, "in real time, how often at most to run a cell that doesn't pass, each time but the first alone: what a slow host may explain fails it the second time")
 	c.Flags().StringVar(&f.etcdBin, "etcd-bin", "", "directory with your own build of etcd, used for every release")
 	c.Flags().StringVar(&f.ringadm, "ringadm", "", "the ringadm to put on trial (default: beside ringproof)")
 	c.Flags().BoolVar(&f.without, "allow-skipped", false, "let the run pass without the cells that this host can't run; else it is inconclusive")
 	c.Flags().BoolVarP(&f.verbose, "verbose", "v", false, "tell every event as it happens")
+}
+
+// repeats adds the flag of commands that believe a trial only when it was repeated.
+func (f *runFlags) repeats(c *cobra.Command) {
+	c.Flags().IntVar(&f.attempts, "attempts", 1, "in real time, how often at most to run a cell that doesn't pass, each time but the first alone: what a slow host may explain fails it the second time")
 }
 
 func (p *program) runCommand() *cobra.Command {
@@ -73,6 +77,7 @@ func (p *program) runCommand() *cobra.Command {
 		RunE:    func(c *cobra.Command, args []string) error { return runScenarios(c, f, args) },
 	}
 	f.add(c)
+	f.repeats(c)
 	c.Flags().StringVar(&f.subject, "subject", p.own().Name, "what is on trial: "+p.anybody())
 	c.Flags().StringVar(&f.beside, "beside", "", "another subject to run the same cells with, for comparison")
 	c.Flags().StringArrayVar(&f.cells, "run", nil, "only cells of this name, or beginning of a name: scenario, scenario[k=v] or scenario[k=v]#seed; repeatable")
@@ -96,6 +101,7 @@ func (p *program) replayCommand() *cobra.Command {
 		},
 	}
 	f.add(c)
+	f.repeats(c)
 	c.Flags().StringVar(&f.subject, "subject", "", "what is on trial (default: what the plan says)")
 	return c
 }
@@ -389,8 +395,8 @@ func leaveWord(f runFlags, why error) error {
 	return reports.Write(f.out, reports.Report{Error: why.Error(), Subject: f.subject, World: f.world, Started: time.Now().UTC()})
 }
 
-// install builds every etcd release that the jobs need, and its tools where they are run. Inside the sandbox
-// there is no network, and all are there.
+// install builds every etcd release that the jobs need, and its tools where they are
+// run. Inside the sandbox there is no network, and all are there.
 func install(c *cobra.Command, f runFlags, jobs []harness.Job) (map[string]etcdbin.Release, error) {
 	releases := map[string]etcdbin.Release{}
 	for _, j := range jobs {

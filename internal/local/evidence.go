@@ -63,7 +63,7 @@ func (w *World) Evidence(ctx context.Context) (ringproof.Evidence, error) {
 	if err := w.Sleep(ctx, beat); err != nil { // so that the last of it is counted
 		return e, err
 	}
-	e.Starved, e.Pressure = w.pace.all(), pressedSince(w.pressed)
+	e.Starved, e.Pressure = w.pace.all(), since(w.pressed, pressed())
 	return e, ctx.Err()
 }
 

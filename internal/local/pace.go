@@ -117,21 +117,24 @@ func pressed() ringproof.Pressure {
 	all := ringproof.Pressure{}
 	for resource, file := range pressures { // order: into a map
 		text, err := os.ReadFile(file)
-		if err != nil {
-			continue
-		}
-		var waited uint64 // microseconds
-		if _, err := fmt.Sscanf(string(text), "some avg10=%s avg60=%s avg300=%s total=%d", new(string), new(string), new(string), &waited); err == nil {
-			all[resource] = ringproof.Duration(time.Duration(waited) * time.Microsecond)
+		if waited, ok := someWaited(string(text)); err == nil && ok {
+			all[resource] = ringproof.Duration(waited)
 		}
 	}
 	return all
 }
 
-// pressedSince is what was waited since before was read.
-func pressedSince(before ringproof.Pressure) ringproof.Pressure {
+// someWaited reads the first line of a pressure file: for how long some process waited.
+func someWaited(text string) (time.Duration, bool) {
+	var microseconds uint64
+	_, err := fmt.Sscanf(text, "some avg10=%s avg60=%s avg300=%s total=%d", new(string), new(string), new(string), &microseconds)
+	return time.Duration(microseconds) * time.Microsecond, err == nil
+}
+
+// since is what was waited from before to now.
+func since(before, now ringproof.Pressure) ringproof.Pressure {
 	all := ringproof.Pressure{}
-	for resource, waited := range pressed() { // order: into a map
+	for resource, waited := range now { // order: into a map
 		if from, known := before[resource]; known {
 			all[resource] = waited - from
 		}

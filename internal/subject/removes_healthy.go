@@ -18,7 +18,7 @@ const missed = 6 * time.Second
 var removesHealthy = Mutant{
 	Name:     "removes-healthy",
 	Hazard:   "While one of three voters is silent it asks for the removal of another, which etcd refuses.",
-	Source:   "etcd's --strict-reconfig-check, which etcd-launcher's loop runs into every few seconds",
+	Source:   "etcd's --strict-reconfig-check and the runtime reconfiguration guide: remove the dead member, not a live one",
 	Check:    "quorum-margin",
 	Scenario: "machine-lost-at-3[victim=follower]",
 	layer: only(deciding(func(inner next, spec ring.Spec, o ring.Observed) ring.Decision {
