@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -45,14 +46,20 @@ func (v version) program(file string) program {
 	return program{file, module, at, path}
 }
 
-// goBuild is the builder of real releases. Each program is built in a
+// goBuild is the builder of real releases, with the flags of go build. Each program is built in a
 // throw-away module that requires it and nothing else, so that it gets the
 // dependencies its own go.mod names and not those of the other programs.
 //
 // A release is its etcd. A tool that can't be had at that version, such as the
 // etcdutl of v3.6.2, which no checksum database knows, comes from the nearest
 // release of the same minor.
-func goBuild(ctx context.Context, of part, work, entry string, say func(string)) (borrowed map[string]version, err error) {
+func goBuild(flags []string) builder {
+	return func(ctx context.Context, of part, work, entry string, say func(string)) (map[string]version, error) {
+		return of.build(ctx, flags, work, entry, say)
+	}
+}
+
+func (of part) build(ctx context.Context, flags []string, work, entry string, say func(string)) (borrowed map[string]version, err error) {
 	say("downloading modules")
 	programs := of.programs()
 	borrowed = map[string]version{}
@@ -75,7 +82,7 @@ func goBuild(ctx context.Context, of part, work, entry string, say func(string))
 	}
 	for _, p := range programs {
 		say(fmt.Sprintf("building %s", p.file))
-		if err := p.build(ctx, filepath.Join(work, p.file), filepath.Join(entry, p.file)); err != nil {
+		if err := p.build(ctx, flags, filepath.Join(work, p.file), filepath.Join(entry, p.file)); err != nil {
 			return nil, err
 		}
 	}
@@ -138,8 +145,9 @@ func (p program) download(ctx context.Context, dir string) error {
 	return err
 }
 
-func (p program) build(ctx context.Context, dir, out string) error {
-	if _, err := goCommand(ctx, dir, "build", "-trimpath", "-buildvcs=false", "-o", out, p.path); err != nil {
+func (p program) build(ctx context.Context, flags []string, dir, out string) error {
+	args := slices.Concat([]string{"build", "-trimpath", "-buildvcs=false"}, flags, []string{"-o", out, p.path})
+	if _, err := goCommand(ctx, dir, args...); err != nil {
 		return fmt.Errorf("cannot build %s %s: %w", p.path, p.at, err)
 	}
 	return nil

@@ -39,7 +39,10 @@ type Release struct {
 }
 
 // Cache holds one folder a release. Any number of processes may share it.
-type Cache struct{ Dir string }
+type Cache struct {
+	Dir   string
+	Flags []string // for go build: what it makes of them are other binaries, in a folder of their own
+}
 
 // DefaultCache is the cache of the user who runs this.
 func DefaultCache() (Cache, error) {
@@ -56,12 +59,12 @@ func DefaultCache() (Cache, error) {
 // It may run many times at once: one builds, the others wait and share. An
 // entry appears whole or not at all, whenever ctx ends or the process dies.
 func (c Cache) Install(ctx context.Context, version string, progress func(line string)) (Release, error) {
-	return c.install(ctx, version, progress, goBuild)
+	return c.install(ctx, version, progress, goBuild(c.Flags))
 }
 
 // InstallTools does the same for a release and its tools.
 func (c Cache) InstallTools(ctx context.Context, version string, progress func(line string)) (Release, error) {
-	return c.installTools(ctx, version, progress, goBuild)
+	return c.installTools(ctx, version, progress, goBuild(c.Flags))
 }
 
 // Lookup returns a release if the cache holds it, with its tools if it holds them. A
