@@ -134,7 +134,7 @@ func TestPackageDocs(t *testing.T) {
 func packageDocs(all []source) []string {
 	documented := map[string]bool{}
 	for _, s := range all {
-		if !s.test() {
+		if !s.test() && !strings.HasPrefix(s.dir, "internal/lockstep/inside/") { // Go's own packages
 			documented[s.dir] = documented[s.dir] || s.file.Doc != nil
 		}
 	}

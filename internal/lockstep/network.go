@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+//go:build linux
+
+package lockstep
+
+import (
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// port is a place at which a process can listen.
+type port struct {
+	host   byte
+	number uint16
+}
+
+// path is the way from one machine to another.
+type path struct{ from, to byte }
+
+// connection is who dialled and who accepted; nil: it has ended.
+type connection struct{ dialler, acceptor *process }
+
+// network is the switchboard.
+type network struct {
+	ports       map[port]*process
+	connections map[uint64]connection
+	sent        map[uint64]uint64 // how many frames went to an end
+	last        map[uint64]int64  // when the last one arrives
+	cut         map[path]bool
+	held        []frame // that wait for a cut to end
+	dark        map[byte]bool
+	walls       map[byte]time.Duration
+	slow        map[byte]slowness
+}
+
+// slowness is how much longer a machine's frames are under way, but those of one other.
+type slowness struct {
+	by     time.Duration
+	exempt byte
+}
+
+// longer is by how much a frame takes longer than others.
+func (n network) longer(f frame) (by time.Duration) {
+	for at, other := range map[byte]byte{f.SrcHost: f.DstHost, f.DstHost: f.SrcHost} { // order: a sum
+		if s := n.slow[at]; s.exempt != other {
+			by += s.by
+		}
+	}
+	return by
+}
+
+func newNetwork() network {
+	return network{ports: map[port]*process{}, connections: map[uint64]connection{}, sent: map[uint64]uint64{}, last: map[uint64]int64{},
+		cut: map[path]bool{}, dark: map[byte]bool{}, walls: map[byte]time.Duration{}, slow: map[byte]slowness{}}
+}
+
+func digest(text []byte) uint64 {
+	h := fnv.New64a()
+	h.Write(text)
+	return h.Sum64()
+}
+
+// listen has the process listen at a port of its machine.
+func (w *world) listen(p *process, number uint16) syscall.Errno {
+	at := port{p.host, number}
+	if w.ports[at] != nil {
+		return syscall.EADDRINUSE
+	}
+	w.ports[at] = p
+	return 0
+}
+
+// route sends a frame on its way. What is sent over a cut arrives once that ends, as TCP
+// would send it again; what is sent by or to a machine without power is lost.
+func (w *world) route(f frame) {
+	w.frames++
+	w.hash = mix(w.hash, uint64(f.At), uint64(f.Kind), uint64(f.SrcHost), uint64(f.DstHost), f.Conn, uint64(len(f.Payload)), digest(f.Payload))
+	if w.Trace != nil {
+		w.Trace(fmt.Sprintf("%d frame %d %d>%d %x %d %.160q", f.At-epoch, f.Kind, f.SrcHost, f.DstHost, f.Conn, len(f.Payload), f.Payload))
+	}
+	switch {
+	case w.dark[f.SrcHost] || w.dark[f.DstHost]:
+	case w.cut[path{f.SrcHost, f.DstHost}]:
+		w.held = append(w.held, f)
+	default:
+		w.carry(f)
+	}
+}
+
+// carry gives a frame its time of arrival, after those before it, and whom it is for.
+func (w *world) carry(f frame) {
+	w.sent[f.Conn]++
+	f.At += int64(w.Latency) + int64(mix(w.Seed, f.Conn, w.sent[f.Conn])%uint64(w.Jitter)) + int64(w.longer(f))
+	f.At = max(f.At, w.last[f.Conn]+1)
+	w.last[f.Conn] = f.At
+	if f.DstHost == coordinatorHost {
+		w.orders = append(w.orders, f)
+		slices.SortStableFunc(w.orders, func(a, b frame) int { return int(a.At - b.At) })
+		return
+	}
+	if f.Kind == syn {
+		w.connections[f.Conn&^acceptor] = connection{w.lifeOf(f.Conn), w.ports[port{f.DstHost, f.DstPort}]}
+	}
+	to, from := w.ends(f.Conn)
+	switch {
+	case to != nil && to.alive():
+		to.insert(f)
+	case f.Kind == syn || f.Kind == payload: // nobody is there
+		if from != nil && from.alive() {
+			from.insert(frame{Kind: rst, SrcHost: f.DstHost, DstHost: f.SrcHost, Conn: f.Conn ^ acceptor, At: f.At + int64(w.Latency)})
+		}
+		w.part(f.Conn)
+	}
+}
+
+// ends are whom a frame of this number is for, and whom it is from.
+func (w *world) ends(number uint64) (to, from *process) {
+	c, known := w.connections[number&^acceptor]
+	if !known { // whoever dialled is in its number
+		c.dialler = w.lifeOf(number &^ acceptor)
+	}
+	if number&acceptor != 0 {
+		return c.acceptor, c.dialler
+	}
+	return c.dialler, c.acceptor
+}
+
+// lifeOf is the process that dialled the connection of this number; nil: it has ended.
+func (w *world) lifeOf(number uint64) *process {
+	life := uint16(number >> 48 &^ (1 << 15))
+	i := slices.IndexFunc(w.processes, func(p *process) bool { return p.life == life })
+	if i < 0 {
+		return nil
+	}
+	return w.processes[i]
+}
+
+// part forgets a connection.
+func (w *world) part(number uint64) { delete(w.connections, number&^acceptor) }
+
+// hangUp ends what a dead process listened at and was connected by. Its peers hear of it,
+// unless its machine has no power.
+func (w *world) hangUp(p *process, at int64) {
+	maps.DeleteFunc(w.ports, func(_ port, q *process) bool { return q == p })
+	for _, number := range slices.Sorted(maps.Keys(w.connections)) {
+		switch c := w.connections[number]; p {
+		case c.dialler:
+			w.resetFor(c.acceptor, p.host, number|acceptor, at)
+		case c.acceptor:
+			w.resetFor(c.dialler, p.host, number, at)
+		default:
+			continue
+		}
+		w.part(number)
+	}
+}
+
+// resetFor tells the other end of a connection that this one is gone.
+func (w *world) resetFor(other *process, host byte, number uint64, at int64) {
+	if other != nil && other.alive() && !w.dark[host] {
+		w.route(frame{Kind: rst, SrcHost: host, DstHost: other.host, Conn: number, At: at})
+	}
+}
+
+// release sends on what was held and is not any more, as if it were sent now.
+func (w *world) release() {
+	var held []frame
+	free := w.held
+	w.held = nil
+	for _, f := range free {
+		if w.cut[path{f.SrcHost, f.DstHost}] {
+			held = append(held, f)
+			continue
+		}
+		f.At = max(f.At, w.now)
+		if !w.dark[f.SrcHost] && !w.dark[f.DstHost] {
+			w.carry(f)
+		}
+	}
+	w.held = append(held, w.held...)
+}

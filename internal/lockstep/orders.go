@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+//go:build linux
+
+package lockstep
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Machines is one more than the highest number of a machine; they count from 1.
+const Machines = 254
+
+// coordinatorHost is where the coordinator itself can be reached, at any port.
+const coordinatorHost = 254
+
+// TableEnv names the environment variable with the directory in which the coordinator keeps
+// what runs on each machine, as a /proc each by the machine's number.
+const TableEnv = "LOCKSTEP_TABLE"
+
+// Address is that of the machine with this number, from 1 to 253.
+func Address(machine byte) netip.Addr { return netip.AddrFrom4(host(machine)) }
+
+// Deed is what is done to the world.
+type Deed struct {
+	Do      string         `json:"do"`
+	Machine byte           `json:"machine"`
+	To      byte           `json:"to,omitempty"`
+	Pids    []int          `json:"pids,omitempty"`
+	Signal  syscall.Signal `json:"signal,omitempty"`
+	By      time.Duration  `json:"by,omitempty"`
+	Path    string         `json:"path,omitempty"`
+}
+
+// The deeds.
+const (
+	DoCut    = "cut"    // what Machine sends To another waits from now on
+	DoMend   = "mend"   // and comes now
+	DoOff    = "off"    // Machine has no power: its processes end, and nobody hears of it
+	DoOn     = "on"     // it has power again
+	DoSignal = "signal" // the Pids of Machine
+	DoWall   = "wall"   // the wall clock of Machine is off by By
+	DoSlow   = "slow"   // what comes from and to Machine takes By longer, but to and from To
+	DoEvict  = "evict"  // whoever on Machine holds a file below Path is killed
+)
+
+// done is the answer to a deed.
+type done struct {
+	Error string `json:"error,omitempty"`
+}
+
+// obey does what was asked of the coordinator by now.
+func (w *world) obey() {
+	for len(w.orders) > 0 && w.orders[0].At <= w.now {
+		f := w.orders[0]
+		w.orders = w.orders[1:]
+		switch f.Kind {
+		case syn:
+			w.answer(f, synAck, nil)
+		case fin:
+			w.answer(f, fin, nil)
+		case payload:
+			var d Deed
+			err := json.Unmarshal(f.Payload, &d)
+			if err == nil {
+				err = w.do(d)
+			}
+			said := done{}
+			if err != nil {
+				said.Error = err.Error()
+			}
+			text, _ := json.Marshal(said) // of a string
+			w.answer(f, window, nil)
+			w.answer(f, payload, append(text, '\n'))
+		}
+	}
+}
+
+// answer sends something back to who sent the frame.
+func (w *world) answer(to frame, k kind, text []byte) {
+	f := frame{Kind: k, SrcHost: to.DstHost, DstHost: to.SrcHost, SrcPort: to.DstPort, DstPort: to.SrcPort, Conn: to.Conn ^ acceptor, At: w.now, Payload: text}
+	if k == window { // all of it was read
+		f.SrcPort, f.DstPort = uint16(len(to.Payload)), uint16(len(to.Payload)>>16)
+	}
+	w.route(f)
+}
+
+// do does a deed.
+func (w *world) do(d Deed) error {
+	switch d.Do {
+	case DoCut:
+		w.cut[path{d.Machine, d.To}] = true
+	case DoMend:
+		delete(w.cut, path{d.Machine, d.To})
+		w.release()
+	case DoOff:
+		w.dark[d.Machine] = true
+		for _, p := range w.on(d.Machine) {
+			w.end(p, w.now, int(syscall.SIGKILL))
+		}
+	case DoOn:
+		delete(w.dark, d.Machine)
+	case DoSignal:
+		for _, pid := range d.Pids {
+			if errno := w.signal(pid, d.Signal, w.now, func(p *process) bool { return p.host == d.Machine }); errno != 0 && errno != syscall.ESRCH {
+				return errno
+			}
+		}
+	case DoWall:
+		w.walls[d.Machine] = d.By
+		for _, p := range w.on(d.Machine) {
+			p.insert(frame{Kind: wall, Conn: uint64(d.By), At: w.soonest(p, w.now)})
+		}
+	case DoSlow:
+		w.slow[d.Machine] = slowness{d.By, d.To}
+	case DoEvict:
+		for _, p := range w.on(d.Machine) {
+			if p.holds(d.Path) {
+				w.end(p, w.now, int(syscall.SIGKILL))
+			}
+		}
+	default:
+		return fmt.Errorf("there is no deed %q", d.Do)
+	}
+	return nil
+}
+
+// holds reports whether the process has a file below the directory open, or mapped.
+func (p *process) holds(dir string) bool {
+	of := fmt.Sprintf("/proc/%d/", p.cmd.Process.Pid)
+	links, _ := filepath.Glob(of + "fd/*")
+	for _, link := range append(links, of+"cwd") {
+		if to, err := os.Readlink(link); err == nil && (to == dir || strings.HasPrefix(to, dir+"/")) {
+			return true
+		}
+	}
+	maps, _ := os.ReadFile(of + "maps")
+	return bytes.Contains(maps, []byte(" "+dir+"/"))
+}
+
+// on are the processes on a machine.
+func (w *world) on(machine byte) (all []*process) {
+	for _, p := range w.processes {
+		if p.host == machine {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// procfs is the directory that stands for a machine's /proc.
+func (w *world) procfs(machine byte) string {
+	return filepath.Join(w.Dir, "proc", strconv.Itoa(int(machine)))
+}
+
+// list puts a process into its machine's /proc: its command line, what is in its
+// environment, and its state. Of that only what anybody reads is true: the state, the
+// parent, and when it started, in hundredths of a second.
+func (w *world) list(p *process, o order, at int64) error {
+	dir := filepath.Join(w.procfs(p.host), strconv.Itoa(p.pid))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	program, err := filepath.EvalSymlinks(o.Name)
+	if err != nil {
+		return err
+	}
+	parent := 1
+	if p.parent != nil {
+		parent = p.parent.pid
+	}
+	p.stat = fmt.Sprintf("%d %d %d 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %d 0 0\n", parent, p.pid, p.pid, (at-epoch)/1e7)
+	return errors.Join(os.WriteFile(filepath.Join(dir, "cmdline"), zeroed(o.Args), 0o600), os.WriteFile(filepath.Join(dir, "environ"), zeroed(o.Env), 0o600),
+		os.Symlink(program, filepath.Join(dir, "exe")), w.relist(p))
+}
+
+func zeroed(lines []string) []byte { return []byte(strings.Join(lines, "\x00") + "\x00") }
+
+// relist tells the process's state anew.
+func (w *world) relist(p *process) error {
+	state := "S"
+	if p.stopped {
+		state = "T"
+	}
+	text := fmt.Sprintf("%d (%s) %s %s", p.pid, p.name, state, p.stat)
+	return os.WriteFile(filepath.Join(w.procfs(p.host), strconv.Itoa(p.pid), "stat"), []byte(text), 0o600)
+}
+
+func (w *world) unlist(p *process) {
+	_ = os.RemoveAll(filepath.Join(w.procfs(p.host), strconv.Itoa(p.pid)))
+}
+
+// Orders is how a process of a world asks for deeds.
+type Orders struct {
+	mu sync.Mutex
+	c  net.Conn
+	r  *bufio.Reader
+}
+
+// Order reaches the coordinator.
+func Order(ctx context.Context) (*Orders, error) {
+	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(Address(coordinatorHost).String(), "1"))
+	if err != nil {
+		return nil, fmt.Errorf("reaching the coordinator: %w", err)
+	}
+	return &Orders{c: c, r: bufio.NewReader(c)}, nil
+}
+
+// Do has a deed done, and returns once it is.
+func (o *Orders) Do(d Deed) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	text, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	if _, err := o.c.Write(text); err != nil {
+		return fmt.Errorf("ordering %s: %w", d.Do, err)
+	}
+	line, err := o.r.ReadBytes('\n')
+	if err != nil {
+		return fmt.Errorf("ordering %s: %w", d.Do, err)
+	}
+	var said done
+	if err := json.Unmarshal(bytes.TrimSpace(line), &said); err != nil {
+		return err
+	}
+	if said.Error != "" {
+		return fmt.Errorf("ordering %s of machine %d: %s", d.Do, d.Machine, said.Error)
+	}
+	return nil
+}
+
+// Close ends it.
+func (o *Orders) Close() error { return o.c.Close() }
+
+// Running are the pids of what runs on a machine, as its /proc has them, in the order of
+// their start.
+func Running(machine byte) (pids []int, dir string) {
+	dir = filepath.Join(os.Getenv(TableEnv), "proc", strconv.Itoa(int(machine)))
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	return pids, dir
+}

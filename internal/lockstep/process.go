@@ -1,0 +1,528 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+//go:build linux
+
+package lockstep
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The environment by which a process knows where it is; and MachineEnv, by which who starts
+// one says on which machine: its number. What has none runs where its parent does.
+const (
+	lockstepEnv = "LOCKSTEP"
+	placeEnv    = "LOCKSTEP_PLACE"
+	MachineEnv  = "LOCKSTEP_MACHINE"
+)
+
+// process is one life of one process.
+type process struct {
+	life   uint16
+	host   byte
+	name   string
+	pid    int
+	parent *process
+	cmd    *exec.Cmd
+	sock   *socket // nil: it has ended
+	errors *tail   // what it printed last, if nobody else reads that
+	pipes  []int   // ends of those that it writes to, and its parent may read from
+	input  []int   // and of that which it reads from
+
+	clock   int64 // its own
+	timer   int64 // when its next one is due; 0: it has none
+	inbox   []frame
+	stopped bool
+	jump    int64  // to where its clock jumps before it goes on; 0: nowhere
+	stat    string // the end of its line in /proc
+}
+
+func (p *process) alive() bool { return p.sock != nil }
+
+// due is when the process next has something to do.
+func (p *process) due() int64 {
+	switch {
+	case p.stopped:
+		return math.MaxInt64
+	case p.jump != 0:
+		return p.jump
+	}
+	due := int64(math.MaxInt64)
+	if p.timer != 0 {
+		due = p.timer
+	}
+	if len(p.inbox) > 0 {
+		due = min(due, p.inbox[0].At)
+	}
+	return max(due, p.clock)
+}
+
+// insert queues a frame by its time, after those of the same time.
+func (p *process) insert(f frame) {
+	i := sort.Search(len(p.inbox), func(i int) bool { return p.inbox[i].At > f.At })
+	p.inbox = slices.Insert(p.inbox, i, f)
+}
+
+// start starts a process and lets it run its first instant.
+func (w *world) start(p *process, o order, files []*os.File, at int64) error {
+	ours, theirs, err := pair(w.Patience)
+	if err != nil {
+		return err
+	}
+	w.lives++
+	p.life, p.pid = w.lives, 100+int(w.lives)
+	p.cmd = &exec.Cmd{Path: o.Name, Args: o.Args, Dir: o.Dir, Env: w.environment(p, o.Env), ExtraFiles: []*os.File{theirs},
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}}
+	p.give(files)
+	err = p.cmd.Start()
+	theirs.Close()
+	if err != nil {
+		ours.close()
+		return err
+	}
+	p.sock = ours
+	w.processes = append(w.processes, p)
+	w.processed++
+	w.note(at, "starts", p, p.pid)
+	if err := w.list(p, o, at); err != nil {
+		return err
+	}
+	// A program that has no inside doesn't answer: it runs to its end in no time.
+	if _, err := ours.receive(); err == nil {
+		p.clock = at
+		if err := ours.send(batch{A: at}); err != nil {
+			return err
+		}
+	}
+	w.hear(p, at)
+	return nil
+}
+
+// give has the process use these files as its own; without them what it says is kept, and
+// its end of it told if it gets stuck.
+func (p *process) give(files []*os.File) {
+	if len(files) > 0 && files[0] != nil {
+		p.cmd.Stdin = files[0]
+	}
+	if len(files) < 3 {
+		p.errors = &tail{}
+		p.cmd.Stdout, p.cmd.Stderr = p.errors, p.errors
+		return
+	}
+	p.cmd.Stdout, p.cmd.Stderr = files[1], files[2]
+}
+
+// environment is that of a process: its own, and where it is.
+func (w *world) environment(p *process, env []string) []string {
+	files := map[string]string{"/proc": w.procfs(p.host)}
+	if p == w.first { // which is the host's as much as the world's
+		files = nil
+	}
+	place, err := json.Marshal(map[string]any{"Seed": w.Seed, "Life": p.life, "Host": p.host, "Pid": p.pid, "Wall": w.walls[p.host], "Sync": w.Sync, "Files": files})
+	if err != nil {
+		panic(err) // of numbers and strings
+	}
+	all := slices.DeleteFunc(slices.Clone(env), func(e string) bool {
+		name, _, _ := strings.Cut(e, "=")
+		return slices.Contains([]string{lockstepEnv, placeEnv, MachineEnv, "GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK"}, name)
+	})
+	if p == w.first {
+		all = append(all, TableEnv+"="+w.Dir)
+	}
+	return append(all, fmt.Sprintf("%s=%d.%d", lockstepEnv, w.Seed, p.life), placeEnv+"="+string(place),
+		"GODEBUG=asyncpreemptoff=1,asynctimerchan=0,gcstoptheworld=2", "GOGC=off", "GOMAXPROCS=1", "GOTRACEBACK=all")
+}
+
+// reap ends the process for good, and returns its wait status.
+func (p *process) reap() int {
+	if p.sock == nil {
+		return 0
+	}
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait() // how it ended is in its state
+	p.sock.close()
+	p.sock = nil
+	p.letGo()
+	return int(p.cmd.ProcessState.Sys().(syscall.WaitStatus)) & 0xffff
+}
+
+// letGo closes this side's ends of the process's pipes.
+func (p *process) letGo() {
+	for _, fd := range slices.Concat(p.pipes, p.input) {
+		unix.Close(fd)
+	}
+	p.pipes, p.input = nil, nil
+}
+
+// quit has the process print what its goroutines wait for, and returns that if nobody else
+// reads it.
+func (p *process) quit() string {
+	_ = p.cmd.Process.Signal(syscall.SIGQUIT)
+	defer time.AfterFunc(10*time.Second, func() { _ = p.cmd.Process.Kill() }).Stop() // some heed no signal
+	_ = p.cmd.Wait()
+	if p.errors == nil {
+		return "(its goroutines are in its own log)"
+	}
+	return p.errors.String()
+}
+
+// end is a process's death, with the wait status; -1: that which the kernel tells. Whoever
+// it was connected to hears of it, unless its machine has no power.
+func (w *world) end(p *process, at int64, status int) {
+	if !p.alive() {
+		return
+	}
+	piped := len(p.pipes) > 0
+	if told := p.reap(); status < 0 {
+		status = told
+	}
+	w.processes = slices.DeleteFunc(w.processes, func(q *process) bool { return q == p })
+	w.note(at, "ends", p, status)
+	w.unlist(p)
+	w.hangUp(p, at)
+	for _, q := range w.processes {
+		if q.parent == p {
+			q.parent = nil
+		}
+	}
+	if p == w.first {
+		w.status = syscall.WaitStatus(status).ExitStatus()
+	}
+	if q := p.parent; q != nil && q.alive() {
+		if piped {
+			w.poke(q, at)
+		}
+		q.insert(frame{Kind: exited, Conn: uint64(p.pid), SrcPort: uint16(status), At: w.soonest(q, at)})
+	}
+}
+
+// soonest is when the process can hear of what happened, which is no sooner than by a frame.
+func (w *world) soonest(p *process, at int64) int64 { return max(at, p.clock) + int64(w.Latency) }
+
+// poke has a process look into its pipes.
+func (w *world) poke(p *process, at int64) {
+	if p != nil && p.alive() {
+		p.insert(frame{Kind: poked, At: w.soonest(p, at)})
+	}
+}
+
+// grant lets a process run until then.
+func (w *world) grant(p *process, until int64) {
+	b := batch{A: until, B: p.jump}
+	p.jump = 0
+	n := sort.Search(len(p.inbox), func(i int) bool { return p.inbox[i].At > until })
+	b.Frames, p.inbox = p.inbox[:n:n], p.inbox[n:]
+	w.grants++
+	if err := p.sock.send(b); err != nil {
+		w.end(p, until, -1)
+		return
+	}
+	w.hear(p, until)
+}
+
+// hear hears a process out: what it calls for is done at once, and nobody else runs until it
+// is idle. One that dies meanwhile died at until.
+func (w *world) hear(p *process, until int64) {
+	for p.alive() {
+		b, err := p.sock.receive()
+		switch {
+		case errors.Is(err, syscall.EAGAIN):
+			w.failed = w.stuck(fmt.Sprintf("%s has not become idle in %v", p.name, w.Patience), p)
+			return
+		case err != nil:
+			w.end(p, until, -1)
+			return
+		}
+		for _, f := range b.Frames {
+			w.take(p, f)
+		}
+		if b.B == calls {
+			continue
+		}
+		p.clock, p.timer = b.A, b.B
+		w.pokeAll(p)
+		return
+	}
+}
+
+// pokeAll pokes those who may read from a pipe what the process wrote, or that it writes no more.
+func (w *world) pokeAll(p *process) {
+	if slices.ContainsFunc(p.pipes, holds) {
+		w.poke(p.parent, p.clock)
+	}
+	for _, child := range w.processes {
+		if child.parent == p && slices.ContainsFunc(child.input, readable) {
+			w.poke(child, p.clock)
+		}
+	}
+}
+
+// holds reports whether there is something in a pipe, by either of its ends.
+func holds(fd int) bool {
+	n, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
+	return err == nil && n > 0
+}
+
+// readable reports whether a read from a pipe would not block.
+func readable(fd int) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	return err == nil && n > 0
+}
+
+// take has happen what a process sent.
+func (w *world) take(p *process, f frame) {
+	if !p.alive() {
+		return
+	}
+	if f.Kind < listen {
+		w.route(f)
+		return
+	}
+	number, errno := w.serve(p, f)
+	if p.alive() {
+		if err := p.sock.send(batch{A: int64(errno), B: number}); err != nil {
+			w.end(p, f.At, -1)
+		}
+	}
+}
+
+// serve answers a call.
+func (w *world) serve(p *process, f frame) (int64, syscall.Errno) {
+	switch f.Kind {
+	case listen:
+		return 0, w.listen(p, uint16(f.Conn))
+	case unlisten:
+		delete(w.ports, port{p.host, uint16(f.Conn)})
+	case exit:
+		w.end(p, f.At, int(f.Conn&0xff)<<8)
+	case spawn:
+		return w.spawn(p, f)
+	case kill:
+		sig := syscall.Signal(f.Payload[0])
+		if int(f.Conn) == p.pid && sig != 0 && sig != syscall.SIGSTOP { // it is asked for only when nobody there takes it
+			w.end(p, f.At, int(sig))
+			return 0, 0
+		}
+		return 0, w.signal(int(f.Conn), sig, f.At, func(q *process) bool { return q.host == p.host || q.parent == p })
+	}
+	return 0, 0
+}
+
+// spawn starts a child.
+func (w *world) spawn(p *process, f frame) (int64, syscall.Errno) {
+	var o order
+	files := p.sock.take()
+	defer func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}()
+	if err := json.Unmarshal(f.Payload, &o); err != nil {
+		return 0, syscall.EINVAL
+	}
+	child := &process{host: machineOf(o.Env, p.host), parent: p}
+	child.name = fmt.Sprintf("%s@%d", filepath.Base(o.Name), child.host)
+	if w.dark[child.host] {
+		return 0, syscall.EHOSTDOWN
+	}
+	if len(files) > 0 {
+		_ = unix.SetNonblock(int(files[0].Fd()), true) // or it would be read by a call that blocks, in real time
+	}
+	child.input, child.pipes = ends(files[:min(1, len(files))]), ends(files[min(1, len(files)):])
+	if err := w.start(child, o, files, f.At); err != nil {
+		child.letGo()
+		var errno syscall.Errno
+		if !errors.As(err, &errno) {
+			errno = syscall.EIO
+		}
+		return 0, errno
+	}
+	return int64(child.pid), 0
+}
+
+func machineOf(env []string, otherwise byte) byte {
+	for _, e := range env {
+		var h byte
+		if n, found := strings.CutPrefix(e, MachineEnv+"="); found {
+			if _, err := fmt.Sscan(n, &h); err == nil {
+				return h
+			}
+		}
+	}
+	return otherwise
+}
+
+// ends are descriptors by which it can be seen what is in those of the files that are pipes.
+func ends(files []*os.File) (ends []int) {
+	for _, f := range files {
+		stat, err := f.Stat()
+		if err != nil || stat.Mode()&os.ModeNamedPipe == 0 {
+			continue
+		}
+		if fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0); err == nil {
+			ends = append(ends, fd)
+		}
+	}
+	return ends
+}
+
+// signal signals a process, if it is one that can be.
+func (w *world) signal(pid int, sig syscall.Signal, at int64, can func(*process) bool) syscall.Errno {
+	i := slices.IndexFunc(w.processes, func(q *process) bool { return q.pid == pid && can(q) })
+	if i < 0 {
+		return syscall.ESRCH
+	}
+	switch p := w.processes[i]; sig {
+	case 0:
+	case syscall.SIGKILL:
+		w.end(p, at, int(sig))
+	case syscall.SIGSTOP:
+		w.stop(p)
+	case syscall.SIGCONT:
+		w.goOn(p, at)
+	default:
+		p.insert(frame{Kind: signalled, Conn: uint64(sig), At: w.soonest(p, at)})
+	}
+	return 0
+}
+
+// stop stops a process: it is granted nothing.
+func (w *world) stop(p *process) {
+	p.stopped = true
+	_ = w.relist(p) // it ends just now
+}
+
+// goOn lets a stopped process go on. Its clock jumps, and what came meanwhile comes now.
+func (w *world) goOn(p *process, at int64) {
+	if !p.stopped {
+		return
+	}
+	p.stopped, p.jump = false, max(at, p.clock)
+	for i := range p.inbox {
+		p.inbox[i].At = max(p.inbox[i].At, p.jump)
+	}
+	_ = w.relist(p)
+}
+
+// socket is the coordinator's end of a process's socket, with the files that came along.
+type socket struct {
+	fd     int
+	files  []*os.File
+	buffer []byte
+	ahead  bytes.Buffer
+}
+
+// pair makes a socket's two ends. Whoever doesn't answer for so long is stuck.
+func pair(patience time.Duration) (ours *socket, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening a socket pair: %w", err)
+	}
+	wait := unix.NsecToTimeval(int64(patience))
+	if err := unix.SetsockoptTimeval(fds[0], unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
+		return nil, nil, errors.Join(err, unix.Close(fds[0]), unix.Close(fds[1]))
+	}
+	return &socket{fd: fds[0]}, os.NewFile(uintptr(fds[1]), "process"), nil
+}
+
+func (s *socket) close() {
+	for _, f := range s.take() {
+		f.Close()
+	}
+	unix.Close(s.fd)
+}
+
+// take returns the files that came along since.
+func (s *socket) take() []*os.File {
+	files := s.files
+	s.files = nil
+	return files
+}
+
+func (s *socket) receive() (b batch, err error) {
+	b, s.buffer, err = readBatch(s, s.buffer)
+	return b, err
+}
+
+// Read reads ahead as much as there is.
+func (s *socket) Read(p []byte) (int, error) {
+	if s.ahead.Len() == 0 {
+		if err := s.fill(); err != nil {
+			return 0, err
+		}
+	}
+	return s.ahead.Read(p)
+}
+
+func (s *socket) fill() error {
+	var chunk [64 << 10]byte
+	var rights [256]byte
+	for {
+		n, k, _, _, err := unix.Recvmsg(s.fd, chunk[:], rights[:], unix.MSG_CMSG_CLOEXEC)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return err
+		case n == 0:
+			return io.EOF
+		}
+		s.ahead.Write(chunk[:n])
+		return s.adopt(rights[:k])
+	}
+}
+
+// adopt keeps the files that came along.
+func (s *socket) adopt(rights []byte) error {
+	messages, err := unix.ParseSocketControlMessage(rights)
+	for i := range messages {
+		fds, err := unix.ParseUnixRights(&messages[i])
+		if err != nil {
+			return err
+		}
+		for _, fd := range fds {
+			s.files = append(s.files, os.NewFile(uintptr(fd), "passed"))
+		}
+	}
+	return err
+}
+
+func (s *socket) send(b batch) error {
+	for p := b.appendTo(nil); len(p) > 0; {
+		n, err := unix.SendmsgN(s.fd, p, nil, nil, unix.MSG_NOSIGNAL)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		p = p[max(n, 0):]
+	}
+	return nil
+}
+
+// tail keeps the end of what is written to it.
+type tail struct{ text []byte }
+
+const tailSize = 256 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.text = append(t.text, p...)
+	t.text = t.text[max(0, len(t.text)-tailSize):]
+	return len(p), nil
+}
+
+func (t *tail) String() string { return string(t.text) }

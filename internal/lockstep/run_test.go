@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+//go:build linux
+
+package lockstep
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// life is the program of testdata, built for a world.
+var life = sync.OnceValues(func() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	overlay, err := MakeOverlay(context.Background(), filepath.Join(cache, "ringproof", "virtual"))
+	if err != nil {
+		return "", err
+	}
+	dir, err := os.MkdirTemp("", "life-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "life")
+	build := exec.Command("go", "build", "-overlay", overlay.File, "-o", path, "./testdata/life")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath")
+	if said, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, said)
+	}
+	return path, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, err := life(); err == nil {
+		os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
+
+// lived runs the program in a world of its own, and returns what it printed.
+func lived(t *testing.T, o Options, as string) (Outcome, string, error) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("SKIPPED: it builds the standard library: make test")
+	}
+	path, err := life()
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skip("SKIPPED: " + err.Error())
+	}
+	require.NoError(t, err)
+	in, out, err := os.Pipe()
+	require.NoError(t, err)
+	null, err := os.Open(os.DevNull)
+	require.NoError(t, err)
+	defer null.Close()
+	var text bytes.Buffer
+	read := make(chan error, 1)
+	go func() { _, err := text.ReadFrom(in); read <- err }()
+	o.Dir = filepath.Join(t.TempDir(), "world")
+	var outcome Outcome
+	var failed error
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		outcome, failed = Run(t.Context(), o, Program{Path: path, Args: []string{path, as}, Env: []string{"TMPDIR=" + os.TempDir()}, Host: 1, Files: []*os.File{null, out, out}})
+	}()
+	<-over
+	out.Close()
+	require.NoError(t, errors.Join(<-read, in.Close()))
+	assert.NoDirExists(t, o.Dir, "what the coordinator kept")
+	return outcome, text.String(), failed
+}
+
+// TestLife: what a kernel does for programs a coordinator does, in virtual time. Each line is what
+// the program of testdata says, and when.
+func TestLife(t *testing.T) {
+	for as, lines := range map[string][]string{
+		"pipes":   {"0s <nil>", "0s line 0", "1.001s line 1", "2.001s line 2", "3.001s exit status 3", `6.001s "line 0\nline 1\nline 2\n" exit status 3`},
+		"fed":     {"0s <nil>", "1.001s fed bit 0", "2.001s fed bit 1", "3.001s fed bit 2", "3.001s <nil>"},
+		"foreign": {`1ms "in no time\n" <nil>`},
+		"talk": {"1ms Get \"http://10.0.0.7\": dial tcp 10.0.0.7:80: connect: connection refused", "1ms <nil>", "104ms you are 10.0.0.1:33770, <nil>", "104ms <nil>",
+			"104ms signal: killed", "105ms Get \"http://10.0.0.7\": dial tcp 10.0.0.7:80: connect: connection refused"},
+		"signals": {"0s <nil>", "1s <nil>", "1.001s heard terminated", "1.001s signal: terminated, signal: terminated"},
+		"harm": {"2ms <nil>", "104ms cut: <nil>", "2.104s Get \"http://10.0.0.7\": context deadline exceeded", "2.105s mend: <nil>", "2.107s you are 10.0.0.1:33770, <nil>",
+			"2.109s signal: <nil>", "4.109s Get \"http://10.0.0.7\": context deadline exceeded", "4.111s signal: <nil>", "4.112s you are 10.0.0.1:33771, <nil>", "4.112s 1 run",
+			"4.113s off: <nil>", "6.113s Get \"http://10.0.0.7\": context deadline exceeded", "6.113s 0 run, signal: killed, host is down",
+			"6.115s <nil>", "6.115s <nil>", "6.217s you are 10.0.0.1:33772, <nil>", `6.219s ordering shout of machine 0: there is no deed "shout"`},
+		"slow":  {"2ms <nil>", "104ms <nil>", "906ms you are 10.0.0.1:33770, <nil>", "908ms <nil>", "909ms you are 10.0.0.1:33770, <nil>", "911ms <nil>", "912ms you are 10.0.0.1:33770, <nil>"},
+		"clock": {"4ms <nil>", "1.004s it is 10m1s later"},
+	} {
+		t.Run(as, func(t *testing.T) {
+			o, said, err := lived(t, Options{Seed: 1}, as)
+			require.NoError(t, err)
+			assert.Zero(t, o.Status)
+			assert.Equal(t, strings.Join(lines, "\n"), strings.TrimSpace(said))
+		})
+	}
+}
+
+// TestRepeats: a world is the same in every run, to the byte and the nanosecond, whatever the host
+// does beside it, and another with another seed.
+func TestRepeats(t *testing.T) {
+	first, _, err := lived(t, Options{Seed: 1}, "harm")
+	require.NoError(t, err)
+	stop := make(chan struct{})
+	for range 4 {
+		go func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+			}
+		}()
+	}
+	defer close(stop)
+	for range 5 {
+		o, _, err := lived(t, Options{Seed: 1}, "harm")
+		require.NoError(t, err)
+		assert.Equal(t, first, o)
+	}
+	other, _, err := lived(t, Options{Seed: 2}, "harm")
+	require.NoError(t, err)
+	assert.NotEqual(t, first.Hash, other.Hash)
+}
+
+// TestDisksTakeTime: two processes meet in a directory, and which comes first is the seed's choice.
+func TestDisksTakeTime(t *testing.T) {
+	firsts := map[string]bool{}
+	for seed := range uint64(8) {
+		_, said, err := lived(t, Options{Seed: seed}, "meet")
+		require.NoError(t, err)
+		line, _, _ := strings.Cut(said, "\n")
+		firsts[line] = true
+	}
+	assert.Equal(t, map[string]bool{"first: 2": true, "first: 3": true}, firsts)
+}
+
+// TestStuck: a world that can't go on says where each goroutine is.
+func TestStuck(t *testing.T) {
+	for as, wants := range map[string]string{"spin": "main.spin", "wait": "main.wait"} {
+		o, said, err := lived(t, Options{Patience: 2 * time.Second}, as)
+		require.ErrorIs(t, err, ErrStuck, "%+v", o)
+		assert.Contains(t, said, wants)
+	}
+}
+
+// TestInterrupted: a world ends with its context, and leaves nothing.
+func TestInterrupted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: it builds the standard library: make test")
+	}
+	path, err := life()
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	over := make(chan error)
+	go func() {
+		_, err := Run(ctx, Options{Dir: filepath.Join(t.TempDir(), "world")}, Program{Path: path, Args: []string{path, "sleep"}, Host: 1})
+		over <- err
+	}()
+	require.ErrorIs(t, <-over, context.Canceled)
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+// Command life is what the tests of lockstep run in a world: its first argument says
+// what it does there.
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/ringproof/ringproof/internal/lockstep"
+)
+
+func main() {
+	begun = time.Now()
+	do := map[string]func(){"pipes": pipes, "count": count, "foreign": foreign, "talk": talk, "serve": serve, "signals": signals, "heed": heed, "sleep": sleep,
+		"harm": harm, "clock": clock, "spin": spin, "slow": slow, "echo": echo, "fed": fed, "wait": wait, "meet": meet, "sync": synced}[os.Args[1]]
+	do()
+}
+
+var begun time.Time
+
+// say prints a line with the time.
+func say(format string, args ...any) {
+	fmt.Printf("%v %s\n", time.Since(begun).Round(time.Millisecond), fmt.Sprintf(format, args...))
+}
+
+// again is this program as something else, on a machine.
+func again(machine int, as ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], as...)
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", lockstep.MachineEnv, machine))
+	return cmd
+}
+
+// pipes reads what a child prints, when it does.
+func pipes() {
+	cmd := again(1, "count")
+	out, err := cmd.StdoutPipe()
+	say("%v", errors.Join(err, cmd.Start()))
+	for in := bufio.NewScanner(out); in.Scan(); {
+		say("%s", in.Text())
+	}
+	say("%v", cmd.Wait())
+	both, err := again(1, "count").CombinedOutput()
+	say("%q %v", both, err)
+}
+
+// fed feeds a child, which says what it was fed.
+func fed() {
+	cmd := again(1, "echo")
+	in, err := cmd.StdinPipe()
+	cmd.Stdout = os.Stdout
+	say("%v", errors.Join(err, cmd.Start()))
+	for n := range 3 {
+		time.Sleep(time.Second)
+		fmt.Fprintln(in, "bit", n)
+	}
+	say("%v", errors.Join(in.Close(), cmd.Wait()))
+}
+
+func echo() {
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		say("fed %s", in.Text())
+	}
+}
+
+func count() {
+	for n := range 3 {
+		fmt.Println("line", n)
+		time.Sleep(time.Second)
+	}
+	os.Exit(3)
+}
+
+// foreign runs a program that has no inside.
+func foreign() {
+	said, err := exec.Command("/bin/echo", "in no time").Output()
+	say("%q %v", said, err)
+}
+
+// talk asks another machine, before anybody listens there, and while.
+func talk() {
+	say("%v", ask(7))
+	server := again(7, "serve")
+	say("%v", server.Start())
+	time.Sleep(100 * time.Millisecond)
+	say("%v", ask(7))
+	say("%v", server.Process.Kill())
+	say("%v", server.Wait())
+	say("%v", ask(7))
+}
+
+func ask(machine byte) string {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%v", lockstep.Address(machine)), nil)
+	if err != nil {
+		return err.Error()
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err.Error()
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	return fmt.Sprintf("%s%v", text, err)
+}
+
+func serve() {
+	fmt.Println(http.ListenAndServe("0.0.0.0:80", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "you are %s, ", r.RemoteAddr) })))
+}
+
+// signals sends signals to who heeds them and who doesn't.
+func signals() {
+	heeds, sleeps := again(1, "heed"), again(1, "sleep")
+	heeds.Stdout = os.Stdout
+	say("%v", errors.Join(heeds.Start(), sleeps.Start()))
+	time.Sleep(time.Second)
+	say("%v", errors.Join(heeds.Process.Signal(syscall.SIGTERM), sleeps.Process.Signal(syscall.SIGTERM)))
+	say("%v, %v", heeds.Wait(), sleeps.Wait())
+}
+
+// heed ends in its own way when it is told to, and then as etcd does: by the signal.
+func heed() {
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, syscall.SIGTERM)
+	say("heard %v", <-told)
+	signal.Stop(told)
+	say("%v", syscall.Kill(os.Getpid(), syscall.SIGTERM))
+}
+
+func sleep() { time.Sleep(time.Hour) }
+
+// harm does to a machine what a coordinator can.
+func harm() {
+	orders, err := lockstep.Order(context.Background())
+	server := again(7, "serve")
+	say("%v", errors.Join(err, server.Start()))
+	time.Sleep(100 * time.Millisecond)
+	do := func(d lockstep.Deed) {
+		say("%s: %v", d.Do, orders.Do(d))
+		say("%v", ask(7))
+	}
+	do(lockstep.Deed{Do: lockstep.DoCut, Machine: 1, To: 7})
+	do(lockstep.Deed{Do: lockstep.DoMend, Machine: 1, To: 7})
+	do(lockstep.Deed{Do: lockstep.DoSignal, Machine: 7, Pids: []int{server.Process.Pid}, Signal: syscall.SIGSTOP})
+	do(lockstep.Deed{Do: lockstep.DoSignal, Machine: 7, Pids: []int{server.Process.Pid}, Signal: syscall.SIGCONT})
+	pids, _ := lockstep.Running(7)
+	say("%d run", len(pids))
+	do(lockstep.Deed{Do: lockstep.DoOff, Machine: 7})
+	pids, _ = lockstep.Running(7)
+	say("%d run, %v, %v", len(pids), server.Wait(), errors.Unwrap(again(7, "serve").Start()))
+	say("%v", orders.Do(lockstep.Deed{Do: lockstep.DoOn, Machine: 7}))
+	server = again(7, "serve")
+	say("%v", server.Start())
+	time.Sleep(100 * time.Millisecond)
+	say("%v", ask(7))
+	say("%v", orders.Do(lockstep.Deed{Do: "shout"}))
+}
+
+// clock has the clock of this machine set.
+func clock() {
+	orders, err := lockstep.Order(context.Background())
+	before := time.Now().Round(0)
+	say("%v", errors.Join(err, orders.Do(lockstep.Deed{Do: lockstep.DoWall, Machine: 1, By: 10 * time.Minute})))
+	time.Sleep(time.Second)
+	say("it is %v later", time.Now().Round(0).Sub(before).Round(time.Second))
+}
+
+// slow has what comes from and to a machine take longer.
+func slow() {
+	orders, err := lockstep.Order(context.Background())
+	say("%v", errors.Join(err, again(7, "serve").Start()))
+	time.Sleep(100 * time.Millisecond)
+	for _, by := range []time.Duration{200 * time.Millisecond, 0} {
+		say("%v", orders.Do(lockstep.Deed{Do: lockstep.DoSlow, Machine: 7, By: by}))
+		say("%v", ask(7))
+	}
+	say("%v", orders.Do(lockstep.Deed{Do: lockstep.DoSlow, Machine: 7, To: 1, By: time.Hour}))
+	say("%v", ask(7))
+}
+
+// spin never becomes idle.
+func spin() {
+	for {
+	}
+}
+
+// wait waits for nobody.
+func wait() {
+	var mu sync.Mutex
+	mu.Lock()
+	mu.Lock()
+}
+
+// meet has two processes meet in a directory: who comes first is a matter of the seed.
+func meet() {
+	dir, err := os.MkdirTemp("", "")
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "first")
+	var all []*exec.Cmd
+	for _, machine := range []int{2, 3} {
+		cmd := again(machine, "sync", file, fmt.Sprint(machine))
+		cmd.Stdout = os.Stdout
+		err = errors.Join(err, cmd.Start())
+		all = append(all, cmd)
+	}
+	for _, cmd := range all {
+		err = errors.Join(err, cmd.Wait())
+	}
+	say("%v", err)
+}
+
+func synced() {
+	own, err := os.Create(os.Args[2] + os.Args[3])
+	err = errors.Join(err, own.Sync(), os.Link(own.Name(), os.Args[2]))
+	if err == nil {
+		fmt.Println("first:", os.Args[3])
+	}
+}
