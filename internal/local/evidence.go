@@ -9,10 +9,8 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/ringproof/ringproof"
@@ -77,11 +75,11 @@ func (w *World) etcds() (all []ringproof.EtcdProcess) {
 			continue
 		}
 		p := processes[i]
-		environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.PID))
+		environment, err := n.machine.Environ(p)
 		if err != nil || len(p.Args) == 0 {
 			continue // it has ended since
 		}
-		all = append(all, look.Process(n.name, p.Args, strings.Split(string(environment), "\x00"), w.releasesOf(p.Args[0])...))
+		all = append(all, look.Process(n.name, p.Args, environment, w.releasesOf(p.Args[0])...))
 	}
 	return all
 }

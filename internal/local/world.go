@@ -40,9 +40,12 @@ type World struct {
 	Releases map[string]etcdbin.Release // by version: at least those of the plan
 	Subject  Subject
 	Version  string // of ringproof
+	// Labs makes its machines; nil: [OnThisHost], in real time. Elsewhere time is virtual,
+	// and no host keeps any of it from the run.
+	Labs func(context.Context, machines.Options) (Lab, error)
 
 	began    time.Time
-	lab      *machines.Lab
+	lab      Lab
 	dir      string
 	plan     ringproof.Plan
 	recorder ringproof.Recorder
@@ -54,8 +57,8 @@ type World struct {
 	looks   map[string]*looker
 	logs    []ringproof.MemberLog // of disks that are gone
 	steps   map[string]ringproof.FaultKind
-	down    time.Duration                // of an agent that was made to crash
-	twins   map[string]*machines.Machine // of machines, by name and step
+	down    time.Duration   // of an agent that was made to crash
+	twins   map[string]Host // of machines, by name and step
 	ending  bool
 	tools   int // commands that operators ran on machines
 	pace    pace
@@ -67,7 +70,7 @@ type World struct {
 // node is one machine with what the harness did to it.
 type node struct {
 	name     string
-	machine  *machines.Machine
+	machine  Host
 	run      string
 	disk     int
 	wal      uint64 // inode of the log on the disk; 0: none was seen
@@ -88,8 +91,15 @@ type node struct {
 
 var _ ringproof.World = (*World)(nil)
 
-// Name returns local.
-func (w *World) Name() string { return "local" }
+// Name is local, or virtual where time is.
+func (w *World) Name() string {
+	if w.virtual() {
+		return "virtual"
+	}
+	return "local"
+}
+
+func (w *World) virtual() bool { return w.Labs != nil }
 
 // Now is the time since the world started.
 func (w *World) Now() ringproof.Instant {
@@ -123,19 +133,19 @@ func (w *World) Go(ctx context.Context, _ string, f func(context.Context)) {
 
 // Supports tells whether this host can do the step with the subject.
 func (w *World) Supports(s ringproof.Step) error {
-	if err := Supports(s, limits()); err != nil {
+	if err := Supports(w.Name(), s, limits()); err != nil {
 		return err
 	}
 	return w.Subject.Supports(s)
 }
 
-// Supports tells whether a local world with these limits (nil: namespaces) can
+// Supports tells whether a world of this name with these limits (nil: namespaces) can
 // do the step.
-func Supports(s ringproof.Step, limits error) error {
+func Supports(world string, s ringproof.Step, limits error) error {
 	if s.Fault == nil {
 		return nil
 	}
-	if e, known := faults.Lookup(s.Fault.Kind); known && !slices.Contains(e.Worlds, "local") {
+	if e, known := faults.Lookup(s.Fault.Kind); known && !slices.Contains(e.Worlds, world) {
 		return fmt.Errorf("%s: only %s can do it: %w", s.Fault.Kind, strings.Join(e.Worlds, " or "), errors.ErrUnsupported)
 	}
 	if limits == nil {
@@ -176,8 +186,12 @@ func (w *World) Tools() ringproof.Tools {
 // Start brings up the machines, seeds the subject and starts its agents.
 func (w *World) Start(ctx context.Context, plan ringproof.Plan, recorder ringproof.Recorder) (err error) {
 	w.plan, w.recorder = plan, recorder
-	w.looks, w.steps, w.twins = map[string]*looker{}, map[string]ringproof.FaultKind{}, map[string]*machines.Machine{}
-	if w.lab, err = machines.NewLab(ctx, machines.Options{VolumeBytes: plan.Ring.Volume, Domain: plan.Ring.Domain, OnExit: w.exited}); err != nil {
+	w.looks, w.steps, w.twins = map[string]*looker{}, map[string]ringproof.FaultKind{}, map[string]Host{}
+	labs := w.Labs
+	if labs == nil {
+		labs = OnThisHost
+	}
+	if w.lab, err = labs(ctx, machines.Options{VolumeBytes: plan.Ring.Volume, Domain: plan.Ring.Domain, OnExit: w.exited}); err != nil {
 		return err
 	}
 	w.dir = w.lab.Shared()
@@ -187,8 +201,10 @@ func (w *World) Start(ctx context.Context, plan ringproof.Plan, recorder ringpro
 		}
 	}
 	w.began, w.over = time.Now(), make(chan struct{})
-	w.pressed = pressed()
-	w.tasks.Go(func() { w.pace.keep(w.over, w.Now, w.processes) })
+	if !w.virtual() {
+		w.pressed = pressed()
+		w.tasks.Go(func() { w.pace.keep(w.over, w.Now, w.processes) })
+	}
 	if err := w.Subject.Seed(ctx, w.site(), w.runner(ctx)); err != nil {
 		return fmt.Errorf("seeding the subject: %w", err)
 	}
@@ -233,7 +249,7 @@ func (w *World) agent(ctx context.Context, n *node) error {
 }
 
 // start starts an agent of the node on the machine, and has its events heard.
-func (w *World) start(ctx context.Context, on *machines.Machine, n *node, p Program, hear func(*node, string)) error {
+func (w *World) start(ctx context.Context, on Host, n *node, p Program, hear func(*node, string)) error {
 	return on.Start(ctx, machines.Command{Tag: agentTag, Args: p.Args, Env: p.environment(),
 		Stdout: func(line string) { n.keep(line); hear(n, line) },
 		Stderr: n.keep})
@@ -431,15 +447,7 @@ func (w *World) leftovers() error {
 	for _, n := range w.nodes {
 		ours = append(ours, n.machine.DataDir()+"/")
 	}
-	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	var left []string
-	for _, file := range all {
-		text, err := os.ReadFile(file)
-		if err == nil && slices.ContainsFunc(ours, func(path string) bool { return strings.Contains(string(text), path) }) {
-			name, _, _ := strings.Cut(string(text), "\x00")
-			left = append(left, filepath.Base(name)+" "+filepath.Base(filepath.Dir(file)))
-		}
-	}
+	left := w.lab.Left(ours)
 	if len(left) > 0 {
 		return fmt.Errorf("processes left behind: %s", strings.Join(left, ", "))
 	}
@@ -516,8 +524,22 @@ func (w *World) harm(ctx context.Context, n *node, step ringproof.Step) (machine
 		return w.unmount(ctx, n)
 	case ringproof.FaultVolumeCopy:
 		return w.copyData(ctx, n, f.From)
+	case ringproof.FaultClockSkew, ringproof.FaultSlowNetwork:
+		return bend(n, *f, f.By.Std())
 	}
 	return machines.Evidence{}, fmt.Errorf("%s is no fault of this world", step.Fault.Kind)
+}
+
+// bend bends the machine's clock or network by so much.
+func bend(n *node, f ringproof.Fault, by time.Duration) (machines.Evidence, error) {
+	b, ok := n.machine.(bent)
+	switch {
+	case !ok:
+		return machines.Evidence{}, fmt.Errorf("%s is no fault of real time", f.Kind)
+	case f.Kind == ringproof.FaultClockSkew:
+		return b.Skew(by)
+	}
+	return b.Slow(by)
 }
 
 func (w *World) mark(n *node, change func()) {
@@ -737,6 +759,9 @@ func (w *World) healOne(ctx context.Context, n *node, s ringproof.Step) error {
 		return w.mendStarts(n, s.Name)
 	case n.lost:
 		return nil
+	case f.Kind == ringproof.FaultClockSkew || f.Kind == ringproof.FaultSlowNetwork:
+		_, err := bend(n, *f, -f.By.Std())
+		return err
 	case f.Kind == ringproof.FaultVolumeUnmounted:
 		return w.remount(ctx, n, f.Remount)
 	case f.Kind == ringproof.FaultDryRun:

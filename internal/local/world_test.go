@@ -273,7 +273,7 @@ func (w trial) pauses() {
 
 func (w trial) partitions() {
 	drops := func(machine string) uint64 {
-		n, err := w.node(machine).machine.Drops()
+		n, err := w.node(machine).machine.(*machines.Machine).Drops()
 		require.NoError(w, err)
 		return n
 	}
@@ -486,12 +486,12 @@ func TestSupports(t *testing.T) {
 		ringproof.FaultPartition: true, ringproof.FaultDiskFull: true, ringproof.FaultKill: false, ringproof.FaultVolumeLoss: false, ringproof.FaultStoreOutage: false,
 	} {
 		s := step("harm", ringproof.Fault{Kind: kind})
-		require.NoError(t, Supports(s, nil))
+		require.NoError(t, Supports("local", s, nil))
 		if needs {
-			require.ErrorIs(t, Supports(s, limits), limits, kind)
+			require.ErrorIs(t, Supports("local", s, limits), limits, kind)
 		} else {
-			require.NoError(t, Supports(s, limits), kind)
+			require.NoError(t, Supports("local", s, limits), kind)
 		}
 	}
-	require.NoError(t, Supports(ringproof.Step{Op: &ringproof.Op{Kind: ringproof.OpRoll}}, limits))
+	require.NoError(t, Supports("local", ringproof.Step{Op: &ringproof.Op{Kind: ringproof.OpRoll}}, limits))
 }

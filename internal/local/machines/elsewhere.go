@@ -71,6 +71,8 @@ func (*Machine) Thaw() (Evidence, error)                    { return Evidence{},
 func (*Machine) SwapVolume(context.Context, ...string) (Evidence, error) {
 	return Evidence{}, errElsewhere
 }
+func (*Machine) LoseDirectory(string) (Evidence, error)    { return Evidence{}, errElsewhere }
+func (*Machine) Environ(Process) ([]string, error)         { return nil, errElsewhere }
 func (*Machine) Unmount(context.Context) (Evidence, error) { return Evidence{}, errElsewhere }
 func (*Machine) Mount(context.Context) error               { return errElsewhere }
 func (*Machine) FillVolume() (Evidence, error)             { return Evidence{}, errElsewhere }

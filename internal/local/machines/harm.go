@@ -57,9 +57,9 @@ func (m *Machine) strike(which string, sig syscall.Signal, hit func(Process) boo
 	}
 	became, ok := confirm(ps, sig)
 	if !ok {
-		return Evidence{}, fmt.Errorf("signal %v did not land on machine %s: not %s after %v: %s", sig, m.name, became, patience, roll(ps))
+		return Evidence{}, fmt.Errorf("signal %v did not land on machine %s: not %s after %v: %s", sig, m.name, became, patience, Roll(ps))
 	}
-	return Evidence{What: fmt.Sprintf("signal %v on machine %s", sig, m.name), Detail: became + ": " + roll(ps), Processes: ps}, nil
+	return Evidence{What: fmt.Sprintf("signal %v on machine %s", sig, m.name), Detail: became + ": " + Roll(ps), Processes: ps}, nil
 }
 
 // confirm looks for what a signal must do; others may be caught, so they are only sent.
@@ -95,7 +95,7 @@ func (m *Machine) Freeze() (Evidence, error) {
 	if len(ps) == 0 {
 		return Evidence{}, fmt.Errorf("freezing machine %s did not land: nothing runs on it", m.name)
 	}
-	return Evidence{What: "freeze of machine " + m.name, Detail: "stopped: " + roll(ps), Processes: ps}, nil
+	return Evidence{What: "freeze of machine " + m.name, Detail: "stopped: " + Roll(ps), Processes: ps}, nil
 }
 
 // Thaw lets everything on the machine run again.
@@ -115,9 +115,9 @@ func (m *Machine) PowerOff() (Evidence, error) {
 		return Evidence{}, fmt.Errorf("power loss of machine %s: %w", m.name, err)
 	}
 	if !within(patience, func() bool { return allOf(ps, Process.dead) }) {
-		return Evidence{}, fmt.Errorf("power loss did not land on machine %s: still alive: %s", m.name, roll(ps))
+		return Evidence{}, fmt.Errorf("power loss did not land on machine %s: still alive: %s", m.name, Roll(ps))
 	}
-	return Evidence{What: "power loss of machine " + m.name, Detail: "dead: " + roll(ps), Processes: ps}, nil
+	return Evidence{What: "power loss of machine " + m.name, Detail: "dead: " + Roll(ps), Processes: ps}, nil
 }
 
 // cut ends the host, and with it all in its namespaces; in the fallback, all below it first.

@@ -36,12 +36,13 @@ type Lab struct {
 	added    int
 }
 
-const defaultVolume = 512 << 20
+// DefaultVolume is the size of a volume that nobody gave one, in bytes.
+const DefaultVolume = 512 << 20
 
 // NewLab makes an empty lab: a bridge in the sandbox, or the fallback when not inside one.
 func NewLab(ctx context.Context, opts Options) (*Lab, error) {
 	if opts.VolumeBytes == 0 {
-		opts.VolumeBytes = defaultVolume
+		opts.VolumeBytes = DefaultVolume
 	}
 	l := &Lab{opts: opts, machines: map[string]*Machine{}, limits: limits()}
 	err := l.settleWorkDir()

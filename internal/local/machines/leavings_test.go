@@ -99,7 +99,7 @@ func TestSandboxLeavesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cmd, marker := live(t, "outer")
 			ps, nets := marked(marker)
-			t.Log(roll(ps))
+			t.Log(Roll(ps))
 			require.GreaterOrEqual(t, len(ps), 7, "outer, init, run, two hosts, two agents")
 			require.Len(t, nets, 4, "ours, the run's, and one a machine")
 			require.NoError(t, cmd.Process.Signal(c.sig))
@@ -226,7 +226,7 @@ func TestCleanFindsWhatLivesOn(t *testing.T) {
 	removed, err := Clean()
 	require.NoError(t, err)
 	t.Log(strings.Join(removed, "\n"))
-	require.True(t, within(time.Minute, func() bool { return allOf(orphans, Process.dead) }), roll(orphans))
+	require.True(t, within(time.Minute, func() bool { return allOf(orphans, Process.dead) }), Roll(orphans))
 	left, err := os.ReadDir(runs)
 	require.NoError(t, err)
 	require.Empty(t, left)

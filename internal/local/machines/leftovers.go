@@ -224,7 +224,7 @@ func (t *trace) bury(machine string) (killed []string, err error) {
 		return len(last) == 0
 	})
 	if !done {
-		return killed, fmt.Errorf("processes still live %v after SIGKILL: %s", patience, roll(last))
+		return killed, fmt.Errorf("processes still live %v after SIGKILL: %s", patience, Roll(last))
 	}
 	return killed, nil
 }

@@ -383,3 +383,9 @@ func (m *Machine) Processes() ([]Process, error) {
 	}
 	return below(t.pid()), nil
 }
+
+// Environ is what a process of the machine has in its environment, NAME=VALUE each.
+func (m *Machine) Environ(p Process) ([]string, error) {
+	block, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.PID))
+	return strings.Split(string(block), "\x00"), err
+}

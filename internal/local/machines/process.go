@@ -217,7 +217,7 @@ func stopBelow(root int) ([]Process, error) {
 		return false
 	})
 	if !still {
-		return all, fmt.Errorf("processes still run %v after SIGSTOP: %s", patience, roll(all))
+		return all, fmt.Errorf("processes still run %v after SIGSTOP: %s", patience, Roll(all))
 	}
 	return all, nil
 }

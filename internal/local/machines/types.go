@@ -105,8 +105,8 @@ func (c Capability) String() string {
 	return fmt.Sprintf("%s: no: %s; %s", c.Name, c.Detail, c.Fix)
 }
 
-// roll lists processes in one line.
-func roll(ps []Process) string {
+// Roll lists processes in one line.
+func Roll(ps []Process) string {
 	if len(ps) == 0 {
 		return "no process"
 	}

@@ -102,7 +102,7 @@ func (m *Machine) SwapVolume(ctx context.Context, directories ...string) (Eviden
 	}
 	return Evidence{
 		What:      "loss of the volume of machine " + m.name,
-		Detail:    "the new one holds no file; dead: " + roll(hit),
+		Detail:    "the new one holds no file; dead: " + Roll(hit),
 		Processes: hit,
 	}, nil
 }
@@ -133,7 +133,7 @@ func (m *Machine) LoseDirectory(directory string) (Evidence, error) {
 	}
 	return Evidence{
 		What:      "loss of the volume of machine " + m.name,
-		Detail:    "of what it held, " + directory + " is gone; dead: " + roll(hit),
+		Detail:    "of what it held, " + directory + " is gone; dead: " + Roll(hit),
 		Processes: hit,
 	}, nil
 }
@@ -269,7 +269,7 @@ func (m *Machine) evict(holds func(Process) bool) (hit []Process, err error) {
 		return none
 	})
 	if !free {
-		return hit, fmt.Errorf("processes still hold it %v after SIGKILL: %s", patience, roll(hit))
+		return hit, fmt.Errorf("processes still hold it %v after SIGKILL: %s", patience, Roll(hit))
 	}
 	return hit, nil
 }
@@ -319,17 +319,21 @@ func (m *Machine) FillVolume() (Evidence, error) {
 	if err := m.lab.limits; err != nil {
 		return Evidence{}, fmt.Errorf("refused to fill the volume of machine %s: %w", m.name, err)
 	}
-	dir := m.DataRoot()
+	return Fill(m.name, m.DataRoot())
+}
+
+// Fill fills the volume of a machine at dir, which must be a filesystem of its own.
+func Fill(machine, dir string) (Evidence, error) {
 	written, err := stuff(filepath.Join(dir, ballast))
 	if err != nil {
-		return Evidence{}, fmt.Errorf("filling the volume of machine %s: %w", m.name, err)
+		return Evidence{}, fmt.Errorf("filling the volume of machine %s: %w", machine, err)
 	}
 	err = tryWrite(dir)
 	if !errors.Is(err, unix.ENOSPC) {
-		return Evidence{}, fmt.Errorf("full volume did not land on machine %s: a probe was told %v; fill it again", m.name, err)
+		return Evidence{}, fmt.Errorf("full volume did not land on machine %s: a probe was told %v; fill it again", machine, err)
 	}
 	return Evidence{
-		What:   "full volume of machine " + m.name,
+		What:   "full volume of machine " + machine,
 		Detail: fmt.Sprintf("%d bytes of ballast, %d free; a probe was told: %v", written, available(dir), err),
 	}, nil
 }
@@ -341,14 +345,18 @@ func (m *Machine) FreeVolume() (Evidence, error) {
 	if err := m.lab.limits; err != nil {
 		return Evidence{}, fmt.Errorf("refused to free the volume of machine %s: %w", m.name, err)
 	}
-	dir := m.DataRoot()
+	return Free(m.name, m.DataRoot())
+}
+
+// Free takes the ballast of [Fill] away.
+func Free(machine, dir string) (Evidence, error) {
 	if err := os.Remove(filepath.Join(dir, ballast)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return Evidence{}, fmt.Errorf("freeing the volume of machine %s: %w", m.name, err)
+		return Evidence{}, fmt.Errorf("freeing the volume of machine %s: %w", machine, err)
 	}
 	if err := tryWrite(dir); err != nil {
-		return Evidence{}, fmt.Errorf("freeing the volume of machine %s did not help: %w", m.name, err)
+		return Evidence{}, fmt.Errorf("freeing the volume of machine %s did not help: %w", machine, err)
 	}
-	return Evidence{What: "free volume of machine " + m.name, Detail: fmt.Sprintf("%d bytes free; a probe was written", available(dir))}, nil
+	return Evidence{What: "free volume of machine " + machine, Detail: fmt.Sprintf("%d bytes free; a probe was written", available(dir))}, nil
 }
 
 func available(dir string) uint64 {

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package local
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/ringproof/ringproof/internal/local/machines"
+)
+
+// Lab is a set of machines on one network, and what the run and all of them share: in
+// namespaces of this host, which [machines.Lab] makes, or wherever real processes run.
+type Lab interface {
+	Add(ctx context.Context, name string) (Host, error)
+	Shared() string      // a directory that the run and every machine see at the same path
+	Gateway() netip.Addr // the run's own address
+	// Left are the processes of ours that run on, by program and pid, once the lab is
+	// closed: those whose command line has one of these paths.
+	Left(ours []string) []string
+	Close() error
+}
+
+// Host is a machine of a lab. Whatever harms it returns evidence that the harm landed. See
+// [machines.Machine], which is one, for what each method promises.
+type Host interface {
+	Addr() netip.Addr
+	DataDir() string  // its volume, as programs on it see it
+	DataRoot() string // and as the run does
+	On() bool
+
+	Start(context.Context, machines.Command) error
+	Wait(ctx context.Context, tag string) (machines.Exit, error)
+	Processes() ([]machines.Process, error)
+	Environ(machines.Process) ([]string, error)
+	Signal(tag string, sig syscall.Signal) (machines.Evidence, error)
+	SignalAny(which string, sig syscall.Signal, hit func(machines.Process) bool) (machines.Evidence, error)
+	SignalExe(program string, sig syscall.Signal) (machines.Evidence, error)
+	Freeze() (machines.Evidence, error)
+	Thaw() (machines.Evidence, error)
+
+	PowerOff() (machines.Evidence, error)
+	PowerOn(context.Context) (machines.Evidence, error)
+	Destroy() (machines.Evidence, error)
+
+	SwapVolume(ctx context.Context, directories ...string) (machines.Evidence, error)
+	LoseDirectory(string) (machines.Evidence, error)
+	Unmount(context.Context) (machines.Evidence, error)
+	Mount(context.Context) error
+	FillVolume() (machines.Evidence, error)
+	FreeVolume() (machines.Evidence, error)
+
+	Block(from ...netip.Addr) (machines.Evidence, error)
+	Unblock(context.Context) (machines.Evidence, error)
+	DialContext(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+var _ Host = (*machines.Machine)(nil)
+
+// bent is a host whose clock and network are the lab's to bend. One whose time is real has
+// its host's.
+type bent interface {
+	Skew(by time.Duration) (machines.Evidence, error) // the wall clock jumps
+	Slow(by time.Duration) (machines.Evidence, error) // packets take longer from now on, or less long
+}
+
+// OnThisHost makes a lab of namespaces.
+func OnThisHost(ctx context.Context, o machines.Options) (Lab, error) {
+	lab, err := machines.NewLab(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return namespaces{lab}, nil
+}
+
+type namespaces struct{ *machines.Lab }
+
+func (n namespaces) Add(ctx context.Context, name string) (Host, error) {
+	m, err := n.Lab.Add(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// Left looks at every process that there is.
+func (namespaces) Left(ours []string) (left []string) {
+	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range all {
+		text, err := os.ReadFile(file)
+		if err == nil && slices.ContainsFunc(ours, func(path string) bool { return strings.Contains(string(text), path) }) {
+			name, _, _ := strings.Cut(string(text), "\x00")
+			left = append(left, filepath.Base(name)+" "+filepath.Base(filepath.Dir(file)))
+		}
+	}
+	return left
+}
