@@ -83,15 +83,17 @@ func Lookup(kind ringproof.FaultKind) (Entry, bool) {
 }
 
 var (
-	everywhere = []string{"sim", "local", "kind"}
+	everywhere = []string{"sim", "virtual", "local", "kind"}
 	// Only auto mode meets in a store; on Kubernetes the API server is its place.
-	withStore = []string{"sim", "local"}
+	withStore = []string{"sim", "virtual", "local"}
 	// The brain is decorated, and only one that is linked with the harness can be.
-	withSeams = []string{"sim", "local"}
+	withSeams = []string{"sim", "virtual", "local"}
 	// What Kubernetes mounts, copies and starts is its own to do.
-	withProcesses = []string{"sim", "local"}
-	// One host has one clock, which is not the harness's to set, and no device that
-	// can be carried to another.
+	withProcesses = []string{"sim", "virtual", "local"}
+	// One host has one clock, which is not the harness's to set.
+	unreal = []string{"sim", "virtual"}
+	// It has no device that can be carried to another, and what real processes say to each
+	// other nobody else reads.
 	simulated = []string{"sim"}
 
 	target  = Param{Name: "target", Doc: "which machines it hits", Required: true}
@@ -259,7 +261,7 @@ var catalogue = []Entry{
 		Targets:  union(MemberForms(), MachineForms(), SetForms()),
 		Fairness: transient + " A member that is slower than the election timeout may lose its lead for as long, and may not be taken for lost.",
 		Heals:    "packets take as long as before",
-		Worlds:   simulated,
+		Worlds:   unreal,
 	},
 	{
 		Kind: ringproof.FaultClockSkew,
@@ -273,7 +275,7 @@ var catalogue = []Entry{
 		Fairness: transient + " No two machines agree on the time, and a clock may go back: safety may rest on no clock. " +
 			"Certificates are made to bear five minutes; while clocks are further apart members may refuse each other, and must not once they are set right.",
 		Heals:  "the clock jumps back",
-		Worlds: simulated,
+		Worlds: unreal,
 	},
 	{
 		Kind: ringproof.FaultTimePasses,

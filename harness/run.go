@@ -33,10 +33,19 @@ type Driven interface {
 // same trace are the same run.
 type Traced interface{ Traced() string }
 
+// Remote is a world whose plans another process carries out.
+type Remote interface {
+	// CarryOut is [Run] in that process.
+	CarryOut(ctx context.Context, plan ringproof.Plan, told func(ringproof.Event)) (ringproof.History, error)
+}
+
 // Run carries out the plan and returns all that happened, for the checks. The world
 // is used up: it is closed in the end. An error says that the run could not be
 // carried out, or not to its end; a ring that did wrong is no error.
 func Run(ctx context.Context, plan ringproof.Plan, world ringproof.World, o Options) (h ringproof.History, err error) {
+	if r, ok := world.(Remote); ok {
+		return r.CarryOut(ctx, plan, o.Told)
+	}
 	seen := world
 	if o.Seen != nil {
 		seen = o.Seen(world)

@@ -34,6 +34,7 @@ type Suite struct {
 	Jobs     []Job
 	Out      string // directory of the report
 	Abreast  int    // how many at once
+	Twice    bool   // run each cell twice: one that isn't the same the second time can't be judged
 	Attempts int    // how often at most a cell is run that doesn't pass, each but the first alone; 0 is once
 	World    func(ringproof.Plan) (ringproof.World, error)
 	Seen     func(ringproof.Plan, ringproof.World) ringproof.World // what a run sees in its world's place; nil: the world
@@ -137,7 +138,11 @@ func (s Suite) run(ctx context.Context, p ringproof.Plan, n int, told func(ringp
 		h.Measures = map[string]float64{}
 	}
 	h.Measures["wallSeconds"] = time.Since(began).Seconds()
-	if cell, err = s.judge(dir, cell, &h); err != nil || cell.Verdict == ringproof.Pass {
+	again, err := s.repeated(ctx, p, h.Trace)
+	if err != nil {
+		return cell, err
+	}
+	if cell, err = s.judge(dir, cell, &h, again...); err != nil || cell.Verdict == ringproof.Pass {
 		return cell, err
 	}
 	// What failed has failed, whether there is room for the logs or not.
@@ -145,6 +150,22 @@ func (s Suite) run(ctx context.Context, p ringproof.Plan, n int, told func(ringp
 		cell.Findings = append(cell.Findings, ringproof.Finding{Check: "run", Verdict: ringproof.Inconclusive, Message: err.Error()})
 	}
 	return cell, nil
+}
+
+// repeated runs the plan a second time, if that is wanted, and says if it was another run.
+func (s Suite) repeated(ctx context.Context, p ringproof.Plan, trace string) ([]ringproof.Finding, error) {
+	if !s.Twice {
+		return nil, nil
+	}
+	world, err := s.World(p)
+	if err != nil {
+		return nil, err
+	}
+	h, err := Run(ctx, p, world, Options{Seen: s.seen(p)})
+	if err != nil || h.Trace == trace {
+		return nil, err
+	}
+	return []ringproof.Finding{{Check: "run", Verdict: ringproof.Inconclusive, Message: fmt.Sprintf("expected the same run twice, its trace was %s and then %s", trace, h.Trace)}}, nil
 }
 
 // logged is a world whose processes have logs, by the names of their files. They are asked
@@ -177,9 +198,9 @@ func (s Suite) seen(p ringproof.Plan) func(ringproof.World) ringproof.World {
 	return func(w ringproof.World) ringproof.World { return s.Seen(p, w) }
 }
 
-// judge has the history judged and keeps it.
-func (s Suite) judge(dir string, kept reports.Cell, h *ringproof.History) (reports.Cell, error) {
-	findings := checks.Judge(h)
+// judge has the history judged, with what else was found, and keeps it.
+func (s Suite) judge(dir string, kept reports.Cell, h *ringproof.History, more ...ringproof.Finding) (reports.Cell, error) {
+	findings := append(checks.Judge(h), more...)
 	for i, f := range findings {
 		if picture, ok := checks.Visualize(h, f); ok {
 			findings[i].Attached = filepath.Join(dir, "linearizable.html")

@@ -165,7 +165,7 @@ func TestResolveKnowsItsCellsAndItsWorlds(t *testing.T) {
 		assert.Contains(t, found.String(), "has no cell")
 		_, found = s.Resolve(s.Cells(1)[0], "reference", scenarios.Anywhere("kind"))
 		if s.Name == "store-outage-during-replace" {
-			assert.Equal(t, "the scenario is for sim, local, not for kind", found.Inapplicable())
+			assert.Equal(t, "the scenario is for sim, virtual, local, not for kind", found.Inapplicable())
 			assert.NoError(t, found.Err())
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/ringproof/ringproof/internal/etcdbin"
 	"github.com/ringproof/ringproof/internal/local"
 	"github.com/ringproof/ringproof/internal/local/machines"
+	"github.com/ringproof/ringproof/internal/virtual"
 )
 
 // Local is the world of real processes on this host, for programs that a file describes
@@ -23,7 +24,7 @@ func Local() World {
 		Needs:    "Linux with user namespaces, or root",
 		Short:    "real etcd on this host",
 		Takes:    startable,
-		Supports: localSupports,
+		Supports: supports("local"),
 		Runs:     func(p ringproof.Plan) error { return local.Runs(p, lacking()) },
 		Open:     openLocal,
 	}
@@ -32,7 +33,17 @@ func Local() World {
 // outside is what the processes of a trial are made of.
 type outside struct {
 	releases map[string]etcdbin.Release
+	kit      virtual.Kit // where other programs were built than those
 	program  func() (local.Subject, error)
+}
+
+// releasesOf are those of the plan.
+func (o outside) releasesOf(p ringproof.Plan) map[string]etcdbin.Release {
+	own := map[string]etcdbin.Release{}
+	for _, version := range p.Versions() {
+		own[version] = o.releases[version]
+	}
+	return own
 }
 
 // startable refuses who can't be started as a process.
@@ -43,13 +54,15 @@ func startable(s Subject) error {
 	return nil
 }
 
-// localSupports asks inside the sandbox, where the answer is known; outside everything
-// is still possible.
-func localSupports(s ringproof.Step) error {
-	if lacking := lacking(); lacking != nil {
-		return local.Supports(s, lacking)
+// supports asks inside the sandbox, where the answer is known; outside everything is
+// still possible.
+func supports(world string) func(ringproof.Step) error {
+	return func(s ringproof.Step) error {
+		if lacking := lacking(); lacking != nil {
+			return local.Supports(world, s, lacking)
+		}
+		return nil
 	}
-	return nil
 }
 
 func openLocal(t Trial) (ringproof.World, error) {
@@ -57,11 +70,7 @@ func openLocal(t Trial) (ringproof.World, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := map[string]etcdbin.Release{}
-	for _, version := range t.Plan.Versions() {
-		own[version] = t.releases[version]
-	}
-	return &local.World{Releases: own, Subject: trial, Version: t.Version}, nil
+	return &local.World{Releases: t.releasesOf(t.Plan), Subject: trial, Version: t.Version}, nil
 }
 
 // lacking is what a process lacks that goes on without a sandbox.

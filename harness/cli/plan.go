@@ -106,7 +106,7 @@ func (all plans) print(w io.Writer) error {
 	}
 	time := about(all.EstimateSeconds)
 	if len(all.Cells) > 0 && all.Cells[0].virtual {
-		time += virtual
+		time += ofVirtualTime
 	} else {
 		time += fmt.Sprintf(" with %d at once", all.Jobs)
 	}
@@ -135,13 +135,13 @@ func (cell planCell) print(w io.Writer) {
 	}
 	time := about(cell.EstimateSeconds)
 	if cell.virtual {
-		time += virtual
+		time += ofVirtualTime
 	}
 	fmt.Fprintf(w, "  %.1f faults an operation, about %s\n\n", cell.FaultsPerOp, time)
 }
 
-// virtual is what simulated time costs nobody.
-const virtual = " of virtual time"
+// ofVirtualTime is what simulated time costs nobody.
+const ofVirtualTime = " of virtual time"
 
 func about(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))

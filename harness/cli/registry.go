@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/harness"
 	"github.com/ringproof/ringproof/harness/explore"
+	"github.com/ringproof/ringproof/internal/virtual"
 	"github.com/ringproof/ringproof/sim"
 )
 
@@ -76,12 +78,14 @@ type World struct {
 	Doc   string `json:"doc"`   // what runs there
 	Needs string `json:"needs"` // of the host
 
-	Short    string                               `json:"-"` // for the help of --world
-	Virtual  bool                                 `json:"-"` // time is simulated, in this process: nothing waits, and a plan is the same in every run
-	Takes    func(Subject) error                  `json:"-"` // why the subject can't be put there; nil: any can
-	Supports func(ringproof.Step) error           `json:"-"` // why a step can't be done there
-	Runs     func(ringproof.Plan) error           `json:"-"` // why the plan's ring can't be had there
-	Open     func(Trial) (ringproof.World, error) `json:"-"` // the world of one plan
+	Short      string                               `json:"-"` // for the help of --world
+	Virtual    bool                                 `json:"-"` // time is simulated, in this process: nothing waits, and a plan is the same in every run
+	Repeatable bool                                 `json:"-"` // a plan is the same in every run, so that to attempt it again shows nothing
+	Takes      func(Subject) error                  `json:"-"` // why the subject can't be put there; nil: any can
+	Supports   func(ringproof.Step) error           `json:"-"` // why a step can't be done there
+	Runs       func(ringproof.Plan) error           `json:"-"` // why the plan's ring can't be had there
+	Build      Builder                              `json:"-"` // what else has to be built for it; nil: nothing
+	Open       func(Trial) (ringproof.World, error) `json:"-"` // the world of one plan
 }
 
 // Trial is one plan, and who is tried on it.
@@ -93,6 +97,9 @@ type Trial struct {
 
 	outside // what real processes are made of
 }
+
+// Builder builds programs, unless they are there, and tells progress.
+type Builder func(ctx context.Context, progress func(string)) (virtual.Kit, error)
 
 func (w World) columns() []string { return []string{w.Name, w.Needs, w.Doc} }
 

@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ import (
 	"github.com/ringproof/ringproof/internal/etcdbin"
 	"github.com/ringproof/ringproof/internal/local"
 	"github.com/ringproof/ringproof/internal/local/machines"
+	"github.com/ringproof/ringproof/internal/virtual"
 	"github.com/ringproof/ringproof/reports"
 	"github.com/ringproof/ringproof/scenarios"
 )
@@ -47,6 +49,9 @@ type runFlags struct {
 	ringadm  string
 	verbose  bool
 	without  bool
+	twice    bool
+
+	kit virtual.Kit // what was built for the world
 }
 
 func (f *runFlags) add(c *cobra.Command) {
@@ -82,6 +87,7 @@ func (p *program) runCommand() *cobra.Command {
 	c.Flags().StringVar(&f.beside, "beside", "", "another subject to run the same cells with, for comparison")
 	c.Flags().StringArrayVar(&f.cells, "run", nil, "only cells of this name, or beginning of a name: scenario, scenario[k=v] or scenario[k=v]#seed; repeatable")
 	c.Flags().BoolVar(&f.first, "first", false, "only the first cell of each scenario: a short look at all of them")
+	c.Flags().BoolVar(&f.twice, "verify-determinism", false, "run each cell twice and compare the traces, in a world where a plan is the same in every run")
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the first run of each cell")
 	c.Flags().Uint64Var(&f.seeds, "seeds", 1, "how many seeds to run each cell with")
 	return c
@@ -142,6 +148,9 @@ func replay(c *cobra.Command, f runFlags, what string) error {
 
 // runScenarios resolves scenarios into jobs and runs them.
 func runScenarios(c *cobra.Command, f runFlags, files []string) error {
+	if in := f.in(); f.twice && !in.Virtual && !in.Repeatable {
+		return usage("--verify-determinism --world %s: no run there is the same as another; leave one of them out", f.world)
+	}
 	jobs, err := f.chosen(c, files)
 	if err != nil {
 		return err
@@ -345,7 +354,13 @@ func enclosed(c *cobra.Command, f runFlags, jobs []harness.Job, work func(runFla
 		f.attempts = 1 // and comes to the same each time
 		return work(f, nil)
 	}
-	releases, err := install(c, f, jobs)
+	if f.in().Repeatable {
+		f.attempts = 1
+		if !c.Flags().Changed("jobs") {
+			f.jobs = runtime.NumCPU() // nothing waits
+		}
+	}
+	releases, err := install(c, &f, jobs)
 	if err != nil {
 		return errors.Join(notInstalled(err), leaveWord(f, err))
 	}
@@ -397,8 +412,20 @@ func leaveWord(f runFlags, why error) error {
 
 // install builds every etcd release that the jobs need, and its tools where they are
 // run. Inside the sandbox there is no network, and all are there.
-func install(c *cobra.Command, f runFlags, jobs []harness.Job) (map[string]etcdbin.Release, error) {
+func install(c *cobra.Command, f *runFlags, jobs []harness.Job) (map[string]etcdbin.Release, error) {
 	releases := map[string]etcdbin.Release{}
+	progress := func(line string) {
+		if !machines.Inside() { // where all has been built
+			fmt.Fprintln(c.ErrOrStderr(), line)
+		}
+	}
+	if build := f.in().Build; build != nil {
+		var err error
+		if f.kit, err = build(c.Context(), progress); err != nil {
+			return nil, err
+		}
+		f.ringadm = cmp.Or(f.ringadm, f.kit.Ringadm)
+	}
 	for _, j := range jobs {
 		if j.NotApplicable+j.Lacking != "" {
 			continue
@@ -411,7 +438,7 @@ func install(c *cobra.Command, f runFlags, jobs []harness.Job) (map[string]etcdb
 			if r, have := releases[version]; have && (r.Etcdctl != "" || !who.tools()) {
 				continue
 			}
-			r, err := f.release(c.Context(), version, who.tools(), func(line string) { fmt.Fprintln(c.ErrOrStderr(), line) })
+			r, err := f.release(c.Context(), version, who.tools(), progress)
 			if err != nil {
 				return nil, err
 			}
@@ -423,6 +450,9 @@ func install(c *cobra.Command, f runFlags, jobs []harness.Job) (map[string]etcdb
 
 // release is the release, with its tools if they are run.
 func (f runFlags) release(ctx context.Context, version string, tools bool, progress func(string)) (etcdbin.Release, error) {
+	if f.etcdBin != "" && f.kit.Etcd.Dir != "" {
+		return etcdbin.Release{}, usage("--etcd-bin %s: in virtual time an etcd runs that was built for it; leave --etcd-bin out, or --world %s", f.etcdBin, f.world)
+	}
 	if f.etcdBin != "" {
 		r, err := etcdbin.FromDir(ctx, f.etcdBin)
 		if err == nil && tools && r.Etcdctl == "" {
@@ -433,6 +463,9 @@ func (f runFlags) release(ctx context.Context, version string, tools bool, progr
 	cache, err := etcdbin.DefaultCache()
 	if err != nil {
 		return etcdbin.Release{}, err
+	}
+	if f.kit.Etcd.Dir != "" {
+		cache = f.kit.Etcd
 	}
 	if tools {
 		return cache.InstallTools(ctx, version, progress)
@@ -478,7 +511,7 @@ func (f runFlags) cellsOf(c *cobra.Command, jobs []harness.Job, releases map[str
 	}
 	teller := newTeller(c.ErrOrStderr(), f.verbose)
 	defer teller.end()
-	s := harness.Suite{Jobs: jobs, Out: f.out, Abreast: f.jobs, Attempts: f.attempts, Told: teller.tell, Replay: f.replayLine, World: world, Seen: f.seen}
+	s := harness.Suite{Jobs: jobs, Out: f.out, Abreast: f.jobs, Twice: f.twice, Attempts: f.attempts, Told: teller.tell, Replay: f.replayLine, World: world, Seen: f.seen}
 	return s.Run(c.Context()), nil
 }
 
@@ -508,7 +541,7 @@ func (f runFlags) opens(jobs []harness.Job, releases map[string]etcdbin.Release)
 		if err != nil {
 			return nil, err
 		}
-		t.releases, t.program = releases, func() (local.Subject, error) { return f.processes(p) }
+		t.releases, t.kit, t.program = releases, f.kit, func() (local.Subject, error) { return f.processes(p) }
 		return in.Open(t)
 	}, nil
 }

@@ -172,7 +172,7 @@ func (s stranger) shown() []string { return nil }
 func (s stranger) tools() bool { return s.subject.Spec.UsesAnywhere("Etcdctl") }
 
 func (s stranger) lives(in World) error {
-	if !in.Virtual {
+	if !in.Virtual && in.Build == nil {
 		return nil
 	}
 	return usage("%s is a program that a file describes, and runs on real machines only: ringproof run --world local --subject FILE", s.subject.Name)
