@@ -156,7 +156,7 @@ func TestDisksTakeTime(t *testing.T) {
 // TestStuck: a world that can't go on says where each goroutine is.
 func TestStuck(t *testing.T) {
 	for as, wants := range map[string]string{"spin": "main.spin", "wait": "main.wait"} {
-		o, said, err := lived(t, Options{Patience: 2 * time.Second}, as)
+		o, said, err := lived(t, Options{Patience: 15 * time.Second}, as) // in which even a busy host lets it begin
 		require.ErrorIs(t, err, ErrStuck, "%+v", o)
 		assert.Contains(t, said, wants)
 	}
