@@ -138,6 +138,7 @@ func replay(c *cobra.Command, f runFlags, what string) error {
 	if f.subject != "" {
 		plan.Subject, plan.SubjectFile = f.subject, ""
 	}
+	plan.World = f.world
 	who, err := f.trial(c.ErrOrStderr(), plan)
 	if err != nil {
 		return err
@@ -346,6 +347,9 @@ func enclosed(c *cobra.Command, f runFlags, jobs []harness.Job, work func(runFla
 	if len(jobs) == 0 {
 		return usage("there is nothing to run")
 	}
+	if own := cmp.Or(f.etcdBin, f.ringadm); own != "" && f.in().Build != nil {
+		return usage("%s: in the %s world nothing runs but what was built for it; leave --etcd-bin and --ringadm out, or --world", own, f.world)
+	}
 	if f.out == "" {
 		f.out = outNow()
 	}
@@ -424,7 +428,7 @@ func install(c *cobra.Command, f *runFlags, jobs []harness.Job) (map[string]etcd
 		if f.kit, err = build(c.Context(), progress); err != nil {
 			return nil, err
 		}
-		f.ringadm = cmp.Or(f.ringadm, f.kit.Ringadm)
+		f.ringadm = f.kit.Ringadm
 	}
 	for _, j := range jobs {
 		if j.NotApplicable+j.Lacking != "" {
@@ -450,9 +454,6 @@ func install(c *cobra.Command, f *runFlags, jobs []harness.Job) (map[string]etcd
 
 // release is the release, with its tools if they are run.
 func (f runFlags) release(ctx context.Context, version string, tools bool, progress func(string)) (etcdbin.Release, error) {
-	if f.etcdBin != "" && f.kit.Etcd.Dir != "" {
-		return etcdbin.Release{}, usage("--etcd-bin %s: in virtual time an etcd runs that was built for it; leave --etcd-bin out, or --world %s", f.etcdBin, f.world)
-	}
 	if f.etcdBin != "" {
 		r, err := etcdbin.FromDir(ctx, f.etcdBin)
 		if err == nil && tools && r.Etcdctl == "" {

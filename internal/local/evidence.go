@@ -142,6 +142,9 @@ func (w *World) readDisks(e *ringproof.Evidence) {
 			e.Unknown = append(e.Unknown, fmt.Sprintf("the log of %s: %v", n.name, err))
 			continue
 		}
+		if m, on := e.Final.On(n.name); on && m.Serving && m.ID == log.Member {
+			read = read.Applied(m.Applied)
+		}
 		logs = append(logs, read)
 		if w.plan.Mode == ringproof.ModeDisaster {
 			e.Surviving = append(e.Surviving, read.Values()...)

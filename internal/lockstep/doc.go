@@ -16,6 +16,6 @@
 // what is replaced, and inside/ for what is added.
 //
 // What it can't do: programs that aren't Go's or have no net/http run to their end in no
-// time; computing takes no time; writes that were never synced are not lost; names are not
-// resolved. TCP is reliable streams with a window, and no back-off.
+// time; computing takes no time; writes that were never synced are not lost; names are those of a
+// file. TCP is reliable streams with a window, and no back-off.
 package lockstep

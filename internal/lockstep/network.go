@@ -37,6 +37,7 @@ type network struct {
 	dark        map[byte]bool
 	walls       map[byte]time.Duration
 	slow        map[byte]slowness
+	names       string // a file as /etc/hosts is; "": the host's
 }
 
 // slowness is how much longer a machine's frames are under way, but those of one other.

@@ -57,6 +57,7 @@ const (
 	DoSignal = "signal" // the Pids of Machine
 	DoWall   = "wall"   // the wall clock of Machine is off by By
 	DoSlow   = "slow"   // what comes from and to Machine takes By longer, but to and from To
+	DoNames  = "names"  // Path is the /etc/hosts of whoever is started from now on
 	DoEvict  = "evict"  // whoever on Machine holds a file below Path is killed
 )
 
@@ -129,6 +130,8 @@ func (w *world) do(d Deed) error {
 		}
 	case DoSlow:
 		w.slow[d.Machine] = slowness{d.By, d.To}
+	case DoNames:
+		w.names = d.Path
 	case DoEvict:
 		for _, p := range w.on(d.Machine) {
 			if p.holds(d.Path) {

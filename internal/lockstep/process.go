@@ -101,14 +101,14 @@ func (w *world) start(p *process, o order, files []*os.File, at int64) error {
 	w.processed++
 	w.note(at, "starts", p, p.pid)
 	if err := w.list(p, o, at); err != nil {
+		w.end(p, at, -1)
 		return err
 	}
-	// A program that has no inside doesn't answer: it runs to its end in no time.
+	// A program that has no inside doesn't answer: it runs to its end in no time. Whether
+	// one that does is there still shows when it is heard.
 	if _, err := ours.receive(); err == nil {
 		p.clock = at
-		if err := ours.send(batch{A: at}); err != nil {
-			return err
-		}
+		_ = ours.send(batch{A: at})
 	}
 	w.hear(p, at)
 	return nil
@@ -131,6 +131,9 @@ func (p *process) give(files []*os.File) {
 // environment is that of a process: its own, and where it is.
 func (w *world) environment(p *process, env []string) []string {
 	files := map[string]string{"/proc": w.procfs(p.host)}
+	if w.names != "" {
+		files["/etc/hosts"] = w.names
+	}
 	if p == w.first { // which is the host's as much as the world's
 		files = nil
 	}

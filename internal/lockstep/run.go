@@ -51,9 +51,10 @@ type Outcome struct {
 var ErrStuck = errors.New("the world is stuck")
 
 // Run runs the program and whatever it starts in lockstep, until the program ends or ctx
-// does. Nothing of it is left then. The error says that the world could not go on.
+// does. Nothing of it is left then. The error says that the world could not go on. Call it in
+// a goroutine of its own: it keeps the thread, with which all processes would end.
 func Run(ctx context.Context, o Options, first Program) (Outcome, error) {
-	runtime.LockOSThread() // its end is the end of all processes: they are told to die with it
+	runtime.LockOSThread()
 	w := newWorld(o)
 	defer w.tidy()
 	if err := os.MkdirAll(w.Dir, 0o700); err != nil {

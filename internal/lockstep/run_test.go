@@ -36,6 +36,7 @@ var life = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	built = dir
 	path := filepath.Join(dir, "life")
 	build := exec.Command("go", "build", "-overlay", overlay.File, "-o", path, "./testdata/life")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath")
@@ -45,10 +46,13 @@ var life = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
+// built is the directory of the program; "": no test has wanted it.
+var built string
+
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if path, err := life(); err == nil {
-		os.RemoveAll(filepath.Dir(path))
+	if built != "" {
+		os.RemoveAll(built)
 	}
 	os.Exit(code)
 }

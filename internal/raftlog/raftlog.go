@@ -80,6 +80,14 @@ func Read(dataDir string) (Log, error) {
 	return Log{}, fmt.Errorf("reading %s: no snapshot leads into it: %w", dir, cmp.Or(err, fs.ErrInvalid))
 }
 
+// Applied is the log, of whose entries its member says that it has applied those up to an
+// index. They are committed, and the log may not say so yet: etcd keeps a hard state in
+// memory that moves nothing but the commit (wal.Save), until there is another entry.
+func (l Log) Applied(index uint64) Log {
+	l.Commit = max(l.Commit, index)
+	return l
+}
+
 // Of is a log that is held in memory.
 func Of(member, cluster uint64, state *raftpb.HardState, entries []*raftpb.Entry) Log {
 	return Log{Member: member, Cluster: cluster, Term: state.GetTerm(), Commit: state.GetCommit(), entries: entries}

@@ -346,6 +346,10 @@ func TestMerge(t *testing.T) {
 			[]Log{line(2, with(configure(t, 3, 2, learn, 3, false))...), line(3, with(configure(t, 3, 2, learn, 3, false))...)},
 			[]string{"3 add-learner"}, "",
 		},
+		"committed, as its member has applied it": {
+			[]Log{line(2, with(configure(t, 3, 2, learn, 3, false))...).Applied(3), line(2, with(configure(t, 3, 3, remove, 2, false))...).Applied(1)},
+			[]string{"3 add-learner"}, "",
+		},
 		"overwritten by a later term": {
 			[]Log{line(2, with(configure(t, 3, 2, remove, 1, false))...), line(3, with(configure(t, 3, 3, remove, 2, false))...)},
 			[]string{"2 remove"}, "",

@@ -72,7 +72,25 @@ func (l *lab) Add(_ context.Context, name string) (local.Host, error) {
 	h := &host{lab: l, name: name, number: first + l.added, on: true, tasks: map[string]*task{}, pids: map[int]string{}}
 	l.hosts[h.number] = h
 	l.added++
-	return h, h.furnish()
+	return h, errors.Join(l.publish(h), h.furnish())
+}
+
+// publish has every machine that is started on from now on know the machine's name.
+func (l *lab) publish(h *host) error {
+	if l.Domain == "" {
+		return nil
+	}
+	name := filepath.Join(l.dir, "hosts")
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	own := ""
+	if l.added == 1 {
+		own = "127.0.0.1 localhost\n"
+	}
+	_, err = fmt.Fprintf(file, "%s%v %s.%s\n", own, h.Addr(), h.name, l.Domain)
+	return errors.Join(err, file.Close(), l.orders.Do(lockstep.Deed{Do: lockstep.DoNames, Path: name}))
 }
 
 // Close ends every process on every machine, and removes the volumes.

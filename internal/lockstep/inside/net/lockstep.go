@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"sync"
 	"syscall"
 )
@@ -27,10 +28,13 @@ var LockstepNet interface {
 	Dial(ctx context.Context, local, remote *TCPAddr) (LockstepConn, error)
 }
 
-// lockstepSocket makes the socket, if it is one of TCP and the process is in lockstep.
+// lockstepSocket makes the socket, if it is one of IP and the process is in lockstep.
 func lockstepSocket(ctx context.Context, network string, family, sotype int, local, remote sockaddr) (fd *netFD, err error, ours bool) {
-	if LockstepNet == nil || sotype != syscall.SOCK_STREAM {
+	if LockstepNet == nil || family == syscall.AF_UNIX {
 		return nil, nil, false
+	}
+	if sotype != syscall.SOCK_STREAM { // nobody answers a datagram, so that it can't be waited for
+		return nil, os.NewSyscallError("socket", syscall.ENETUNREACH), true
 	}
 	from, _ := local.(*TCPAddr)
 	to, dials := remote.(*TCPAddr)
