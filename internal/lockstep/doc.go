@@ -3,8 +3,8 @@
 
 // Package lockstep runs unchanged programs of Go's as the processes of a world that has its
 // own time: a process each, under a coordinator that is their clock, their network and their
-// kernel's table of processes. The same seed gives the same world, to the byte and the
-// nanosecond, however busy the host is.
+// kernel's table of processes. The same seed is meant to give the same world, to the byte and
+// the nanosecond, however busy the host is: the hash in an [Outcome] says whether it did.
 //
 //	coordinator ([Run])      grants each process to run until the next thing that can reach it
 //	└─ socket, a process     what was sent, and the next timer ↔ what comes, and until when

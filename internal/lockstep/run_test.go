@@ -20,6 +20,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ringproof/ringproof/internal/needs"
 )
 
 // life is the program of testdata, built for a world.
@@ -65,7 +67,7 @@ func lived(t *testing.T, o Options, as string) (Outcome, string, error) {
 	}
 	path, err := life()
 	if errors.Is(err, errors.ErrUnsupported) {
-		t.Skip("SKIPPED: " + err.Error())
+		needs.Lacking(t, err.Error())
 	}
 	require.NoError(t, err)
 	in, out, err := os.Pipe()
