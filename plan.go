@@ -67,11 +67,15 @@ type RingSpec struct {
 	Volume       int64    `json:"volume"`                 // bytes of each machine's data filesystem
 	SnapCount    int      `json:"snapCount"`              // entries between raft snapshots; 0: etcd's default
 	Certificates Duration `json:"certificates,omitempty"` // how long the machines' certificates live; 0: the subject's default
+	On           string   `json:"on,omitempty"`           // "kubernetes": machines are nodes of a cluster, and members run in its pods; "": they run on the machines
 	Domain       string   `json:"domain,omitempty"`       // machine m1 is called m1.Domain by the subject, and reached by that name; "": by an IP address
 
 	Flags   map[string]string `json:"flags,omitempty"`   // of every etcd, besides those that the subject sets
 	Members map[string]Own    `json:"members,omitempty"` // by machine: what differs there
 }
+
+// OnKubernetes is what a ring is on whose members run in pods.
+const OnKubernetes = "kubernetes"
 
 // Host is what the subject calls a machine of the plan: m1, or m1.example.org where
 // the ring is in that domain.

@@ -6,15 +6,26 @@
 package config
 
 import (
+	"bytes"
 	"embed"
+	"errors"
 	"fmt"
+	"io"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 )
 
 //go:embed crd/etcd.*.yaml
 var crds embed.FS
+
+//go:embed default/namespace.yaml default/account.yaml default/controller.yaml
+var deployed embed.FS
+
+// Namespace is where the controller is deployed.
+const Namespace = "ringadm-system"
 
 // CRDs returns the definitions of the reference's own kinds, by the names of their
 // files.
@@ -36,4 +47,54 @@ func CRDs() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 		all = append(all, crd)
 	}
 	return all, nil
+}
+
+// Controller returns the objects that run the controller: the namespace, its account and
+// what that may do, and the Deployment. They are as kustomize makes them of default/, but
+// for its labels.
+func Controller() (all []*unstructured.Unstructured, err error) {
+	for _, name := range []string{"namespace", "account", "controller"} {
+		text, err := deployed.ReadFile("default/" + name + ".yaml")
+		if err != nil {
+			return nil, err
+		}
+		for d := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {
+			o := &unstructured.Unstructured{}
+			if err := d.Decode(o); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				return nil, fmt.Errorf("default/%s.yaml: %w", name, err)
+			}
+			if err := settle(o); err != nil {
+				return nil, err
+			}
+			all = append(all, o)
+		}
+	}
+	return all, nil
+}
+
+// settle puts the object into the namespace, and the accounts that it names.
+func settle(o *unstructured.Unstructured) error {
+	switch o.GetKind() {
+	case "Namespace", "ClusterRole":
+		return nil
+	case "ClusterRoleBinding", "RoleBinding":
+		subjects, _, err := unstructured.NestedSlice(o.Object, "subjects")
+		if err != nil {
+			return err
+		}
+		for _, s := range subjects {
+			if of, ok := s.(map[string]any); ok {
+				of["namespace"] = Namespace
+			}
+		}
+		if err := unstructured.SetNestedSlice(o.Object, subjects, "subjects"); err != nil {
+			return err
+		}
+	}
+	if o.GetKind() != "ClusterRoleBinding" {
+		o.SetNamespace(Namespace)
+	}
+	return nil
 }

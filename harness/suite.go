@@ -105,7 +105,7 @@ func (s Suite) job(ctx context.Context, job Job, n int, told func(ringproof.Even
 	cell, err := s.run(ctx, p, n, told)
 	if err != nil {
 		blank.Findings = []ringproof.Finding{{Check: "run", Verdict: ringproof.Inconclusive, Message: err.Error()}}
-		blank.PlanFile = cell.PlanFile
+		blank.PlanFile, blank.Logs = cell.PlanFile, cell.Logs
 		cell = blank
 	}
 	if cell.PlanFile != "" && s.Replay != nil {
@@ -132,7 +132,9 @@ func (s Suite) run(ctx context.Context, p ringproof.Plan, n int, told func(ringp
 	began := time.Now()
 	h, err := Run(ctx, p, world, Options{Told: told, Seen: s.seen(p)})
 	if err != nil {
-		return cell, err
+		var lost error
+		cell.Logs, lost = s.keepLogs(dir, world)
+		return cell, errors.Join(err, lost)
 	}
 	if h.Measures == nil {
 		h.Measures = map[string]float64{}

@@ -53,6 +53,7 @@ type Ring struct {
 	Volume       Bytes              `json:"volume,omitempty" jsonschema_description:"size of each machine's data filesystem; 512Mi when absent"`
 	SnapCount    int                `json:"snapCount,omitempty" jsonschema:"minimum=1,maximum=1000000" jsonschema_description:"entries between raft snapshots; etcd's default when absent"`
 	Certificates ringproof.Duration `json:"certificates,omitempty" jsonschema_description:"how long the machines' certificates live; the subject's default (a year) when absent"`
+	On           string             `json:"on,omitempty" jsonschema:"enum=machines,enum=kubernetes" jsonschema_description:"what members run on. machines (default): a process each, and an agent beside it. kubernetes: pods; machines are nodes of a cluster, which also runs the subject's controller"`
 	Domain       Domain             `json:"domain,omitempty" jsonschema_description:"of the machines' names: the subject is given m1.DOMAIN as the name and as the address of m1, and every machine resolves it; when absent m1, at an IP address"`
 	Flags        map[string]Text    `json:"flags,omitempty" jsonschema_description:"more flags of every etcd, by name without dashes: {quota-backend-bytes: 16777216}. Not those that the subject sets"`
 	Members      map[string]Own     `json:"members,omitempty" jsonschema_description:"what single machines have for themselves, by name: {m2: {version: v3.5.21, flags: {…}}}"`

@@ -138,10 +138,19 @@ func (f Form) ring(steps []ringproof.Step) ringproof.RingSpec {
 		Volume:       cmp.Or(int64(r.Volume), defaultVolume),
 		SnapCount:    r.SnapCount,
 		Certificates: r.Certificates,
+		On:           on(r.On),
 		Domain:       string(r.Domain),
 		Flags:        texts(r.Flags),
 		Members:      owned(r.Members),
 	}
+}
+
+// on is what a plan has for a scenario's ring.on: nothing where that is machines.
+func on(what string) string {
+	if what == ringproof.OnKubernetes {
+		return what
+	}
+	return ""
 }
 
 func texts(flags map[string]Text) map[string]string {

@@ -30,6 +30,9 @@ func Supports(s ringproof.Step) error {
 // Runs tells why a plan's ring can't be simulated; nil: it can. A flag that the
 // model doesn't know would end each etcd at its start.
 func Runs(p ringproof.Plan) error {
+	if p.Ring.On != "" {
+		return fmt.Errorf("a ring on %s: only virtual has one (%w)", p.Ring.On, errors.ErrUnsupported)
+	}
 	try := func(version string, flags map[string]string) error {
 		var args []string
 		for _, name := range slices.Sorted(maps.Keys(flags)) {

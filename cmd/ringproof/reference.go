@@ -6,6 +6,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/harness"
@@ -19,7 +20,7 @@ import (
 // reference is ringadm on trial, with its mutants: its own code in the simulated
 // world, and its processes on real machines.
 func reference() cli.Subject {
-	s := cli.Subject{Name: subject.Reference, Costs: costs, Seen: subject.Beneath, Ways: []any{cli.InSim(inSim), local.Way(asProcesses)}}
+	s := cli.Subject{Name: subject.Reference, Costs: costs, Seen: subject.Beneath, Ways: []any{cli.InSim(inSim), local.Way(asProcesses), local.InPods(inPods)}}
 	for _, m := range subject.Mutants() {
 		s.Mutants = append(s.Mutants, harness.Mutant{Name: m.Name, Hazard: m.Hazard, Source: m.Source, Check: m.Check,
 			Scenario: m.Scenario, SimOnly: m.SimOnly, Undrawn: m.Undrawn, Beneath: m.IsBeneath()})
@@ -37,6 +38,14 @@ func asProcesses(ringadm string, mutants []string) (local.Subject, error) {
 		return nil, err
 	}
 	return &subject.Processes{Ringadm: ringadm, Self: self, Mutants: mutants}, nil
+}
+
+// inPods is the controller that ships: no mutant of it is in any image.
+func inPods(mutants []string) (local.Subject, error) {
+	if len(mutants) > 0 {
+		return nil, fmt.Errorf("%s: no mutant is planted in pods yet", strings.Join(mutants, "+"))
+	}
+	return &subject.Pods{}, nil
 }
 
 // costs is what finding the mutants cost when this program was made.

@@ -430,6 +430,14 @@ func install(c *cobra.Command, f *runFlags, jobs []harness.Job) (map[string]etcd
 		}
 		f.ringadm = f.kit.Ringadm
 	}
+	if f.kit.Ringadm != "" && slices.ContainsFunc(jobs, func(j harness.Job) bool {
+		return j.NotApplicable+j.Lacking == "" && j.Plan.Ring.On == ringproof.OnKubernetes
+	}) {
+		var err error
+		if f.kit, err = f.kit.WithKubernetes(c.Context(), progress); err != nil {
+			return nil, err
+		}
+	}
 	for _, j := range jobs {
 		if j.NotApplicable+j.Lacking != "" {
 			continue
@@ -522,7 +530,7 @@ func (f runFlags) processes(p ringproof.Plan) (local.Subject, error) {
 	if err != nil {
 		return nil, err
 	}
-	return who.processes(f)
+	return who.processes(f, p.Ring.On)
 }
 
 // opens makes the worlds of the jobs, once it is known that whoever is on trial can be

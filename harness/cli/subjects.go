@@ -37,7 +37,7 @@ type contender interface {
 	// lives refuses a world in which it can't be run.
 	lives(World) error
 	// processes is what it is in the local world.
-	processes(runFlags) (local.Subject, error)
+	processes(f runFlags, on string) (local.Subject, error)
 }
 
 // contending finds who is called so on a command line, and prints to w what is wrong
@@ -145,7 +145,7 @@ func (l linked) lives(in World) error {
 	return nil
 }
 
-func (l linked) processes(f runFlags) (local.Subject, error) {
+func (l linked) processes(f runFlags, on string) (local.Subject, error) {
 	ringadm, err := f.findRingadm()
 	if err != nil {
 		return nil, err
@@ -157,6 +157,13 @@ func (l linked) processes(f runFlags) (local.Subject, error) {
 	var names []string
 	for _, m := range l.mutants {
 		names = append(names, m.Name)
+	}
+	if on == ringproof.OnKubernetes {
+		pods, ok := Way[local.InPods](l.of)
+		if !ok {
+			return nil, usage("%s makes no rings on Kubernetes", l.name)
+		}
+		return pods(names)
 	}
 	return way(ringadm, names)
 }
@@ -178,4 +185,6 @@ func (s stranger) lives(in World) error {
 	return usage("%s is a program that a file describes, and runs on real machines only: ringproof run --world local --subject FILE", s.subject.Name)
 }
 
-func (s stranger) processes(runFlags) (local.Subject, error) { return foreign.New(s.subject), nil }
+func (s stranger) processes(runFlags, string) (local.Subject, error) {
+	return foreign.New(s.subject), nil
+}

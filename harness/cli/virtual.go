@@ -17,7 +17,10 @@ import (
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/harness"
+	"github.com/ringproof/ringproof/internal/local"
 	"github.com/ringproof/ringproof/internal/virtual"
+	"github.com/ringproof/ringproof/internal/virtual/addons"
+	"github.com/ringproof/ringproof/internal/virtual/kubelet"
 )
 
 // Virtual is the world of [Local] in virtual time: for the reference, and for whatever
@@ -31,10 +34,18 @@ func Virtual() World {
 		Repeatable: true,
 		Takes:      startable,
 		Supports:   supports("virtual"),
-		Runs:       func(ringproof.Plan) error { return nil },
+		Runs:       runsVirtually,
 		Build:      virtual.Build,
 		Open:       openVirtual,
 	}
+}
+
+// runsVirtually says why a plan's ring can't be had in virtual time.
+func runsVirtually(p ringproof.Plan) error {
+	if p.Ring.On != ringproof.OnKubernetes {
+		return nil
+	}
+	return local.RunsOnNodes(p, lacking())
 }
 
 func openVirtual(t Trial) (ringproof.World, error) {
@@ -63,6 +74,43 @@ func (p *program) seatCommand() *cobra.Command {
 		Hidden: true,
 		Args:   none,
 		RunE:   func(c *cobra.Command, _ []string) error { return environment(p.sit(c.Context(), os.Stdin, os.Stdout)) },
+	}
+}
+
+// partCommand is a part of a cluster in virtual time, which a file describes.
+func (p *program) partCommand(name string, run func(ctx context.Context, text []byte, out io.Writer) error) *cobra.Command {
+	return &cobra.Command{
+		Use:    name + " FILE",
+		Short:  "be a part of a cluster in virtual time",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			text, err := os.ReadFile(args[0])
+			if err != nil {
+				return environment(err)
+			}
+			return environment(run(c.Context(), text, os.Stdout))
+		},
+	}
+}
+
+// partCommands are those of a node and of what a cluster has beside its control plane.
+func (p *program) partCommands() []*cobra.Command {
+	return []*cobra.Command{
+		p.partCommand("kubelet", func(ctx context.Context, text []byte, out io.Writer) error {
+			var o kubelet.Options
+			if err := json.Unmarshal(text, &o); err != nil {
+				return err
+			}
+			return kubelet.Run(ctx, o, out)
+		}),
+		p.partCommand("addons", func(ctx context.Context, text []byte, _ io.Writer) error {
+			var o addons.Options
+			if err := json.Unmarshal(text, &o); err != nil {
+				return err
+			}
+			return addons.Run(ctx, o)
+		}),
 	}
 }
 

@@ -31,3 +31,5 @@ func Virtual() World {
 }
 
 func (p *program) seatCommand() *cobra.Command { return &cobra.Command{Use: "seat", Hidden: true} }
+
+func (p *program) partCommands() []*cobra.Command { return nil }

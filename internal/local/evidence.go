@@ -4,12 +4,13 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
-	"path/filepath"
+	"os"
 	"slices"
 	"time"
 
@@ -79,7 +80,7 @@ func (w *World) etcds() (all []ringproof.EtcdProcess) {
 		if err != nil || len(p.Args) == 0 {
 			continue // it has ended since
 		}
-		all = append(all, look.Process(n.name, p.Args, environment, w.releasesOf(p.Args[0])...))
+		all = append(all, look.Process(n.name, p.Args, environment, w.releasesOf(cmp.Or(p.File, p.Args[0]))...))
 	}
 	return all
 }
@@ -87,12 +88,12 @@ func (w *World) etcds() (all []ringproof.EtcdProcess) {
 // releasesOf are the plan's releases whose etcd the program is: one, but where one
 // program stands for all.
 func (w *World) releasesOf(program string) (all []string) {
-	path, err := filepath.EvalSymlinks(program)
+	file, err := os.Stat(program)
 	if err != nil {
 		return nil
 	}
 	for _, version := range slices.Sorted(maps.Keys(w.Releases)) {
-		if own, err := filepath.EvalSymlinks(w.Releases[version].Etcd); err == nil && own == path {
+		if own, err := os.Stat(w.Releases[version].Etcd); err == nil && os.SameFile(own, file) {
 			all = append(all, version)
 		}
 	}

@@ -65,6 +65,22 @@ type Host interface {
 
 var _ Host = (*machines.Machine)(nil)
 
+// Nodes is a lab whose machines are nodes of a Kubernetes cluster. What runs there the
+// cluster keeps running, and it tells what that prints.
+type Nodes interface {
+	Lab
+	Kubeconfig() string // the path of an administrator's
+	Listen(tell func(machine, line string))
+}
+
+// Slotted is a host on which a member has names of its own, that go with it to another:
+// a pod's.
+type Slotted interface {
+	// Slot is what the member's pod is called, and its DNS name; here: it is on the host
+	// now, and not only the last that was.
+	Slot() (name, host string, here bool)
+}
+
 // bent is a host whose clock and network are the lab's to bend. One whose time is real has
 // its host's.
 type bent interface {

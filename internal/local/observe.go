@@ -37,6 +37,7 @@ const mostTimes = 3
 // looker asks the etcd of one machine.
 type looker struct {
 	client *clientv3.Client
+	url    string
 	member bool // it has answered as a member
 }
 
@@ -104,11 +105,21 @@ func (w *World) machineViews() []ringproof.MachineView {
 		if !n.lost && !n.taken && n.machine.On() {
 			etcd, agent = w.etcd(n), w.life(n)
 		}
-		v.Etcd, v.Agent = etcd != 0, agent != 0
+		v.Etcd, v.Agent = etcd != 0, agent != 0 || w.vacant(n)
 		w.process(n, etcd, agent)
 		views = append(views, v)
 	}
 	return views
+}
+
+// vacant reports whether the node has no member's pod, and so nobody to look after one.
+func (w *World) vacant(n *node) bool {
+	s, ok := n.machine.(Slotted)
+	if !ok {
+		return false
+	}
+	_, _, here := s.Slot()
+	return !here
 }
 
 // noticeWipe counts a disk as a new one when the log on it is gone or another:
@@ -116,6 +127,9 @@ func (w *World) machineViews() []ringproof.MachineView {
 // world is locked.
 func (w *World) noticeWipe(n *node) {
 	if n.lost || n.swap { // a swap is the fault's doing
+		return
+	}
+	if w.vacant(n) { // its pod is away, and may come back to its volume
 		return
 	}
 	var inode uint64
@@ -231,16 +245,21 @@ func (w *World) first() *node {
 }
 
 func (w *World) looker(n *node) (*clientv3.Client, error) {
+	url := w.url(n)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if l := w.looks[n.name]; l != nil {
+	l := w.looks[n.name]
+	if l != nil && l.url == url {
 		return l.client, nil
 	}
-	c, err := w.dial(n)
+	c, err := w.dial(n, url)
 	if err != nil {
 		return nil, err
 	}
-	w.looks[n.name] = &looker{client: c}
+	if l != nil { // another member is there
+		l.close()
+	}
+	w.looks[n.name] = &looker{client: c, url: url}
 	return c, nil
 }
 

@@ -7,6 +7,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -105,5 +107,29 @@ func (w *World) readLogs() map[string][]byte {
 			}
 		}
 	}
+	if _, ok := w.lab.(Nodes); ok {
+		maps.Copy(all, LogsBelow(w.dir))
+	}
+	return all
+}
+
+// LogsBelow are the ends of all logs below a directory, by their paths there with dots
+// for slashes.
+func LogsBelow(dir string) map[string][]byte {
+	all := map[string][]byte{}
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error { // what can't be read isn't there
+		if err != nil {
+			return nil
+		}
+		if d.IsDir() && d.Name() == "containers" { // whose files are found elsewhere too
+			return filepath.SkipDir
+		}
+		if name, err := filepath.Rel(dir, path); err == nil && filepath.Ext(path) == ".log" {
+			if text, err := os.ReadFile(path); err == nil && len(text) > 0 {
+				all[strings.ReplaceAll(strings.TrimSuffix(name, ".log"), "/", ".")] = text[max(0, len(text)-mostLog):]
+			}
+		}
+		return nil
+	})
 	return all
 }

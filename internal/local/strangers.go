@@ -159,7 +159,7 @@ func (w *World) damageKeys(ctx context.Context, f ringproof.Fault) (string, erro
 }
 
 func (w *World) damageAt(ctx context.Context, n *node, f ringproof.Fault) (string, error) {
-	c, err := w.dial(n)
+	c, err := w.dial(n, w.url(n))
 	if err != nil {
 		return "", err
 	}

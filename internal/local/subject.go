@@ -26,7 +26,8 @@ type Subject interface {
 	Supports(ringproof.Step) error
 	// Seed prepares what the machines meet in.
 	Seed(ctx context.Context, site Site, run Run) error
-	// Agent is what to keep running on a machine.
+	// Agent is what to keep running on a machine; nothing, where somebody else keeps it
+	// running.
 	Agent(Machine) Program
 	// Harm sets what one step does at the subject's own seams on a machine, in
 	// the place of what that step set before. A step that sets nothing takes its
@@ -104,6 +105,8 @@ type Site struct {
 	Plan     ringproof.Plan
 	Dir      string // seen by the run and every machine alike
 	Machines []Machine
+	// Kubeconfig is the path of an administrator's, where machines are nodes of a cluster.
+	Kubeconfig string
 }
 
 // Machine is where an agent runs.
@@ -129,3 +132,7 @@ type Seams struct {
 // Way makes the subject of one plan: ringadm is the path of the program to put on trial,
 // mutants are the names of the mistakes planted in it.
 type Way func(ringadm string, mutants []string) (Subject, error)
+
+// InPods makes the subject of one plan whose ring is on Kubernetes, with the mutants of
+// these names planted.
+type InPods func(mutants []string) (Subject, error)

@@ -161,8 +161,35 @@ func Supports(world string, s ringproof.Step, limits error) error {
 // Runs tells why a local world with these limits (nil: namespaces) can't have the
 // plan's ring; nil: it can. Names are resolved by a file that is mounted on machines.
 func Runs(p ringproof.Plan, limits error) error {
+	if p.Ring.On != "" {
+		return fmt.Errorf("a ring on %s: only virtual has one (%w)", p.Ring.On, errors.ErrUnsupported)
+	}
 	if p.Ring.Domain != "" && limits != nil {
 		return fmt.Errorf("machines in %s: %w", p.Ring.Domain, limits)
+	}
+	return nil
+}
+
+// onNodes are the faults that nodes of a cluster can have.
+var onNodes = []ringproof.FaultKind{ringproof.FaultKill, ringproof.FaultPause, ringproof.FaultPartition, ringproof.FaultDiskFull, ringproof.FaultMachineLoss,
+	ringproof.FaultVolumeLoss, ringproof.FaultClockSkew, ringproof.FaultSlowNetwork}
+
+// RunsOnNodes tells why a ring on Kubernetes can't be had with these limits (nil:
+// namespaces), or not so as the plan has it; nil: it can.
+func RunsOnNodes(p ringproof.Plan, limits error) error {
+	r := p.Ring
+	switch {
+	case limits != nil:
+		return fmt.Errorf("pods: %w", limits)
+	case r.Security == "plain":
+		return fmt.Errorf("a ring on Kubernetes that talks plainly (%w)", errors.ErrUnsupported)
+	case r.Heartbeat+r.Election > 0 || r.SnapCount > 0 || len(r.Flags)+len(r.Members) > 0 || r.Domain != "":
+		return fmt.Errorf("an EtcdRing has no heartbeat, election, snapCount, flags, members or domain (%w)", errors.ErrUnsupported)
+	}
+	for _, s := range p.Steps {
+		if s.Fault != nil && !slices.Contains(onNodes, s.Fault.Kind) {
+			return fmt.Errorf("%s: no harm of nodes and pods yet (%w)", s.Fault.Kind, errors.ErrUnsupported)
+		}
 	}
 	return nil
 }
@@ -195,6 +222,9 @@ func (w *World) Start(ctx context.Context, plan ringproof.Plan, recorder ringpro
 		return err
 	}
 	w.dir = w.lab.Shared()
+	if nodes, ok := w.lab.(Nodes); ok {
+		nodes.Listen(w.listen)
+	}
 	for i := range plan.Ring.Machines {
 		if err := w.add(ctx, fmt.Sprintf("m%d", i+1)); err != nil {
 			return err
@@ -245,12 +275,16 @@ func (w *World) agent(ctx context.Context, n *node) error {
 	w.mu.Unlock()
 	place := w.place(n)
 	place.DryRun = dry
-	return w.start(ctx, n.machine, n, w.Subject.Agent(place), w.hear)
+	p := w.Subject.Agent(place)
+	if len(p.Args) == 0 { // it is kept running there
+		return nil
+	}
+	return w.start(ctx, n.machine, n, p, w.hear)
 }
 
 // start starts an agent of the node on the machine, and has its events heard.
 func (w *World) start(ctx context.Context, on Host, n *node, p Program, hear func(*node, string)) error {
-	return on.Start(ctx, machines.Command{Tag: agentTag, Args: p.Args, Env: p.environment(),
+	return on.Start(ctx, machines.Command{Tag: AgentTag, Args: p.Args, Env: p.environment(),
 		Stdout: func(line string) { n.keep(line); hear(n, line) },
 		Stderr: n.keep})
 }
@@ -258,13 +292,14 @@ func (w *World) start(ctx context.Context, on Host, n *node, p Program, hear fun
 // environment is all that the program has in it.
 func (p Program) environment() []string { return append(os.Environ(), p.Env...) }
 
-// agentTag marks an agent, and all that it starts.
-const agentTag = "agent"
+// AgentTag marks an agent, and all that it starts. Where a lab keeps agents running, it
+// marks them so.
+const AgentTag = "agent"
 
 // isAgent reports whether the process is an agent itself: of all that bears its tag
 // the one that was started as such, unless it has made itself its etcd.
 func (w *World) isAgent(p machines.Process) bool {
-	return p.Tag == agentTag && p.Leads && !w.isEtcd(p)
+	return p.Tag == AgentTag && p.Leads && !w.isEtcd(p)
 }
 
 // isEtcd reports whether the process is the subject's etcd.
@@ -281,6 +316,9 @@ func (w *World) signalEtcd(n *node, signal syscall.Signal) (machines.Evidence, e
 // site is what the subject is told before it is started.
 func (w *World) site() Site {
 	s := Site{Plan: w.plan, Dir: w.dir}
+	if nodes, ok := w.lab.(Nodes); ok {
+		s.Kubeconfig = nodes.Kubeconfig()
+	}
 	for _, n := range w.nodes {
 		s.Machines = append(s.Machines, w.place(n))
 	}
@@ -298,7 +336,40 @@ func (w *World) address(n *node) string {
 	if w.plan.Ring.Domain != "" {
 		return w.plan.Ring.Host(n.name)
 	}
+	if s, ok := n.machine.(Slotted); ok {
+		if name, host, _ := s.Slot(); host != "" && w.slot(name) == n {
+			return host
+		}
+	}
 	return n.machine.Addr().String()
+}
+
+// slot is the node on which the pod of this name is, or else was last; nil: none.
+func (w *World) slot(name string) (found *node) {
+	w.mu.Lock()
+	nodes := slices.Clone(w.nodes)
+	w.mu.Unlock()
+	for _, n := range nodes {
+		s, ok := n.machine.(Slotted)
+		if !ok {
+			continue
+		}
+		of, _, here := s.Slot()
+		if of != name {
+			continue
+		}
+		if here && !n.lost {
+			return n
+		}
+		found = n
+	}
+	return found
+}
+
+// named reports whether machines are reached by names, which the run doesn't resolve.
+func (w *World) named() bool {
+	_, on := w.lab.(Nodes)
+	return on || w.plan.Ring.Domain != ""
 }
 
 // keep keeps what an agent prints, for whoever looks into a run that is still there.
@@ -316,8 +387,8 @@ func (w *World) hear(n *node, line string) {
 	if !ok {
 		return
 	}
-	if e.Machine == "" {
-		e.Machine = n.name
+	if e.Machine = w.home(e.Machine, n); e.By != "" {
+		e.By = w.home(e.By, n)
 	}
 	if e.Kind == ringproof.EventFaultLanded {
 		w.mu.Lock()
@@ -328,13 +399,33 @@ func (w *World) hear(n *node, line string) {
 	w.recorder.Record(e)
 }
 
+// home is the machine of whom the subject calls by this name: that on which the pod of the
+// name is, or was last. Who has no name, or one that is no machine's, is told of where it was heard.
+func (w *World) home(name string, heard *node) string {
+	if _, on := w.lab.(Nodes); !on && name != "" {
+		return name
+	}
+	if n := w.slot(name); n != nil && name != "" {
+		return n.name
+	}
+	return heard.name
+}
+
+// listen is told of a line that was printed on a node.
+func (w *World) listen(machine, line string) {
+	if n := w.node(machine); n != nil {
+		n.keep(line)
+		w.hear(n, line)
+	}
+}
+
 // restartAfter is how long an init system waits before it starts an agent again.
 const restartAfter = 300 * time.Millisecond
 
 // exited starts an agent again that died while its machine is on, as an init
 // system would.
 func (w *World) exited(e machines.Exit) {
-	if e.Tag != agentTag {
+	if e.Tag != AgentTag {
 		return
 	}
 	w.tasks.Go(func() {
@@ -382,23 +473,23 @@ func (w *World) Client(_ context.Context, i int) (ringproof.Client, error) {
 		return nil, errors.New("no machine runs a member")
 	}
 	n := alive[i%len(alive)]
-	c, err := w.dial(n)
+	url := w.url(n)
+	c, err := w.dial(n, url)
 	if err != nil {
 		return nil, err
 	}
 	return &client.Client{Etcd: c, Upkeep: c, Leases: etcdserverpb.NewLeaseClient(c.ActiveConnection()), Streams: client.Watcher{Watcher: c},
-		Machine: n.name, URL: w.url(n), Shut: c.Close}, nil
+		Machine: n.name, URL: url, Shut: c.Close}, nil
 }
 
 // dial opens a client of the machine's etcd. The run resolves no names: it goes to the
 // IP address, and expects there who has the name.
-func (w *World) dial(n *node) (*clientv3.Client, error) {
-	if w.plan.Ring.Domain == "" {
-		return client.Dial(w.url(n), w.secure)
+func (w *World) dial(n *node, url string) (*clientv3.Client, error) {
+	if !w.named() {
+		return client.Dial(url, w.secure)
 	}
-	at := n.at(w.Subject.Etcd().Client)
-	return client.Dial(w.url(n), w.secure, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "tcp", at)
+	return client.Dial(url, w.secure, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", n.at(w.Subject.Etcd().Client))
 	}))
 }
 

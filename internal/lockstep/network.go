@@ -40,16 +40,16 @@ type network struct {
 	names       string // a file as /etc/hosts is; "": the host's
 }
 
-// slowness is how much longer a machine's frames are under way, but those of one other.
+// slowness is how much longer a machine's frames are under way, but those of some others.
 type slowness struct {
 	by     time.Duration
-	exempt byte
+	exempt []byte
 }
 
 // longer is by how much a frame takes longer than others.
 func (n network) longer(f frame) (by time.Duration) {
 	for at, other := range map[byte]byte{f.SrcHost: f.DstHost, f.DstHost: f.SrcHost} { // order: a sum
-		if s := n.slow[at]; s.exempt != other {
+		if s := n.slow[at]; !slices.Contains(s.exempt, other) {
 			by += s.by
 		}
 	}

@@ -39,26 +39,26 @@ func Address(machine byte) netip.Addr { return netip.AddrFrom4(host(machine)) }
 
 // Deed is what is done to the world.
 type Deed struct {
-	Do      string         `json:"do"`
-	Machine byte           `json:"machine"`
-	To      byte           `json:"to,omitempty"`
-	Pids    []int          `json:"pids,omitempty"`
-	Signal  syscall.Signal `json:"signal,omitempty"`
-	By      time.Duration  `json:"by,omitempty"`
-	Path    string         `json:"path,omitempty"`
+	Do       string         `json:"do"`
+	Machines []byte         `json:"machines,omitempty"`
+	To       []byte         `json:"to,omitempty"`
+	Pids     []int          `json:"pids,omitempty"`
+	Signal   syscall.Signal `json:"signal,omitempty"`
+	By       time.Duration  `json:"by,omitempty"`
+	Path     string         `json:"path,omitempty"`
 }
 
 // The deeds.
 const (
-	DoCut    = "cut"    // what Machine sends To another waits from now on
+	DoCut    = "cut"    // what Machines send To others waits from now on
 	DoMend   = "mend"   // and comes now
-	DoOff    = "off"    // Machine has no power: its processes end, and nobody hears of it
-	DoOn     = "on"     // it has power again
-	DoSignal = "signal" // the Pids of Machine
-	DoWall   = "wall"   // the wall clock of Machine is off by By
-	DoSlow   = "slow"   // what comes from and to Machine takes By longer, but to and from To
+	DoOff    = "off"    // Machines have no power: their processes end, and nobody hears of it
+	DoOn     = "on"     // they have power again
+	DoSignal = "signal" // the Pids, as far as they are of Machines
+	DoWall   = "wall"   // the wall clock of Machines is off by By
+	DoSlow   = "slow"   // what comes from and to Machines takes By longer, but to and from To
 	DoNames  = "names"  // Path is the /etc/hosts of whoever is started from now on
-	DoEvict  = "evict"  // whoever on Machine holds a file below Path is killed
+	DoEvict  = "evict"  // whoever on Machines holds a file below Path is killed
 )
 
 // done is the answer to a deed.
@@ -105,41 +105,73 @@ func (w *world) answer(to frame, k kind, text []byte) {
 // do does a deed.
 func (w *world) do(d Deed) error {
 	switch d.Do {
-	case DoCut:
-		w.cut[path{d.Machine, d.To}] = true
-	case DoMend:
-		delete(w.cut, path{d.Machine, d.To})
-		w.release()
-	case DoOff:
-		w.dark[d.Machine] = true
-		for _, p := range w.on(d.Machine) {
-			w.end(p, w.now, int(syscall.SIGKILL))
-		}
-	case DoOn:
-		delete(w.dark, d.Machine)
+	case DoCut, DoMend:
+		w.tear(d)
+	case DoOff, DoOn:
+		w.power(d)
 	case DoSignal:
-		for _, pid := range d.Pids {
-			if errno := w.signal(pid, d.Signal, w.now, func(p *process) bool { return p.host == d.Machine }); errno != 0 && errno != syscall.ESRCH {
-				return errno
-			}
-		}
+		return w.signalAll(d)
 	case DoWall:
-		w.walls[d.Machine] = d.By
-		for _, p := range w.on(d.Machine) {
+		for _, m := range d.Machines {
+			w.walls[m] = d.By
+		}
+		for _, p := range w.on(d.Machines...) {
 			p.insert(frame{Kind: wall, Conn: uint64(d.By), At: w.soonest(p, w.now)})
 		}
 	case DoSlow:
-		w.slow[d.Machine] = slowness{d.By, d.To}
+		for _, m := range d.Machines {
+			w.slow[m] = slowness{d.By, d.To}
+		}
 	case DoNames:
 		w.names = d.Path
 	case DoEvict:
-		for _, p := range w.on(d.Machine) {
+		for _, p := range w.on(d.Machines...) {
 			if p.holds(d.Path) {
 				w.end(p, w.now, int(syscall.SIGKILL))
 			}
 		}
 	default:
 		return fmt.Errorf("there is no deed %q", d.Do)
+	}
+	return nil
+}
+
+// tear cuts machines off from others, or mends that.
+func (w *world) tear(d Deed) {
+	for _, from := range d.Machines {
+		for _, to := range d.To {
+			if d.Do == DoCut {
+				w.cut[path{from, to}] = true
+			} else {
+				delete(w.cut, path{from, to})
+			}
+		}
+	}
+	w.release()
+}
+
+// power takes power away from machines, all at once, or gives it back.
+func (w *world) power(d Deed) {
+	for _, m := range d.Machines {
+		if d.Do == DoOff {
+			w.dark[m] = true
+		} else {
+			delete(w.dark, m)
+		}
+	}
+	if d.Do == DoOff {
+		for _, p := range w.on(d.Machines...) {
+			w.end(p, w.now, int(syscall.SIGKILL))
+		}
+	}
+}
+
+func (w *world) signalAll(d Deed) error {
+	for _, pid := range d.Pids {
+		errno := w.signal(pid, d.Signal, w.now, func(p *process) bool { return slices.Contains(d.Machines, p.host) })
+		if errno != 0 && errno != syscall.ESRCH {
+			return errno
+		}
 	}
 	return nil
 }
@@ -157,10 +189,10 @@ func (p *process) holds(dir string) bool {
 	return bytes.Contains(maps, []byte(" "+dir+"/"))
 }
 
-// on are the processes on a machine.
-func (w *world) on(machine byte) (all []*process) {
+// on are the processes on machines.
+func (w *world) on(machines ...byte) (all []*process) {
 	for _, p := range w.processes {
-		if p.host == machine {
+		if slices.Contains(machines, p.host) {
 			all = append(all, p)
 		}
 	}
@@ -180,7 +212,7 @@ func (w *world) list(p *process, o order, at int64) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	program, err := filepath.EvalSymlinks(o.Name)
+	program, err := filepath.EvalSymlinks(filepath.Join("/", p.root, o.Name))
 	if err != nil {
 		return err
 	}
@@ -245,7 +277,7 @@ func (o *Orders) Do(d Deed) error {
 		return err
 	}
 	if said.Error != "" {
-		return fmt.Errorf("ordering %s of machine %d: %s", d.Do, d.Machine, said.Error)
+		return fmt.Errorf("ordering %s of machines %d: %s", d.Do, d.Machines, said.Error)
 	}
 	return nil
 }

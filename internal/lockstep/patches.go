@@ -74,6 +74,7 @@ var patches = []patch{
 	{"os/exec_unix.go", "// Which type of Process do we have?\n\tif p.handle != nil {\n\t\t// pidfd\n\t\treturn p.pidfdWait()\n", "if LockstepProcesses != nil {\n\t\treturn p.lockstepWait()\n\t}\n\t// Which type of Process do we have?\n\tif p.handle != nil {\n\t\t// pidfd\n\t\treturn p.pidfdWait()\n"},
 	{"os/exec_unix.go", "h, err := pidfdFind(pid)\n", "if LockstepProcesses != nil {\n\t\treturn newPIDProcess(pid), nil\n\t}\n\th, err := pidfdFind(pid)\n"},
 	{"os/proc.go", "syscall.Exit(code)\n", "if LockstepProcesses != nil {\n\t\tLockstepProcesses.Exit(code)\n\t}\n\tsyscall.Exit(code)\n"},
+	{"os/sys_linux.go", "var un syscall.Utsname\n", "if LockstepHostname != \"\" {\n\t\treturn LockstepHostname, nil\n\t}\n\tvar un syscall.Utsname\n"},
 	{"os/signal/signal.go", "\tsignalWaitUntilIdle()\n", "\tif !lockstepIn {\n\t\tsignalWaitUntilIdle()\n\t}\n"},
 	{"os/signal/signal_unix.go", "signal_disable(uint32(sig))\n", "if lockstepSet(sig, false) {\n\t\treturn\n\t}\n\tsignal_disable(uint32(sig))\n"},
 	{"os/signal/signal_unix.go", "signal_enable(uint32(sig))\n", "if lockstepSet(sig, false) {\n\t\treturn\n\t}\n\tsignal_enable(uint32(sig))\n"},

@@ -7,6 +7,7 @@ package lockstep
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -24,18 +26,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The environment by which a process knows where it is; and MachineEnv, by which who starts
-// one says on which machine: its number. What has none runs where its parent does.
+// The environment by which a process knows where it is; and by which who starts one says
+// where that is to be. What has none of them runs where its parent does.
 const (
 	lockstepEnv = "LOCKSTEP"
 	placeEnv    = "LOCKSTEP_PLACE"
-	MachineEnv  = "LOCKSTEP_MACHINE"
+	MachineEnv  = "LOCKSTEP_MACHINE" // the machine's number
+	RootEnv     = "LOCKSTEP_ROOT"    // a directory that the process has for its root
+	hostnameEnv = "HOSTNAME"         // what it takes for the machine's name
 )
 
 // process is one life of one process.
 type process struct {
 	life   uint16
 	host   byte
+	root   string // what it has for its root; "": the host's
 	name   string
 	pid    int
 	parent *process
@@ -87,8 +92,8 @@ func (w *world) start(p *process, o order, files []*os.File, at int64) error {
 	}
 	w.lives++
 	p.life, p.pid = w.lives, 100+int(w.lives)
-	p.cmd = &exec.Cmd{Path: o.Name, Args: o.Args, Dir: o.Dir, Env: w.environment(p, o.Env), ExtraFiles: []*os.File{theirs},
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}}
+	p.cmd = &exec.Cmd{Path: o.Name, Args: o.Args, Dir: o.Dir, Env: w.environment(p, o), ExtraFiles: []*os.File{theirs},
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Chroot: p.root}}
 	p.give(files)
 	err = p.cmd.Start()
 	theirs.Close()
@@ -129,7 +134,7 @@ func (p *process) give(files []*os.File) {
 }
 
 // environment is that of a process: its own, and where it is.
-func (w *world) environment(p *process, env []string) []string {
+func (w *world) environment(p *process, o order) []string {
 	files := map[string]string{"/proc": w.procfs(p.host)}
 	if w.names != "" {
 		files["/etc/hosts"] = w.names
@@ -137,13 +142,13 @@ func (w *world) environment(p *process, env []string) []string {
 	if p == w.first { // which is the host's as much as the world's
 		files = nil
 	}
-	place, err := json.Marshal(map[string]any{"Seed": w.Seed, "Life": p.life, "Host": p.host, "Pid": p.pid, "Wall": w.walls[p.host], "Sync": w.Sync, "Files": files})
+	place, err := json.Marshal(map[string]any{"Seed": w.Seed, "Life": p.life, "Host": p.host, "Pid": p.pid, "Name": hostname(p, o), "Wall": w.walls[p.host], "Sync": w.Sync, "Files": files})
 	if err != nil {
 		panic(err) // of numbers and strings
 	}
-	all := slices.DeleteFunc(slices.Clone(env), func(e string) bool {
+	all := slices.DeleteFunc(slices.Clone(o.Env), func(e string) bool {
 		name, _, _ := strings.Cut(e, "=")
-		return slices.Contains([]string{lockstepEnv, placeEnv, MachineEnv, "GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK"}, name)
+		return slices.Contains([]string{lockstepEnv, placeEnv, MachineEnv, RootEnv, "GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK"}, name)
 	})
 	if p == w.first {
 		all = append(all, TableEnv+"="+w.Dir)
@@ -246,7 +251,7 @@ func (w *world) hear(p *process, until int64) {
 		b, err := p.sock.receive()
 		switch {
 		case errors.Is(err, syscall.EAGAIN):
-			w.failed = w.stuck(fmt.Sprintf("%s has not become idle in %v", p.name, w.Patience), p)
+			w.failed = w.stuck(fmt.Sprintf("%s has not become idle in %v", p.name, w.Patience), slices.Compact([]*process{p, w.first})...)
 			return
 		case err != nil:
 			w.end(p, until, -1)
@@ -339,7 +344,7 @@ func (w *world) spawn(p *process, f frame) (int64, syscall.Errno) {
 	if err := json.Unmarshal(f.Payload, &o); err != nil {
 		return 0, syscall.EINVAL
 	}
-	child := &process{host: machineOf(o.Env, p.host), parent: p}
+	child := &process{host: o.machine(p.host), root: filepath.Join(p.root, o.has(RootEnv)), parent: p}
 	child.name = fmt.Sprintf("%s@%d", filepath.Base(o.Name), child.host)
 	if w.dark[child.host] {
 		return 0, syscall.EHOSTDOWN
@@ -359,16 +364,27 @@ func (w *world) spawn(p *process, f frame) (int64, syscall.Errno) {
 	return int64(child.pid), 0
 }
 
-func machineOf(env []string, otherwise byte) byte {
-	for _, e := range env {
-		var h byte
-		if n, found := strings.CutPrefix(e, MachineEnv+"="); found {
-			if _, err := fmt.Sscan(n, &h); err == nil {
-				return h
-			}
+// has is what the order has in its environment under a name; the last counts.
+func (o order) has(name string) (value string) {
+	for _, e := range o.Env {
+		if of, found := strings.CutPrefix(e, name+"="); found {
+			value = of
 		}
 	}
+	return value
+}
+
+// machine is where the order is to be carried out.
+func (o order) machine(otherwise byte) byte {
+	if n, err := strconv.ParseUint(o.has(MachineEnv), 10, 8); err == nil {
+		return byte(n)
+	}
 	return otherwise
+}
+
+// hostname is what a process takes for its machine's name.
+func hostname(p *process, o order) string {
+	return cmp.Or(o.has(hostnameEnv), fmt.Sprintf("machine-%d", p.host))
 }
 
 // ends are descriptors by which it can be seen what is in those of the files that are pipes.

@@ -23,9 +23,13 @@ import (
 // Kit is what runs in virtual time: this program, ringadm, and releases of etcd, built with
 // the standard library of a world.
 type Kit struct {
-	Etcd    etcdbin.Cache
-	Self    string // paths
-	Ringadm string
+	Etcd       etcdbin.Cache
+	Self       string // paths
+	Ringadm    string
+	Kubernetes string // the control plane's programs, in one; "": it wasn't built
+
+	root    string
+	overlay lockstep.Overlay
 }
 
 // module is this one.
@@ -50,12 +54,30 @@ func Build(ctx context.Context, progress func(string)) (Kit, error) {
 	}
 	of := sha256.Sum256([]byte(root))
 	dir := filepath.Join(filepath.Dir(overlay.File), "programs-"+hex.EncodeToString(of[:4]))
-	kit := Kit{Self: filepath.Join(dir, filepath.Base(main)), Ringadm: filepath.Join(dir, "ringadm"),
+	kit := Kit{root: root, overlay: overlay, Self: filepath.Join(dir, filepath.Base(main)), Ringadm: filepath.Join(dir, "ringadm"),
 		Etcd: etcdbin.Cache{Dir: filepath.Join(filepath.Dir(overlay.File), "etcd"), Flags: []string{"-overlay", overlay.File}}}
 	if progress != nil {
 		progress("building what runs in virtual time; the first time this takes some minutes")
 	}
 	return kit, errors.Join(build(ctx, root, overlay, kit.Self, main), build(ctx, root, overlay, kit.Ringadm, module+"/cmd/ringadm"))
+}
+
+// KubernetesVersion is the release of Kubernetes that runs in virtual time.
+const KubernetesVersion = "v1.36.3"
+
+// WithKubernetes builds the control plane of Kubernetes too, unless it is built.
+func (k Kit) WithKubernetes(ctx context.Context, progress func(string)) (Kit, error) {
+	k.Kubernetes = filepath.Join(filepath.Dir(k.overlay.File), "kubernetes-"+KubernetesVersion, "kubernetes")
+	if progress != nil {
+		progress("building Kubernetes " + KubernetesVersion + " for virtual time; the first time this takes some ten minutes")
+	}
+	major, minor, _ := strings.Cut(strings.TrimPrefix(KubernetesVersion, "v"), ".")
+	minor, _, _ = strings.Cut(minor, ".")
+	var flags []string
+	for _, of := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+		flags = append(flags, "-X", of+".gitVersion="+KubernetesVersion, "-X", of+".gitMajor="+major, "-X", of+".gitMinor="+minor)
+	}
+	return k, build(ctx, filepath.Join(k.root, "internal", "virtual", "kubernetes"), k.overlay, k.Kubernetes, ".", "-ldflags", strings.Join(flags, " "))
 }
 
 // sources are where the sources of this program are, and its main package.
@@ -80,8 +102,9 @@ func sources() (root, main string, err error) {
 	}
 }
 
-func build(ctx context.Context, root string, overlay lockstep.Overlay, to, of string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-overlay", overlay.File, "-o", to, of)
+func build(ctx context.Context, root string, overlay lockstep.Overlay, to, of string, flags ...string) error {
+	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-overlay", overlay.File, "-o", to}, flags...)
+	cmd := exec.CommandContext(ctx, "go", append(args, of)...)
 	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
 	said, err := cmd.CombinedOutput()
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -32,11 +33,13 @@ type host struct {
 	lab    *lab
 	name   string
 	number byte
+	inner  []byte                // the numbers of what lives on it at addresses of its own
+	tags   func() map[int]string // of processes that lead, beside the commands that were started; may be nil
 
 	mu      sync.Mutex
 	on      bool
-	bare    bool // its volume isn't mounted
-	blocked []byte
+	bare    bool          // its volume isn't mounted
+	blocked [][]byte      // the numbers of each other machine
 	skew    time.Duration // of its wall clock
 	slow    time.Duration
 	tasks   map[string]*task
@@ -52,6 +55,9 @@ type task struct {
 var errOff = errors.New("it is off")
 
 func (h *host) Addr() netip.Addr { return lockstep.Address(h.number) }
+
+// numbers are those of the machine and of all that lives on it.
+func (h *host) numbers() []byte { return append([]byte{h.number}, h.inner...) }
 
 // DataDir is the volume as programs on the machine see it.
 func (h *host) DataDir() string { return filepath.Join(h.lab.WorkDir, h.name, "data") }
@@ -76,7 +82,7 @@ func (h *host) PowerOff() (machines.Evidence, error) {
 	if err != nil {
 		return machines.Evidence{}, err
 	}
-	if err := h.lab.orders.Do(lockstep.Deed{Do: lockstep.DoOff, Machine: h.number}); err != nil {
+	if err := h.lab.orders.Do(lockstep.Deed{Do: lockstep.DoOff, Machines: h.numbers()}); err != nil {
 		return machines.Evidence{}, err
 	}
 	h.mark(func() { h.on = false })
@@ -88,7 +94,7 @@ func (h *host) PowerOn(context.Context) (machines.Evidence, error) {
 	if h.On() {
 		return machines.Evidence{}, fmt.Errorf("refused to power on machine %s: it is on", h.name)
 	}
-	if err := h.lab.orders.Do(lockstep.Deed{Do: lockstep.DoOn, Machine: h.number}); err != nil {
+	if err := h.lab.orders.Do(lockstep.Deed{Do: lockstep.DoOn, Machines: h.numbers()}); err != nil {
 		return machines.Evidence{}, err
 	}
 	h.mark(func() { h.on = true })
@@ -241,20 +247,27 @@ func (h *host) Processes() (all []machines.Process, err error) {
 	if !h.On() {
 		return nil, fmt.Errorf("machine %s: %w", h.name, errOff)
 	}
-	pids, table := lockstep.Running(h.number)
+	tags := map[int]string{}
+	if h.tags != nil {
+		tags = h.tags()
+	}
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, pid := range pids {
-		if p, err := h.describe(pid, filepath.Join(table, strconv.Itoa(pid))); err == nil {
-			all = append(all, p)
+	maps.Copy(tags, h.pids)
+	h.mu.Unlock()
+	for _, n := range h.numbers() {
+		pids, table := lockstep.Running(n)
+		for _, pid := range pids {
+			if p, err := describe(pid, filepath.Join(table, strconv.Itoa(pid)), tags); err == nil {
+				all = append(all, p)
+			}
 		}
 	}
 	return all, nil
 }
 
-// describe reads what the machine's /proc has of a process. What a command started bears
-// that command's tag.
-func (h *host) describe(pid int, dir string) (p machines.Process, err error) {
+// describe reads what a machine's /proc has of a process. What a process with a tag
+// started bears it too.
+func describe(pid int, dir string, tags map[int]string) (p machines.Process, err error) {
 	exe, err := os.Readlink(filepath.Join(dir, "exe"))
 	if err != nil {
 		return p, err
@@ -268,20 +281,25 @@ func (h *host) describe(pid int, dir string) (p machines.Process, err error) {
 		return p, err
 	}
 	after := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	p = machines.Process{PID: pid, Exe: filepath.Base(exe), Args: strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00"), State: after[0]}
+	p = machines.Process{PID: pid, Exe: filepath.Base(exe), File: exe, Args: strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00"), State: after[0]}
 	parent, _ := strconv.Atoi(after[1])
-	p.Tag, p.Leads = h.pids[pid], h.pids[pid] != ""
+	p.Tag, p.Leads = tags[pid], tags[pid] != ""
 	if p.Tag == "" {
-		p.Tag = h.pids[parent]
+		p.Tag = tags[parent]
 	}
 	return p, nil
 }
 
 // Environ is what a process of the machine has in its environment.
 func (h *host) Environ(p machines.Process) ([]string, error) {
-	_, table := lockstep.Running(h.number)
-	block, err := os.ReadFile(filepath.Join(table, strconv.Itoa(p.PID), "environ"))
-	return strings.Split(string(block), "\x00"), err
+	for _, n := range h.numbers() {
+		_, table := lockstep.Running(n)
+		block, err := os.ReadFile(filepath.Join(table, strconv.Itoa(p.PID), "environ"))
+		if !os.IsNotExist(err) {
+			return strings.Split(string(block), "\x00"), err
+		}
+	}
+	return nil, fmt.Errorf("process %d of machine %s: %w", p.PID, h.name, os.ErrNotExist)
 }
 
 // gone are those of the processes that run no more.
@@ -314,7 +332,7 @@ func (h *host) SignalAny(which string, sig syscall.Signal, hit func(machines.Pro
 	if len(all) == 0 {
 		return machines.Evidence{}, fmt.Errorf("signal %v did not land: no process %s runs on machine %s", sig, which, h.name)
 	}
-	d := lockstep.Deed{Do: lockstep.DoSignal, Machine: h.number, Signal: sig}
+	d := lockstep.Deed{Do: lockstep.DoSignal, Machines: h.numbers(), Signal: sig}
 	for _, p := range all {
 		d.Pids = append(d.Pids, p.PID)
 	}

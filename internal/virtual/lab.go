@@ -9,10 +9,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -96,15 +98,11 @@ func (l *lab) publish(h *host) error {
 // Close ends every process on every machine, and removes the volumes.
 func (l *lab) Close() error {
 	l.mu.Lock()
-	var all []*host
-	for n := range l.added {
-		if h := l.hosts[first+n]; h != nil {
-			all = append(all, h)
-		}
-	}
+	all := maps.Clone(l.hosts)
 	l.mu.Unlock()
 	var errs []error
-	for _, h := range all {
+	for _, n := range slices.Sorted(maps.Keys(all)) {
+		h := all[n]
 		_, err := h.Destroy()
 		errs = append(errs, err)
 	}
@@ -113,8 +111,8 @@ func (l *lab) Close() error {
 
 // Left are all that run on any machine: nobody else's do.
 func (l *lab) Left([]string) (left []string) {
-	for n := range l.added {
-		pids, table := lockstep.Running(first + n)
+	for n := byte(seat + 1); n < lockstep.Machines; n++ {
+		pids, table := lockstep.Running(n)
 		for _, pid := range pids {
 			exe, _ := os.Readlink(filepath.Join(table, strconv.Itoa(pid), "exe"))
 			left = append(left, fmt.Sprintf("%s %d", filepath.Base(exe), pid))
@@ -123,14 +121,21 @@ func (l *lab) Left([]string) (left []string) {
 	return left
 }
 
-// at is the number of the machine with this address; 0: none of this lab.
-func (l *lab) at(a netip.Addr) byte {
-	for n := byte(1); n < lockstep.Machines; n++ {
-		if lockstep.Address(n) == a {
-			return n
+// at are the numbers of the machine with this address, and of all that lives on it; none:
+// it is no machine.
+func (l *lab) at(a netip.Addr) []byte {
+	if !a.Is4() || lockstep.Address(a.As4()[3]) != a {
+		return nil
+	}
+	n := a.As4()[3]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, h := range l.hosts { // order: one at most has the number
+		if all := h.numbers(); slices.Contains(all, n) {
+			return all
 		}
 	}
-	return 0
+	return []byte{n}
 }
 
 // furnish gives the machine an empty volume, with these directories in it.
@@ -221,7 +226,7 @@ func (h *host) evict() ([]machines.Process, error) {
 	if err != nil { // it is off
 		return nil, nil
 	}
-	if err := h.lab.orders.Do(lockstep.Deed{Do: lockstep.DoEvict, Machine: h.number, Path: h.DataDir()}); err != nil {
+	if err := h.lab.orders.Do(lockstep.Deed{Do: lockstep.DoEvict, Machines: h.numbers(), Path: h.DataDir()}); err != nil {
 		return nil, err
 	}
 	return h.gone(before), nil
@@ -271,14 +276,14 @@ func (h *host) FreeVolume() (machines.Evidence, error) { return machines.Free(h.
 func (h *host) Block(from ...netip.Addr) (machines.Evidence, error) {
 	e := machines.Evidence{What: "block on machine " + h.name}
 	for _, a := range from {
-		n := h.lab.at(a)
-		if n == 0 || n == h.number {
+		other := h.lab.at(a)
+		if len(other) == 0 || other[0] == h.number {
 			return e, fmt.Errorf("refused to block %v on machine %s: give the address of another machine, or the gateway", a, h.name)
 		}
-		if err := h.lab.orders.Do(lockstep.Deed{Do: lockstep.DoCut, Machine: n, To: h.number}); err != nil {
+		if err := h.lab.orders.Do(lockstep.Deed{Do: lockstep.DoCut, Machines: other, To: h.numbers()}); err != nil {
 			return e, err
 		}
-		h.mark(func() { h.blocked = append(h.blocked, n) })
+		h.mark(func() { h.blocked = append(h.blocked, other) })
 		e.Detail += fmt.Sprintf("from %v ", a)
 	}
 	return e, nil
@@ -286,14 +291,14 @@ func (h *host) Block(from ...netip.Addr) (machines.Evidence, error) {
 
 // Unblock lifts every block on this machine.
 func (h *host) Unblock(context.Context) (machines.Evidence, error) {
-	var blocked []byte
+	var blocked [][]byte
 	h.mark(func() { blocked, h.blocked = h.blocked, nil })
 	e := machines.Evidence{What: "unblock of machine " + h.name}
-	for _, n := range blocked {
-		if err := h.lab.orders.Do(lockstep.Deed{Do: lockstep.DoMend, Machine: n, To: h.number}); err != nil {
+	for _, other := range blocked {
+		if err := h.lab.orders.Do(lockstep.Deed{Do: lockstep.DoMend, Machines: other, To: h.numbers()}); err != nil {
 			return e, err
 		}
-		e.Detail += fmt.Sprintf("from %v ", lockstep.Address(n))
+		e.Detail += fmt.Sprintf("from %v ", lockstep.Address(other[0]))
 	}
 	return e, nil
 }
@@ -307,12 +312,12 @@ func (h *host) DialContext(ctx context.Context, network, address string) (net.Co
 func (h *host) Skew(by time.Duration) (machines.Evidence, error) {
 	h.mark(func() { h.skew += by })
 	e := machines.Evidence{What: "clock of machine " + h.name, Detail: fmt.Sprintf("it jumps by %v, and is off by %v", by, h.skew)}
-	return e, h.lab.orders.Do(lockstep.Deed{Do: lockstep.DoWall, Machine: h.number, By: h.skew})
+	return e, h.lab.orders.Do(lockstep.Deed{Do: lockstep.DoWall, Machines: h.numbers(), By: h.skew})
 }
 
 // Slow has what comes from and to the machine take longer, but for the run and its clients.
 func (h *host) Slow(by time.Duration) (machines.Evidence, error) {
 	h.mark(func() { h.slow += by })
 	e := machines.Evidence{What: "network of machine " + h.name, Detail: fmt.Sprintf("packets take %v longer", h.slow)}
-	return e, h.lab.orders.Do(lockstep.Deed{Do: lockstep.DoSlow, Machine: h.number, To: seat, By: h.slow})
+	return e, h.lab.orders.Do(lockstep.Deed{Do: lockstep.DoSlow, Machines: h.numbers(), To: []byte{seat}, By: h.slow})
 }

@@ -33,6 +33,8 @@ type Trial struct {
 	Releases map[string]etcdbin.Release `json:"releases"` // by version: at least those of the plan
 	Ringadm  string                     `json:"ringadm"`
 	Dir      string                     `json:"dir"` // where the machines are made
+
+	Kubernetes string `json:"kubernetes,omitempty"` // the control plane's programs, in one; "": machines are no nodes
 }
 
 // Said is a line of what the seat says: an event, a log, an error, or that the history
@@ -54,8 +56,8 @@ type World struct {
 	Seat            []string // the arguments by which this program is the seat
 	Trace           func(line string)
 
+	mu   sync.Mutex
 	logs map[string][]byte
-	hash uint64
 }
 
 // Name returns virtual.
@@ -99,7 +101,6 @@ func (w *World) CarryOut(ctx context.Context, plan ringproof.Plan, told func(rin
 
 // hear reads what the seat says.
 func (w *World) hear(in io.Reader, told func(ringproof.Event)) (h ringproof.History, err error) {
-	w.logs = map[string][]byte{}
 	d := json.NewDecoder(in)
 	for {
 		var s Said
@@ -114,11 +115,21 @@ func (w *World) hear(in io.Reader, told func(ringproof.Event)) (h ringproof.Hist
 		case s.Event != nil && told != nil:
 			told(*s.Event)
 		case s.Log != "":
-			w.logs[s.Log] = s.Text
+			w.keep(s)
 		case s.History:
 			return ringproof.ReadHistory(io.MultiReader(d.Buffered(), in))
 		}
 	}
+}
+
+// keep keeps a log.
+func (w *World) keep(s Said) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.logs == nil {
+		w.logs = map[string][]byte{}
+	}
+	w.logs[s.Log] = s.Text
 }
 
 // live lets the world live, in a thread of its own: in a sandbox that thread and all below
@@ -133,8 +144,12 @@ func (w *World) live(ctx context.Context, plan ringproof.Plan, out *os.File) (o 
 		if dir, err = ground(); err != nil {
 			return
 		}
-		defer os.RemoveAll(dir)
-		o, err = w.sit(ctx, plan, out, dir)
+		defer tidy(dir)
+		if o, err = w.sit(ctx, plan, out, dir); err != nil {
+			for name, text := range local.LogsBelow(filepath.Join(dir, "world", "shared")) { // order: into a map
+				w.keep(Said{Log: name, Text: text})
+			}
+		}
 	}()
 	<-over
 	return o, err
@@ -155,8 +170,27 @@ func ground() (string, error) {
 	return dir, errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("ringproof", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0700"))
 }
 
+// kubernetes is the control plane that the plan's ring needs.
+func (w *World) kubernetes(p ringproof.Plan) string {
+	if p.Ring.On == ringproof.OnKubernetes {
+		return w.Kit.Kubernetes
+	}
+	return ""
+}
+
+// tidy takes the directory of a world away. What is mounted below it goes with it, and
+// is not looked into: programs of this host are among that. What the filesystem was
+// mounted on stays: other worlds have theirs there, and would lose it.
+func tidy(dir string) {
+	if machines.Inside() {
+		_ = unix.Unmount(dir, unix.MNT_DETACH) // or it goes with this thread
+		return
+	}
+	_ = os.RemoveAll(dir)
+}
+
 func (w *World) sit(ctx context.Context, plan ringproof.Plan, out *os.File, dir string) (lockstep.Outcome, error) {
-	job, err := json.Marshal(Trial{Plan: plan, Releases: w.Releases, Ringadm: w.Kit.Ringadm, Dir: filepath.Join(dir, "world")})
+	job, err := json.Marshal(Trial{Plan: plan, Releases: w.Releases, Ringadm: w.Kit.Ringadm, Dir: filepath.Join(dir, "world"), Kubernetes: w.kubernetes(plan)})
 	if err != nil {
 		return lockstep.Outcome{}, err
 	}
@@ -190,7 +224,11 @@ func environment() []string {
 
 // Sit makes the world inside: in the seat, where the subject is known.
 func (t Trial) Sit(subject local.Subject, version string) *local.World {
-	return &local.World{Releases: t.Releases, Subject: subject, Version: version, Labs: newLab(t.Dir)}
+	w := &local.World{Releases: t.Releases, Subject: subject, Version: version, Labs: newLab(t.Dir)}
+	if t.Kubernetes != "" {
+		w.Labs = newCluster(t)
+	}
+	return w
 }
 
 // processors are those on which no world lives.

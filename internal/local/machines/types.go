@@ -62,6 +62,7 @@ type Process struct {
 	PID     int
 	Tag     string
 	Exe     string
+	File    string // of the program, as the run sees it; "": that isn't known
 	Args    []string
 	Started time.Time
 	// State is the kernel's letter: R, S, D, T (stopped), …

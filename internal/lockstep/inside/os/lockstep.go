@@ -17,6 +17,9 @@ var LockstepProcesses interface {
 	Exit(code int)
 }
 
+// LockstepHostname is the name of the machine; "": the host's.
+var LockstepHostname string
+
 // LockstepPipes says who waits for pipes: wait(false) returns when one may have something,
 // wait(true) ends such waits.
 func LockstepPipes(wait func(wake bool)) { poll.LockstepWait = wait }

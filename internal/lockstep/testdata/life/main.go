@@ -153,16 +153,16 @@ func harm() {
 		say("%s: %v", d.Do, orders.Do(d))
 		say("%v", ask(7))
 	}
-	do(lockstep.Deed{Do: lockstep.DoCut, Machine: 1, To: 7})
-	do(lockstep.Deed{Do: lockstep.DoMend, Machine: 1, To: 7})
-	do(lockstep.Deed{Do: lockstep.DoSignal, Machine: 7, Pids: []int{server.Process.Pid}, Signal: syscall.SIGSTOP})
-	do(lockstep.Deed{Do: lockstep.DoSignal, Machine: 7, Pids: []int{server.Process.Pid}, Signal: syscall.SIGCONT})
+	do(lockstep.Deed{Do: lockstep.DoCut, Machines: []byte{1}, To: []byte{7}})
+	do(lockstep.Deed{Do: lockstep.DoMend, Machines: []byte{1}, To: []byte{7}})
+	do(lockstep.Deed{Do: lockstep.DoSignal, Machines: []byte{7}, Pids: []int{server.Process.Pid}, Signal: syscall.SIGSTOP})
+	do(lockstep.Deed{Do: lockstep.DoSignal, Machines: []byte{7}, Pids: []int{server.Process.Pid}, Signal: syscall.SIGCONT})
 	pids, _ := lockstep.Running(7)
 	say("%d run", len(pids))
-	do(lockstep.Deed{Do: lockstep.DoOff, Machine: 7})
+	do(lockstep.Deed{Do: lockstep.DoOff, Machines: []byte{7}})
 	pids, _ = lockstep.Running(7)
 	say("%d run, %v, %v", len(pids), server.Wait(), errors.Unwrap(again(7, "serve").Start()))
-	say("%v", orders.Do(lockstep.Deed{Do: lockstep.DoOn, Machine: 7}))
+	say("%v", orders.Do(lockstep.Deed{Do: lockstep.DoOn, Machines: []byte{7}}))
 	server = again(7, "serve")
 	say("%v", server.Start())
 	time.Sleep(100 * time.Millisecond)
@@ -174,7 +174,7 @@ func harm() {
 func clock() {
 	orders, err := lockstep.Order(context.Background())
 	before := time.Now().Round(0)
-	say("%v", errors.Join(err, orders.Do(lockstep.Deed{Do: lockstep.DoWall, Machine: 1, By: 10 * time.Minute})))
+	say("%v", errors.Join(err, orders.Do(lockstep.Deed{Do: lockstep.DoWall, Machines: []byte{1}, By: 10 * time.Minute})))
 	time.Sleep(time.Second)
 	say("it is %v later", time.Now().Round(0).Sub(before).Round(time.Second))
 }
@@ -185,10 +185,10 @@ func slow() {
 	say("%v", errors.Join(err, again(7, "serve").Start()))
 	time.Sleep(100 * time.Millisecond)
 	for _, by := range []time.Duration{200 * time.Millisecond, 0} {
-		say("%v", orders.Do(lockstep.Deed{Do: lockstep.DoSlow, Machine: 7, By: by}))
+		say("%v", orders.Do(lockstep.Deed{Do: lockstep.DoSlow, Machines: []byte{7}, By: by}))
 		say("%v", ask(7))
 	}
-	say("%v", orders.Do(lockstep.Deed{Do: lockstep.DoSlow, Machine: 7, To: 1, By: time.Hour}))
+	say("%v", orders.Do(lockstep.Deed{Do: lockstep.DoSlow, Machines: []byte{7}, To: []byte{1}, By: time.Hour}))
 	say("%v", ask(7))
 }
 

@@ -41,6 +41,7 @@ type place struct {
 	Life  uint16 // each life of each process has its own
 	Host  byte   // processes of one machine share its address
 	Pid   int
+	Name  string // the machine's
 	Files map[string]string
 	Wall  time.Duration // how far the wall clock of the machine is off
 	Sync  time.Duration // a disk takes a quarter of it to sync, and up to as much more
@@ -91,6 +92,7 @@ func (p place) stand() *process {
 	syscall.CloseOnExec(int(coordinator))
 	net.LockstepNet, os.LockstepProcesses = s, s
 	os.LockstepPipes(s.pipe)
+	os.LockstepHostname = p.Name
 	syscall.LockstepKill, syscall.LockstepPid, syscall.LockstepFiles = s.kill, p.Pid, p.Files
 	if p.Sync > 0 {
 		chance := mathrand.New(mathrand.NewPCG(p.Seed, uint64(p.Life)))
@@ -103,7 +105,7 @@ func (p place) stand() *process {
 	return s
 }
 
-// garbage is how many bytes are allocated between two collections.
+// garbage is how many bytes are allocated at least between two collections.
 const garbage = 32 << 20
 
 // live tells the coordinator what was done, hears until when it may go on and what comes
@@ -113,7 +115,7 @@ func (p *process) live(main func()) {
 	begun, heap := false, uint64(0)
 	for {
 		synctest.Wait()
-		if runtime.LockstepHeap() > heap+garbage { // a quiet point
+		if runtime.LockstepHeap() > heap+max(heap, garbage) { // a quiet point
 			runtime.GC()
 			heap = runtime.LockstepHeap()
 		}

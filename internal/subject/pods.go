@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package subject
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
+	kubeclient "sigs.k8s.io/controller-runtime/pkg/client"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/config"
+	"github.com/ringproof/ringproof/faults"
+	"github.com/ringproof/ringproof/internal/local"
+	"github.com/ringproof/ringproof/reference/api/v1alpha1"
+	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/kube"
+	"github.com/ringproof/ringproof/reference/launcher"
+	"github.com/ringproof/ringproof/reference/pki"
+)
+
+// Pods is the reference on Kubernetes: its controller, deployed as `kubectl apply -k
+// config/default` does, and an EtcdRing, whose pods run its launcher.
+type Pods struct {
+	plan ringproof.Plan
+	api  kubeclient.Client
+	ring kube.Names
+}
+
+var _ local.Subject = (*Pods)(nil)
+
+// The ring of a plan, and the class of its volumes, which the cluster has.
+const (
+	podsNamespace = "rings"
+	podsRing      = "r"
+	podsClass     = "ringproof"
+)
+
+// Etcd is where a pod's etcd is found, and what it prints.
+func (*Pods) Etcd() local.Etcd {
+	e := local.UsualEtcd()
+	e.Output = func(run string) string {
+		return filepath.Join(run, "member", "volumes", kube.RunVolume, "etcd", "etcd.log")
+	}
+	return e
+}
+
+// Stop is what a kubelet does.
+func (*Pods) Stop() local.Stop { return local.UsualStop() }
+
+// Supports says what can't be asked of it, or done at its seams.
+func (*Pods) Supports(s ringproof.Step) error {
+	switch {
+	case faults.AtSeam(s):
+		return fmt.Errorf("%s: the reference has no seams in its pods (%w)", s.Fault.Kind, errors.ErrUnsupported)
+	case s.Op != nil && s.Op.Kind == ringproof.OpRestart && (s.Op.Changes() || s.Op.Scope != "" && s.Op.Scope != "process"),
+		s.Op != nil && s.Op.Kind == ringproof.OpRoll && s.Op.Scope != "" && s.Op.Scope != "process":
+		return fmt.Errorf("%s: in a pod only etcd is restarted so far (%w)", s.Op.Kind, errors.ErrUnsupported)
+	case s.Op != nil && s.Op.Kind != ringproof.OpScale && s.Op.Kind != ringproof.OpRestart && s.Op.Kind != ringproof.OpRoll && s.Op.Kind != ringproof.OpAsk:
+		return fmt.Errorf("%s: an EtcdRing can't be asked for it (%w)", s.Op.Kind, errors.ErrUnsupported)
+	}
+	return nil
+}
+
+// Seed deploys the controller and asks for the ring.
+func (p *Pods) Seed(ctx context.Context, site local.Site, _ local.Run) error {
+	p.plan, p.ring = site.Plan, kube.Names{Namespace: podsNamespace, Ring: podsRing}
+	if err := p.open(site.Kubeconfig); err != nil {
+		return err
+	}
+	objects, err := p.deployed()
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		if err := p.create(ctx, o); err != nil {
+			return fmt.Errorf("creating %s %s: %w", o.GetObjectKind().GroupVersionKind().Kind, o.GetName(), err)
+		}
+	}
+	return p.create(ctx, p.asked())
+}
+
+// open makes a client of the API server. What kinds there are it looks up when it needs to.
+func (p *Pods) open(kubeconfig string) error {
+	reached, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
+	}
+	known := runtime.NewScheme()
+	if err := errors.Join(scheme.AddToScheme(known), v1alpha1.AddToScheme(known), apiextensionsv1.AddToScheme(known)); err != nil {
+		return err
+	}
+	p.api, err = kubeclient.New(reached, kubeclient.Options{Scheme: known})
+	return err
+}
+
+// deployed are the objects of config/default, the kinds first.
+func (p *Pods) deployed() (all []kubeclient.Object, err error) {
+	crds, err := config.CRDs()
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range crds {
+		all = append(all, c)
+	}
+	objects, err := config.Controller()
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range objects {
+		if o.GetKind() == "Deployment" {
+			if err := p.patient(o); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, o)
+	}
+	return append(all, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: podsNamespace}}), nil
+}
+
+// patient has the controller wait for as long as the plan says before it replaces who is
+// away.
+func (p *Pods) patient(deployment *unstructured.Unstructured) error {
+	containers, _, err := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
+	if err != nil || len(containers) == 0 {
+		return fmt.Errorf("the controller's deployment has no container: %w", err)
+	}
+	c, ok := containers[0].(map[string]any)
+	if !ok {
+		return errors.New("the controller's container is no object")
+	}
+	c["args"] = []any{"controller", "--replace-after=" + p.plan.Ring.ReplaceAfter.Std().String()}
+	return unstructured.SetNestedSlice(deployment.Object, containers, "spec", "template", "spec", "containers")
+}
+
+// asked is the EtcdRing.
+func (p *Pods) asked() *v1alpha1.EtcdRing {
+	r := &v1alpha1.EtcdRing{ObjectMeta: metav1.ObjectMeta{Namespace: p.ring.Namespace, Name: p.ring.Ring}, Spec: v1alpha1.EtcdRingSpec{
+		ClusterSize: int32(p.plan.Ring.Size), Version: strings.TrimPrefix(p.plan.Ring.Version, "v"),
+		Storage: v1alpha1.Storage{StorageClassName: ptr.To(podsClass), Size: *resource.NewQuantity(p.plan.Ring.Volume, resource.BinarySI)}}}
+	if lifetime := p.plan.Ring.Certificates.Std(); lifetime > 0 {
+		r.Spec.Certificates.Lifetime = &metav1.Duration{Duration: lifetime}
+	}
+	return r
+}
+
+// settling is how long a cluster that has just come up may refuse what it will take.
+const settling = time.Minute
+
+// create creates an object, once its kind is known and its namespace has what pods need.
+func (p *Pods) create(ctx context.Context, o kubeclient.Object) (err error) {
+	for began := time.Now(); time.Since(began) < settling; time.Sleep(200 * time.Millisecond) {
+		if err = p.api.Create(ctx, o); err == nil || apierrors.IsAlreadyExists(err) || ctx.Err() != nil {
+			return kubeclient.IgnoreAlreadyExists(err)
+		}
+		if apierrors.IsInvalid(err) {
+			return err
+		}
+	}
+	return err
+}
+
+// Agent is nothing: kubelets keep the launchers running.
+func (*Pods) Agent(local.Machine) local.Program { return local.Program{} }
+
+// Harm is refused: it has no seams there.
+func (*Pods) Harm(local.Seams, string) error { return errors.ErrUnsupported }
+
+// Ask edits the EtcdRing.
+func (p *Pods) Ask(ctx context.Context, op ringproof.Op, _ []string, _ local.Run) (string, error) {
+	if op.Kind != ringproof.OpScale {
+		return "", fmt.Errorf("%s is no operation of an EtcdRing", op.Kind)
+	}
+	r := &v1alpha1.EtcdRing{}
+	if err := p.api.Get(ctx, kubeclient.ObjectKey{Namespace: p.ring.Namespace, Name: p.ring.Ring}, r); err != nil {
+		return "", err
+	}
+	r.Spec.ClusterSize = int32(op.To)
+	err := p.api.Update(ctx, r)
+	switch {
+	case apierrors.IsInvalid(err) || apierrors.IsForbidden(err):
+		return "", fmt.Errorf("%w: %w", local.ErrRefused, err)
+	case apierrors.IsConflict(err):
+		return "", fmt.Errorf("%w: %w", ringproof.ErrConflict, err)
+	case err != nil:
+		return "", err
+	}
+	return fmt.Sprintf("clusterSize: %d", op.To), nil
+}
+
+// Reset is no operation of a pod.
+func (*Pods) Reset(context.Context, local.Machine, string, local.Run) (string, error) {
+	return "", fmt.Errorf("an EtcdRing's disks are not reset by hand: %w", errors.ErrUnsupported)
+}
+
+// Hear turns a line of a launcher's or the controller's log into an event. Of whom it is
+// about it names the slot.
+func (p *Pods) Hear(line string) (ringproof.Event, bool) {
+	var l host.Line
+	if json.Unmarshal([]byte(line), &l) != nil {
+		return ringproof.Event{}, false
+	}
+	return hear(l, p.plan.Ring)
+}
+
+// Credentials are those of the first member as a client, which the controller issues.
+func (p *Pods) Credentials(ctx context.Context) (*tls.Config, error) {
+	secret := &corev1.Secret{}
+	key := kubeclient.ObjectKey{Namespace: p.ring.Namespace, Name: p.ring.Certificates(0)}
+	var err error
+	for began := time.Now(); time.Since(began) < settling; time.Sleep(200 * time.Millisecond) {
+		err = p.api.Get(ctx, key, secret)
+		if err == nil || ctx.Err() != nil || !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the certificates of %s: %w", key.Name, err)
+	}
+	return pki.ClientTLS(secret.Data[launcher.ClientsCA], pki.Pair{CertPEM: secret.Data["client.crt"], KeyPEM: secret.Data["client.key"]})
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+//go:build linux
+
+// Package addons is what a cluster in virtual time has beside its control plane and its
+// kubelets: names, as CoreDNS answers for them, and disks, as a provisioner of local
+// paths makes them.
+package addons
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Options are those of a cluster.
+type Options struct {
+	Kubeconfig  string `json:"kubeconfig"`  // path
+	Volumes     string `json:"volumes"`     // the directory that disks are made in
+	VolumeBytes int64  `json:"volumeBytes"` // the size of each, which is a filesystem of its own; 0: none is
+}
+
+// Run answers for names and makes disks, until ctx ends.
+func Run(ctx context.Context, o Options) error {
+	config, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	api, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	all := informers.NewSharedInformerFactory(api, 0)
+	n, err := newNames(all)
+	if err != nil {
+		return err
+	}
+	d := &disks{Options: o, api: api}
+	d.until(ctx, "making the storage class", func() error { return d.class(ctx) })
+	if err := d.watch(ctx, all); err != nil {
+		return err
+	}
+	all.StartWithContext(ctx)
+	return n.serve(ctx)
+}
+
+// on has something done with each object of a kind that is new or another.
+func on(i cache.SharedIndexInformer, do func(o any)) error {
+	_, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: do, UpdateFunc: func(_, o any) { do(o) }})
+	return err
+}
+
+// complain says what went wrong, for whoever looks into a run.
+func complain(what string, err error) {
+	fmt.Fprintf(os.Stderr, "%s %s: %v\n", time.Now().UTC().Format("15:04:05.000"), what, err)
+}

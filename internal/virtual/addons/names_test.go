@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+//go:build linux
+
+package addons
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/dns/dnsmessage"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	discoverylisters "k8s.io/client-go/listers/discovery/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+)
+
+// known are the names of a ring: of two pods behind a headless Service, of which one
+// isn't ready, and a Service with an address.
+func known(t *testing.T) *names {
+	slices, services := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}), cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	require.NoError(t, services.Add(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "r"}, Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone}}))
+	require.NoError(t, services.Add(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "r-client"}, Spec: corev1.ServiceSpec{ClusterIP: "10.96.0.7"}}))
+	require.NoError(t, slices.Add(&discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "r-x", Labels: map[string]string{discoveryv1.LabelServiceName: "r"}}, Endpoints: []discoveryv1.Endpoint{
+		{Addresses: []string{"10.0.0.17"}, Hostname: ptr.To("r-0"), Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}},
+		{Addresses: []string{"10.0.0.33"}, Hostname: ptr.To("r-1"), Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(false)}},
+	}}))
+	return &names{slices: discoverylisters.NewEndpointSliceLister(slices), services: corelisters.NewServiceLister(services)}
+}
+
+func TestNames(t *testing.T) {
+	n := known(t)
+	for name, want := range map[string]string{
+		"r-0.r.n.svc.cluster.local.":    "10.0.0.17",
+		"r-1.r.n.svc.cluster.local.":    "", // it isn't ready, and the Service doesn't publish such pods
+		"r.n.svc.cluster.local.":        "10.0.0.17",
+		"r-client.n.svc.cluster.local.": "10.96.0.7",
+		"r-0.r.other.svc.cluster.local": "",
+		"example.org.":                  "",
+	} {
+		addresses, _, found := n.find(name)
+		assert.Equal(t, want != "", found, name)
+		if want != "" {
+			assert.Equal(t, []netip.Addr{netip.MustParseAddr(want)}, addresses, name)
+		}
+	}
+	_, pointers, found := n.find("17.0.0.10.in-addr.arpa.")
+	assert.True(t, found)
+	assert.Equal(t, []string{"r-0.r.n.svc.cluster.local."}, pointers)
+}
+
+// An answer has the question's number, and says that a name isn't there.
+func TestAnswer(t *testing.T) {
+	n := known(t)
+	for name, want := range map[string]dnsmessage.RCode{"r-0.r.n.svc.cluster.local.": dnsmessage.RCodeSuccess, "r-9.r.n.svc.cluster.local.": dnsmessage.RCodeNameError} {
+		asked := dnsmessage.Message{Header: dnsmessage.Header{ID: 7}, Questions: []dnsmessage.Question{{Name: dnsmessage.MustNewName(name), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}}}
+		question, err := asked.Pack()
+		require.NoError(t, err)
+		answer, err := n.answer(question)
+		require.NoError(t, err)
+		var said dnsmessage.Message
+		require.NoError(t, said.Unpack(answer))
+		assert.Equal(t, uint16(7), said.ID)
+		assert.Equal(t, want, said.RCode, name)
+		assert.Equal(t, want == dnsmessage.RCodeSuccess, len(said.Answers) == 1, name)
+	}
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+//go:build linux
+
+package virtual
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/ringproof/ringproof/internal/image"
+	"github.com/ringproof/ringproof/internal/local"
+	"github.com/ringproof/ringproof/internal/local/machines"
+	"github.com/ringproof/ringproof/internal/lockstep"
+	"github.com/ringproof/ringproof/internal/virtual/addons"
+)
+
+// The numbers of a cluster's machines: the parts of its control plane, and its nodes, each
+// of which has fifteen numbers after its own for its pods.
+const (
+	atEtcd      = 2
+	atServer    = 3
+	atManager   = 4
+	atScheduler = 5
+	atAddons    = 6
+	perNode     = 16
+	mostNodes   = lockstep.Machines/perNode - 1
+)
+
+const serverPort = 6443
+
+// cluster is a lab whose machines are the nodes of a Kubernetes cluster: its control
+// plane is the true one, its kubelets are a model.
+type cluster struct {
+	*lab
+	Trial
+	self string // this program
+	keys keyring
+	tell func(machine, line string)
+
+	mu      sync.Mutex
+	parts   []*exec.Cmd // of the control plane, that run
+	closing bool
+	alive   sync.WaitGroup
+}
+
+var _ local.Nodes = (*cluster)(nil)
+
+// newCluster brings a control plane up.
+func newCluster(t Trial) func(context.Context, machines.Options) (local.Lab, error) {
+	return func(ctx context.Context, o machines.Options) (local.Lab, error) {
+		made, err := newLab(t.Dir)(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		self, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		c := &cluster{lab: made.(*lab), Trial: t, self: self}
+		if c.keys, err = makeKeys(filepath.Join(t.Dir, "pki"), netip.AddrPortFrom(lockstep.Address(atServer), serverPort)); err != nil {
+			return nil, fmt.Errorf("making the cluster's certificates: %w", err)
+		}
+		for _, p := range c.controlPlane() {
+			c.keep(p)
+		}
+		if err := c.ready(ctx); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		return c, c.startAddons()
+	}
+}
+
+// part is a program of the control plane.
+type part struct {
+	name    string
+	machine byte
+	program string
+	args    []string
+}
+
+// controlPlane are its programs, with the flags that kubeadm gives them where they have a
+// meaning here.
+func (c *cluster) controlPlane() []part {
+	etcd := fmt.Sprintf("http://%v:2379", lockstep.Address(atEtcd))
+	peer := fmt.Sprintf("http://%v:2380", lockstep.Address(atEtcd))
+	key := c.keys.file
+	client := func(name string) []string {
+		return []string{"--kubeconfig=" + c.keys.config(name), "--authentication-kubeconfig=" + c.keys.config(name), "--authorization-kubeconfig=" + c.keys.config(name),
+			"--tls-cert-file=" + key("server.crt"), "--tls-private-key-file=" + key("server.key"), "--client-ca-file=" + key("ca.crt"), "--leader-elect=true"}
+	}
+	return []part{
+		{"etcd", atEtcd, c.releaseOfControlPlane(), []string{"--name=control", "--data-dir=" + filepath.Join(c.Dir, "control"), "--listen-client-urls=" + etcd, "--advertise-client-urls=" + etcd,
+			"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=control=" + peer}},
+		{"kube-apiserver", atServer, c.Kubernetes, []string{"kube-apiserver", "--etcd-servers=" + etcd, "--bind-address=" + lockstep.Address(atServer).String(), "--advertise-address=" + lockstep.Address(atServer).String(),
+			fmt.Sprintf("--secure-port=%d", serverPort), "--service-cluster-ip-range=10.96.0.0/16", "--tls-cert-file=" + key("server.crt"), "--tls-private-key-file=" + key("server.key"), "--client-ca-file=" + key("ca.crt"),
+			"--service-account-issuer=https://kubernetes.default.svc.cluster.local", "--service-account-key-file=" + key("accounts.pub"), "--service-account-signing-key-file=" + key("accounts.key"),
+			"--requestheader-client-ca-file=" + key("ca.crt"), "--requestheader-allowed-names=front-proxy-client", "--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
+			"--requestheader-extra-headers-prefix=X-Remote-Extra-", "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true", "--cert-dir=" + filepath.Join(c.Dir, "apiserver")}},
+		{"kube-controller-manager", atManager, c.Kubernetes, append([]string{"kube-controller-manager", "--bind-address=" + lockstep.Address(atManager).String(), "--service-account-private-key-file=" + key("accounts.key"),
+			"--root-ca-file=" + key("ca.crt"), "--use-service-account-credentials=true"}, client("manager")...)},
+		{"kube-scheduler", atScheduler, c.Kubernetes, append([]string{"kube-scheduler", "--bind-address=" + lockstep.Address(atScheduler).String()}, client("scheduler")...)},
+	}
+}
+
+// releaseOfControlPlane is the newest etcd that was built for the plan.
+func (c *cluster) releaseOfControlPlane() string {
+	return c.Releases[slices.Max(slices.Collect(maps.Keys(c.Releases)))].Etcd
+}
+
+// restartPart is how long a part of the control plane is away that has ended.
+const restartPart = time.Second
+
+// keep has a part of the control plane run, and starts it again when it ends.
+func (c *cluster) keep(p part) {
+	c.alive.Go(func() {
+		for c.run(p) {
+			time.Sleep(restartPart)
+		}
+	})
+}
+
+// run is one life of it, and reports whether there is to be another.
+func (c *cluster) run(p part) bool {
+	c.mu.Lock()
+	if c.closing {
+		c.mu.Unlock()
+		return false
+	}
+	cmd, err := c.begin(p)
+	if err == nil {
+		c.parts = append(c.parts, cmd)
+	}
+	c.mu.Unlock()
+	if err != nil {
+		return false
+	}
+	_ = cmd.Wait() // it was killed, or its log says why
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.parts = slices.DeleteFunc(c.parts, func(o *exec.Cmd) bool { return o == cmd })
+	return !c.closing
+}
+
+func (c *cluster) begin(p part) (*exec.Cmd, error) {
+	log, err := os.OpenFile(c.log(p.name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	cmd := exec.Command(p.program, p.args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
+	cmd.Env = append(os.Environ(), lockstep.MachineEnv+"="+strconv.Itoa(int(p.machine)))
+	return cmd, cmd.Start()
+}
+
+func (c *cluster) log(name string) string { return filepath.Join(c.lab.dir, name+".log") }
+
+// patience is how long the control plane may take to be ready, in virtual time.
+const patience = 2 * time.Minute
+
+// ready waits until the API server answers.
+func (c *cluster) ready(ctx context.Context) error {
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(c.keys.ca.pem)
+	pair, err := tls.LoadX509KeyPair(c.keys.file("admin.crt"), c.keys.file("admin.key"))
+	if err != nil {
+		return err
+	}
+	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair}}}}
+	for began := time.Now(); ; time.Sleep(200 * time.Millisecond) {
+		err := asked(ctx, client, fmt.Sprintf("https://%v:%d/readyz", lockstep.Address(atServer), serverPort))
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if time.Since(began) > patience {
+			return fmt.Errorf("the cluster's API server isn't ready after %v: %w; %s says why", patience, err, c.lastWords("kube-apiserver"))
+		}
+	}
+}
+
+func asked(ctx context.Context, client *http.Client, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return errors.New(answer.Status)
+	}
+	return nil
+}
+
+// lastWords are the last lines of a part's log.
+func (c *cluster) lastWords(name string) string {
+	text, _ := os.ReadFile(c.log(name))
+	return strings.TrimSpace(string(text[max(0, len(text)-2000):]))
+}
+
+// startAddons starts what answers for names and makes disks.
+func (c *cluster) startAddons() error {
+	o := addons.Options{Kubeconfig: c.keys.config("admin"), Volumes: filepath.Join(c.Dir, "volumes")}
+	if machines.Inside() {
+		o.VolumeBytes = c.VolumeBytes
+	}
+	file, err := c.describe("addons", o)
+	if err != nil {
+		return err
+	}
+	c.keep(part{"addons", atAddons, c.self, []string{"addons", file}})
+	return os.MkdirAll(o.Volumes, 0o755)
+}
+
+// describe writes the options of a part as a file.
+func (c *cluster) describe(name string, options any) (file string, err error) {
+	text, err := json.Marshal(options)
+	if err != nil {
+		return "", err
+	}
+	file = filepath.Join(c.Dir, name+".json")
+	return file, os.WriteFile(file, text, 0o600)
+}
+
+// images are those that nodes can run.
+func (c *cluster) images() []image.Image {
+	all := []image.Image{image.Ringadm(image.RingadmName, c.Ringadm)}
+	for _, version := range slices.Sorted(maps.Keys(c.Releases)) {
+		r := c.Releases[version]
+		all = append(all, image.Etcd(image.EtcdRepository+":"+version, r.Etcd, r.Etcdctl, ""))
+	}
+	return all
+}
+
+// forget deletes a Node.
+func (c *cluster) forget(name string) {
+	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig())
+	if err != nil {
+		return
+	}
+	api, err := kubernetes.NewForConfig(config)
+	for ; err == nil; time.Sleep(time.Second) {
+		gone := api.CoreV1().Nodes().Delete(context.Background(), name, metav1.DeleteOptions{})
+		if gone == nil || apierrors.IsNotFound(gone) {
+			return
+		}
+	}
+}
+
+// Kubeconfig is the path of an administrator's.
+func (c *cluster) Kubeconfig() string { return c.keys.config("admin") }
+
+// Listen has told what is printed in the pods of nodes, line by line.
+func (c *cluster) Listen(tell func(machine, line string)) { c.tell = tell }
+
+// Close ends every process on every node, and the control plane.
+func (c *cluster) Close() error {
+	c.mu.Lock()
+	c.closing = true
+	for _, p := range c.parts {
+		_ = p.Process.Kill()
+	}
+	c.mu.Unlock()
+	c.alive.Wait()
+	c.lab.mu.Lock()
+	nodes := maps.Clone(c.hosts)
+	c.lab.mu.Unlock()
+	var errs []error
+	for _, number := range slices.Sorted(maps.Keys(nodes)) {
+		if nodes[number].On() {
+			_, err := nodes[number].PowerOff()
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(append(errs, c.orders.Close())...)
+}

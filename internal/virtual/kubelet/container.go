@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+//go:build linux
+
+package kubelet
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ringproof/ringproof/internal/lockstep"
+)
+
+// The kubelet's own times.
+const (
+	relist     = time.Second      // how often it looks which containers have ended
+	backOff    = 10 * time.Second // before the second restart; before each after it twice as long
+	mostBack   = 5 * time.Minute
+	healthy    = 10 * time.Minute // a container that ran so long is restarted at once again
+	mostWords  = 4096             // of a termination message
+	imageRetry = 10 * time.Second
+)
+
+// container is one of a pod's, over all its lives. What is below over is guarded by the
+// pod's mutex.
+type container struct {
+	pod  *pod
+	spec corev1.Container
+	init bool
+	over chan struct{} // closed when a main one has ended for good
+
+	state, last corev1.ContainerState
+	restarts    int32
+	lives       int
+	started     bool
+	ready       bool
+	cmd         *exec.Cmd
+	root        string
+}
+
+func newContainer(p *pod, spec corev1.Container, init bool) *container {
+	return &container{pod: p, spec: spec, init: init, over: make(chan struct{}), state: waiting(p.why)}
+}
+
+func waiting(why string) corev1.ContainerState {
+	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: why}}
+}
+
+// change changes what is told of the container.
+func (c *container) change(how func()) {
+	c.pod.mu.Lock()
+	how()
+	c.pod.mu.Unlock()
+	c.pod.touch()
+}
+
+// once runs an init container until it succeeds, and reports whether it did.
+func (c *container) once() bool {
+	for wait := time.Duration(0); ; wait = longer(wait) {
+		if !c.await(wait) {
+			return false
+		}
+		end := c.life()
+		if end.ExitCode == 0 {
+			c.change(func() { c.ready = true })
+			return true
+		}
+		if c.pod.ctx.Err() != nil {
+			return false
+		}
+	}
+}
+
+// keep runs a main container again and again, until the pod ends.
+func (c *container) keep() {
+	defer close(c.over)
+	for wait := time.Duration(0); c.await(wait); {
+		began := time.Now()
+		c.life()
+		wait = longer(wait)
+		if time.Since(began) >= healthy {
+			wait = 0
+		}
+		if c.pod.ctx.Err() != nil {
+			return
+		}
+		relisted(c.pod.ctx)
+	}
+}
+
+// relisted returns when the kubelet has next looked which containers have ended.
+func relisted(ctx context.Context) { pause(ctx, relist-time.Duration(time.Now().UnixNano())%relist) }
+
+// longer is what is waited before the next restart: nothing before the first.
+func longer(wait time.Duration) time.Duration {
+	return min(max(2*wait, backOff), mostBack)
+}
+
+// await waits so long before the next life, of which the first begins at once, and reports
+// whether there is to be one.
+func (c *container) await(wait time.Duration) bool {
+	if c.lives > 0 {
+		if c.lives == 1 {
+			wait = 0
+		}
+		c.change(func() {
+			c.last, c.restarts = c.state, c.restarts+1
+			if wait > 0 {
+				c.state = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: fmt.Sprintf("back-off %v restarting failed container", wait)}}
+			}
+		})
+		pause(c.pod.ctx, wait)
+	}
+	c.lives++
+	return c.pod.ctx.Err() == nil
+}
+
+// life is one life of the container, and how it ended.
+func (c *container) life() corev1.ContainerStateTerminated {
+	began := metav1.Now()
+	err := c.start()
+	if err == nil {
+		living, dead := context.WithCancel(context.Background())
+		go c.probes(living)
+		err = c.attend()
+		dead()
+	}
+	end := corev1.ContainerStateTerminated{StartedAt: began, FinishedAt: metav1.Now(), ContainerID: c.id(), Message: c.lastWords()}
+	end.ExitCode, end.Signal, end.Reason = ended(err)
+	if end.Reason == startError && end.Message == "" {
+		end.Message = err.Error()
+	}
+	c.change(func() {
+		c.state, c.started, c.ready = corev1.ContainerState{Terminated: &end}, false, false
+	})
+	return end
+}
+
+const startError = "StartError"
+
+// ended is how a program's end is told: its exit code, or 128 and the signal.
+func ended(err error) (code, signal int32, reason string) {
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return 0, 0, "Completed"
+	case !errors.As(err, &exit):
+		return 128, 0, startError
+	}
+	status := exit.Sys().(syscall.WaitStatus)
+	if status.Signaled() {
+		return 128 + int32(status.Signal()), int32(status.Signal()), "Error"
+	}
+	return int32(status.ExitStatus()), 0, "Error"
+}
+
+func (c *container) id() string {
+	return fmt.Sprintf("model://%s-%s-%d", c.pod.object.UID, c.spec.Name, c.lives)
+}
+
+// start starts the container's program.
+func (c *container) start() error {
+	if !c.init {
+		if err := c.pod.settle(c.pod.ctx); err != nil {
+			return err
+		}
+	}
+	root, err := c.assemble()
+	if err != nil {
+		return err
+	}
+	words := c.command()
+	if len(words) == 0 {
+		return fmt.Errorf("the image %s has no entrypoint, and the container no command", c.spec.Image)
+	}
+	cmd, err := c.program(root, words)
+	if err != nil {
+		return err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	go c.read(out)
+	c.change(func() {
+		c.root, c.cmd, c.state = root, cmd, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}
+		c.started = c.spec.StartupProbe == nil
+		c.ready = c.started && c.spec.ReadinessProbe == nil && !c.init
+	})
+	return nil
+}
+
+// program is one that is to run in the container.
+func (c *container) program(root string, words []string) (*exec.Cmd, error) {
+	env, err := c.environment()
+	if err != nil {
+		return nil, err
+	}
+	return &exec.Cmd{Path: words[0], Args: words, Dir: "/", Env: append(env, lockstep.MachineEnv+"="+strconv.Itoa(int(c.pod.machine)), lockstep.RootEnv+"="+root)}, nil
+}
+
+// read prints what the container prints, and keeps it.
+func (c *container) read(from io.Reader) {
+	name := filepath.Join(c.pod.k.Dir, "logs", c.pod.object.Namespace+"_"+c.pod.object.Name+"_"+c.spec.Name+".log")
+	_ = os.MkdirAll(filepath.Dir(name), 0o755)
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		c.pod.k.complain("keeping a log", err)
+		return
+	}
+	defer file.Close()
+	lines := bufio.NewReader(from)
+	for {
+		text, err := lines.ReadString('\n')
+		if text != "" {
+			_, _ = file.WriteString(text)
+			c.pod.k.print(Line{Namespace: c.pod.object.Namespace, Pod: c.pod.object.Name, Container: c.spec.Name, Text: strings.TrimSuffix(text, "\n")})
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// attend waits until the program ends, of itself or because its pod does, and ends with it
+// what it has started: that shares its fate, as those do whose first process has died.
+func (c *container) attend() error {
+	cmd := c.cmd
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	defer c.bury()
+	select {
+	case err := <-done:
+		return err
+	case <-c.pod.ctx.Done():
+	}
+	c.pod.mu.Lock()
+	grace := c.pod.grace
+	c.pod.mu.Unlock()
+	return c.stop(cmd, done, grace)
+}
+
+// stop asks the program to end, and kills it if it doesn't within the grace.
+func (c *container) stop(cmd *exec.Cmd, done <-chan error, grace time.Duration) error {
+	if grace > 0 {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it may just end
+	}
+	late := time.NewTimer(grace)
+	defer late.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-late.C:
+	}
+	_ = cmd.Process.Kill()
+	return <-done
+}
+
+// hurry kills the program where no grace is left.
+func (c *container) hurry(grace time.Duration) {
+	c.pod.mu.Lock()
+	cmd, runs := c.cmd, c.state.Running != nil
+	c.pod.mu.Unlock()
+	if grace == 0 && runs {
+		_ = cmd.Process.Kill()
+	}
+}
+
+// bury ends what the container's processes left, unless others of the pod run.
+func (c *container) bury() {
+	c.pod.mu.Lock()
+	alone := !slices.ContainsFunc(c.pod.mains, func(o *container) bool { return o != c && o.state.Running != nil })
+	c.pod.mu.Unlock()
+	if alone {
+		if err := c.pod.k.killAll(c.pod.machine); err != nil {
+			c.pod.k.complain("ending what a container left", err)
+		}
+	}
+}
+
+// lastWords is the container's termination message.
+func (c *container) lastWords() string {
+	if c.root == "" {
+		return ""
+	}
+	text, err := os.ReadFile(c.within(c.messagePath()))
+	if err != nil {
+		return ""
+	}
+	return string(text[:min(len(text), mostWords)])
+}
+
+func (c *container) messagePath() string {
+	return cmp.Or(c.spec.TerminationMessagePath, corev1.TerminationMessagePathDefault)
+}
+
+// within is a path of the container's as the node sees it.
+func (c *container) within(path string) string { return filepath.Join(c.rootDir(), path) }
+
+func statuses(all []*container) (told []corev1.ContainerStatus) {
+	for _, c := range all {
+		s := corev1.ContainerStatus{Name: c.spec.Name, Image: c.spec.Image, ImageID: c.spec.Image, RestartCount: c.restarts, Ready: c.ready, State: *c.state.DeepCopy(), LastTerminationState: *c.last.DeepCopy()}
+		started := c.started && c.state.Running != nil
+		s.Started = &started
+		if c.lives > 0 && c.state.Waiting == nil {
+			s.ContainerID = c.id()
+		}
+		told = append(told, s)
+	}
+	return told
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+//go:build linux
+
+package kubelet
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The kubelet's back-off, as kind's shows it: none before the first restart (await sees to
+// that), then 10 s, and twice as long each time up to five minutes.
+func TestBackOff(t *testing.T) {
+	var waited []time.Duration
+	for wait := time.Duration(0); len(waited) < 7; {
+		wait = longer(wait)
+		waited = append(waited, wait/time.Second)
+	}
+	assert.Equal(t, []time.Duration{10, 20, 40, 80, 160, 300, 300}, waited)
+}
+
+func TestExpand(t *testing.T) {
+	values := map[string]string{"A": "1", "B": ""}
+	for text, want := range map[string]string{"--a=$(A)": "--a=1", "$(B)": "", "$(C) stays": "$(C) stays", "$$(A)": "$(A)", "$(A": "$(A", "a$": "a$"} {
+		assert.Equal(t, want, expand(text, values), text)
+	}
+}
+
+// A container's end is told as the kubelet tells it.
+func TestEnded(t *testing.T) {
+	for script, want := range map[string][2]int32{"exit 0": {0, 0}, "exit 3": {3, 0}, "kill -9 $$": {137, 9}} {
+		code, signal, reason := ended(exec.Command("sh", "-c", script).Run())
+		assert.Equal(t, want, [2]int32{code, signal}, script)
+		assert.NotEqual(t, startError, reason)
+	}
+	code, _, reason := ended(errors.New("no such file"))
+	assert.Equal(t, int32(128), code)
+	assert.Equal(t, startError, reason)
+}
+
+// A projected volume is changed at once, and what it shows no more is gone from it.
+func TestProject(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "v")
+	first := map[string]file{"a": {[]byte("1"), 0o644}, "r-0/b": {[]byte("2"), 0o440}}
+	require.NoError(t, project(dir, first))
+	assert.True(t, shown(dir, first))
+	before, err := os.Readlink(filepath.Join(dir, dataLink))
+	require.NoError(t, err)
+	require.NoError(t, project(dir, first))
+	same, err := os.Readlink(filepath.Join(dir, dataLink))
+	require.NoError(t, err)
+	assert.Equal(t, before, same, "nothing changed, so nothing was written")
+
+	second := map[string]file{"r-0/b": {[]byte("3"), 0o440}}
+	assert.False(t, shown(dir, second))
+	require.NoError(t, project(dir, second))
+	text, err := os.ReadFile(filepath.Join(dir, "r-0", "b"))
+	require.NoError(t, err)
+	assert.Equal(t, "3", string(text))
+	assert.NoFileExists(t, filepath.Join(dir, "a"))
+	assert.NoDirExists(t, filepath.Join(dir, before))
+}
+
+func TestBelow(t *testing.T) {
+	assert.True(t, below("/a/b", "/a/b/c"))
+	assert.True(t, below("/a/b", "/a/b"))
+	assert.False(t, below("/a/b", "/a/bc"))
+}

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+//go:build linux
+
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/ringproof/ringproof/internal/lockstep"
+)
+
+// pod is a pod from when it is heard of until it is gone.
+type pod struct {
+	k      *kubelet
+	object *corev1.Pod // as it was first heard of: what of it can change isn't used
+	dir    string
+	ctx    context.Context // ends when the pod is to end
+	cancel context.CancelFunc
+	dirty  chan struct{} // its status may have changed
+
+	mu      sync.Mutex
+	grace   time.Duration // how long its containers have to end
+	since   metav1.Time
+	machine byte // 0: it has no address yet
+	volume  string
+	why     string            // why it doesn't run yet
+	tokens  map[string][]byte // by where they are in a volume
+	renew   time.Time         // when they are to be
+	inits   []*container
+	mains   []*container
+}
+
+func newPod(k *kubelet, o *corev1.Pod) *pod {
+	p := &pod{k: k, object: o, dir: filepath.Join(k.Dir, "pods", string(o.UID)), dirty: make(chan struct{}, 1), since: metav1.Now(), why: "ContainerCreating"}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	for _, c := range o.Spec.InitContainers {
+		p.inits = append(p.inits, newContainer(p, c, true))
+	}
+	for _, c := range o.Spec.Containers {
+		p.mains = append(p.mains, newContainer(p, c, false))
+	}
+	p.recall(o.Status)
+	return p
+}
+
+// recall goes on from what the API server knows of containers that ran here before: how
+// often each was restarted, and how its last life ended.
+func (p *pod) recall(s corev1.PodStatus) {
+	for _, known := range slices.Concat(s.InitContainerStatuses, s.ContainerStatuses) {
+		for _, c := range p.all() {
+			if c.spec.Name != known.Name || known.State.Waiting != nil && known.RestartCount == 0 && known.LastTerminationState.Terminated == nil {
+				continue
+			}
+			c.restarts, c.last = known.RestartCount+1, known.State
+			if t := known.State.Terminated; t == nil {
+				c.last = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 255, Reason: "Unknown", ContainerID: known.ContainerID, FinishedAt: metav1.Now()}}
+			}
+		}
+	}
+}
+
+func (p *pod) all() []*container { return slices.Concat(p.inits, p.mains) }
+
+func (p *pod) String() string { return p.object.Namespace + "/" + p.object.Name }
+
+// end has the pod end, its containers within this grace. A shorter one counts.
+func (p *pod) end(grace time.Duration) {
+	p.mu.Lock()
+	if p.ctx.Err() == nil || grace < p.grace {
+		p.grace = grace
+	}
+	p.mu.Unlock()
+	p.cancel()
+	for _, c := range p.mains {
+		c.hurry(grace)
+	}
+}
+
+// live is the pod's life.
+func (p *pod) live() {
+	posting, posted := context.WithCancel(context.Background())
+	var told sync.WaitGroup
+	told.Go(func() { p.tell(posting) })
+	p.run()
+	<-p.ctx.Done()
+	for _, c := range p.mains {
+		<-c.over
+	}
+	posted()
+	told.Wait()
+	p.k.until(context.Background(), "clearing pod "+p.String(), func(context.Context) error { return p.clear() })
+	p.k.release(p)
+	p.k.until(context.Background(), "deleting pod "+p.String(), p.delete)
+}
+
+// run sets the pod up and starts its containers. Where it is told to end meanwhile it has
+// nothing that runs.
+func (p *pod) run() {
+	started := 0
+	defer func() {
+		for _, c := range p.mains[started:] {
+			close(c.over)
+		}
+	}()
+	p.touch()
+	p.retry("setting up pod "+p.String(), p.setUp)
+	for _, c := range p.inits {
+		if !c.once() {
+			return
+		}
+	}
+	if p.ctx.Err() != nil {
+		return
+	}
+	for _, c := range p.mains {
+		started++
+		go c.keep()
+	}
+	go p.refresh()
+}
+
+// retry tries again and again, first after half a second and at last every two minutes,
+// as the kubelet does with volumes.
+func (p *pod) retry(what string, try func(context.Context) error) {
+	for wait := 500 * time.Millisecond; p.ctx.Err() == nil; wait = min(2*wait, 2*time.Minute) {
+		err := try(p.ctx)
+		if err == nil {
+			return
+		}
+		p.k.complain(what, err)
+		pause(p.ctx, wait)
+	}
+}
+
+// setUp mounts the pod's volumes and gives it an address.
+func (p *pod) setUp(ctx context.Context) error {
+	for _, v := range p.object.Spec.Volumes {
+		if err := p.provide(ctx, v); err != nil {
+			return fmt.Errorf("volume %s: %w", v.Name, err)
+		}
+	}
+	machine, err := p.k.take()
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.machine, p.why = machine, "PodInitializing"
+	p.mu.Unlock()
+	if p.volume != "" {
+		if err := link(p.dir, filepath.Join(p.k.Dir, Link)); err != nil {
+			return err
+		}
+	}
+	p.touch()
+	return nil
+}
+
+// link has a symbolic link point there, whatever it pointed to before.
+func link(to, name string) error {
+	_ = os.Remove(name + ".new")
+	if err := os.Symlink(to, name+".new"); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}
+
+// clear takes away what the pod had on the node, but not its claims.
+func (p *pod) clear() error {
+	if p.machine != 0 {
+		if err := p.k.killAll(p.machine); err != nil {
+			return err
+		}
+	}
+	if err := unmountBelow(p.dir); err != nil {
+		return err
+	}
+	return os.RemoveAll(p.dir)
+}
+
+// delete tells the API server that nothing of the pod is left.
+func (p *pod) delete(ctx context.Context) error {
+	err := p.k.api.CoreV1().Pods(p.object.Namespace).Delete(ctx, p.object.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0), Preconditions: &metav1.Preconditions{UID: &p.object.UID}})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// touch says that the pod's status may be another.
+func (p *pod) touch() {
+	select {
+	case p.dirty <- struct{}{}:
+	default:
+	}
+	p.k.note()
+}
+
+// tell keeps the API server's status of the pod true, until ctx ends.
+func (p *pod) tell(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.dirty:
+		}
+		p.k.until(ctx, "telling of pod "+p.String(), p.post)
+	}
+}
+
+// errAnother says that the name is another pod's by now.
+var errAnother = errors.New("another pod has the name")
+
+// post tells the status once.
+func (p *pod) post(ctx context.Context) error {
+	pods := p.k.api.CoreV1().Pods(p.object.Namespace)
+	now, err := pods.Get(ctx, p.object.Name, metav1.GetOptions{})
+	if err == nil && now.UID != p.object.UID {
+		err = errAnother
+	}
+	if apierrors.IsNotFound(err) || errors.Is(err, errAnother) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	next := p.status(now.Status)
+	if reflect.DeepEqual(next, now.Status) {
+		return nil
+	}
+	now.Status = next
+	_, err = pods.UpdateStatus(ctx, now, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// status is the pod's, given what the API server has.
+func (p *pod) status(before corev1.PodStatus) corev1.PodStatus {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := *before.DeepCopy()
+	s.StartTime = &p.since
+	s.HostIP = lockstep.Address(p.k.Machine).String()
+	s.HostIPs = []corev1.HostIP{{IP: s.HostIP}}
+	if p.machine != 0 {
+		s.PodIP = lockstep.Address(p.machine).String()
+		s.PodIPs = []corev1.PodIP{{IP: s.PodIP}}
+	}
+	initialized, ready := each(p.inits, func(c *container) bool { return c.state.Terminated != nil && c.state.Terminated.ExitCode == 0 }), each(p.mains, func(c *container) bool { return c.ready })
+	s.Phase = corev1.PodPending
+	if initialized && !each(p.mains, func(c *container) bool { return c.state.Waiting != nil && c.last.Terminated == nil }) {
+		s.Phase = corev1.PodRunning
+	}
+	s.InitContainerStatuses, s.ContainerStatuses = statuses(p.inits), statuses(p.mains)
+	s.Conditions = podConditions(before.Conditions, map[corev1.PodConditionType]bool{corev1.PodReadyToStartContainers: p.machine != 0, corev1.PodInitialized: initialized,
+		corev1.ContainersReady: ready && initialized, corev1.PodReady: ready && initialized, corev1.PodScheduled: true})
+	return s
+}
+
+func each(all []*container, is func(*container) bool) bool {
+	return !slices.ContainsFunc(all, func(c *container) bool { return !is(c) })
+}
+
+// podConditions keeps the times of those that are as before.
+func podConditions(before []corev1.PodCondition, are map[corev1.PodConditionType]bool) (all []corev1.PodCondition) {
+	for _, kind := range []corev1.PodConditionType{corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady, corev1.PodScheduled} {
+		c := corev1.PodCondition{Type: kind, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Now()}
+		if are[kind] {
+			c.Status = corev1.ConditionTrue
+		}
+		for _, b := range before {
+			if b.Type == kind && b.Status == c.Status {
+				c = b
+			}
+		}
+		all = append(all, c)
+	}
+	return append(all, slices.DeleteFunc(slices.Clone(before), func(b corev1.PodCondition) bool { _, own := are[b.Type]; return own })...)
+}
+
+// running is what of the pod somebody could harm; ok: there is something.
+func (p *pod) running() (r Running, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.machine == 0 {
+		return r, false
+	}
+	r = Running{Namespace: p.object.Namespace, Name: p.object.Name, Machine: p.machine, Dir: p.dir, Volume: p.volume, Mains: map[string]int{}}
+	if s := p.object.Spec; s.Hostname != "" && s.Subdomain != "" {
+		r.Host = fmt.Sprintf("%s.%s.%s.svc", s.Hostname, s.Subdomain, p.object.Namespace)
+	}
+	for _, c := range p.mains {
+		r.Mounts = append(r.Mounts, c.claimed()...)
+		if c.cmd != nil && c.state.Running != nil {
+			r.Mains[c.spec.Name] = c.cmd.Process.Pid
+		}
+	}
+	return r, true
+}

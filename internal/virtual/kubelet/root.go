@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+//go:build linux
+
+package kubelet
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/ringproof/ringproof/internal/image"
+	"github.com/ringproof/ringproof/internal/lockstep"
+)
+
+func (c *container) dir() string     { return filepath.Join(c.pod.dir, "containers", c.spec.Name) }
+func (c *container) rootDir() string { return filepath.Join(c.dir(), "root") }
+
+// assemble makes the container's root directory: what the image has, the pod's volumes
+// where they are to be, and what every container finds.
+func (c *container) assemble() (root string, err error) {
+	of, err := c.image()
+	if err != nil {
+		return "", err
+	}
+	root = c.rootDir()
+	if err := unmountBelow(c.dir()); err != nil {
+		return "", err
+	}
+	if err := os.RemoveAll(c.dir()); err != nil {
+		return "", err
+	}
+	for at, file := range of.Programs { // order: each is at its own place
+		if err := bind(file, c.within(at)); err != nil {
+			return "", err
+		}
+	}
+	for _, file := range []string{"/dev/null", "/dev/urandom"} {
+		if err := bind(file, c.within(file)); err != nil {
+			return "", err
+		}
+	}
+	_, table := lockstep.Running(c.pod.machine)
+	for _, dir := range []string{"/proc", table} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return "", err
+		}
+		if err := bind(dir, c.within(dir)); err != nil {
+			return "", err
+		}
+	}
+	return root, errors.Join(c.furnish(), c.mountVolumes())
+}
+
+// image is what the container is made of.
+func (c *container) image() (image.Image, error) {
+	i := slices.IndexFunc(c.pod.k.Images, func(i image.Image) bool { return i.Name == c.spec.Image })
+	if i < 0 {
+		return image.Image{}, fmt.Errorf("there is no image %s on this node, and no registry", c.spec.Image)
+	}
+	return c.pod.k.Images[i], nil
+}
+
+// command is the container's command line.
+func (c *container) command() []string {
+	words := c.spec.Command
+	if len(words) == 0 {
+		of, _ := c.image() // it was found just now
+		words = of.Entrypoint
+	}
+	words = slices.Concat(words, c.spec.Args)
+	values := c.pod.values(c.spec.Env)
+	for i, w := range words {
+		words[i] = expand(w, values)
+	}
+	return words
+}
+
+// furnish writes the files that the kubelet gives to every container.
+func (c *container) furnish() error {
+	domain := "svc.cluster.local"
+	files := map[string]string{
+		"/etc/hosts": fmt.Sprintf("127.0.0.1\tlocalhost\n%v\t%s\n", lockstep.Address(c.pod.machine), c.pod.hostname()),
+		// use-vc: names are asked for by TCP, as nothing else passes the world's network.
+		"/etc/resolv.conf":     fmt.Sprintf("nameserver %v\nsearch %s.%s %s cluster.local\noptions ndots:5 use-vc\n", c.pod.k.Names, c.pod.object.Namespace, domain, domain),
+		"/etc/hostname":        c.pod.hostname() + "\n",
+		c.messagePath():        "",
+		"/tmp/.keep":           "",
+		"/var/run/.keep":       "",
+		"/etc/nsswitch.conf":   "hosts: files dns\n",
+		"/usr/local/bin/.keep": "",
+	}
+	for at, text := range files { // order: each is at its own place
+		if err := os.MkdirAll(filepath.Dir(c.within(at)), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(c.within(at), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mountVolumes has the pod's volumes where the container wants them.
+func (c *container) mountVolumes() error {
+	for _, m := range c.spec.VolumeMounts {
+		i := slices.IndexFunc(c.pod.object.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })
+		if i < 0 {
+			return fmt.Errorf("the pod has no volume %s", m.Name)
+		}
+		if err := bind(filepath.Join(c.pod.place(c.pod.object.Spec.Volumes[i]), m.SubPath), c.within(m.MountPath)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// claimed are the places at which the container has the pod's claim.
+func (c *container) claimed() (all []string) {
+	for _, m := range c.spec.VolumeMounts {
+		if slices.ContainsFunc(c.pod.object.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name && v.PersistentVolumeClaim != nil }) {
+			all = append(all, c.within(m.MountPath))
+		}
+	}
+	return all
+}
+
+// bind has a file or directory appear at another place too.
+func bind(from, to string) error {
+	stat, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	if stat.IsDir() {
+		err = os.MkdirAll(to, 0o755)
+	} else if err = os.MkdirAll(filepath.Dir(to), 0o755); err == nil {
+		err = os.WriteFile(to, nil, 0o644)
+	}
+	if err != nil {
+		return err
+	}
+	if err := unix.Mount(from, to, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("mounting %s at %s: %w", from, to, err)
+	}
+	return nil
+}
+
+// unmountBelow takes away all that is mounted below a directory, the last first.
+func unmountBelow(dir string) error {
+	table, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	defer table.Close()
+	var all []string
+	lines := bufio.NewScanner(table)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if words := strings.Fields(lines.Text()); len(words) > 4 && below(dir, words[4]) {
+			all = append(all, words[4])
+		}
+	}
+	slices.Reverse(all)
+	for _, at := range all {
+		if err := unix.Unmount(at, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
+			return fmt.Errorf("unmounting %s: %w", at, err)
+		}
+	}
+	return lines.Err()
+}
+
+// environment is that of the container's programs.
+func (c *container) environment() ([]string, error) {
+	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOSTNAME=" + c.pod.hostname(), "HOME=/", "TZ=UTC",
+		"KUBERNETES_SERVICE_HOST=" + c.pod.k.Server.Addr().String(), fmt.Sprintf("KUBERNETES_SERVICE_PORT=%d", c.pod.k.Server.Port())}
+	values := c.pod.values(c.spec.Env)
+	for _, e := range c.spec.Env {
+		if problems := validation.IsEnvVarName(e.Name); problems != nil {
+			return nil, fmt.Errorf("the variable %q: %s", e.Name, problems[0])
+		}
+		env = append(env, e.Name+"="+values[e.Name])
+	}
+	return env, nil
+}
+
+// values are those of the variables.
+func (p *pod) values(env []corev1.EnvVar) map[string]string {
+	values := map[string]string{}
+	for _, e := range env {
+		values[e.Name] = expand(e.Value, values)
+		if from := e.ValueFrom; from != nil && from.FieldRef != nil {
+			values[e.Name] = p.field(from.FieldRef.FieldPath)
+		}
+	}
+	return values
+}
+
+// field is one of the pod's fields that the downward API tells.
+func (p *pod) field(path string) string {
+	switch path {
+	case "metadata.name":
+		return p.object.Name
+	case "metadata.namespace":
+		return p.object.Namespace
+	case "metadata.uid":
+		return string(p.object.UID)
+	case "spec.nodeName":
+		return p.k.Node
+	case "spec.serviceAccountName":
+		return p.object.Spec.ServiceAccountName
+	case "status.podIP":
+		return lockstep.Address(p.machine).String()
+	}
+	return ""
+}
+
+// hostname is what the pod takes for its name.
+func (p *pod) hostname() string {
+	if p.object.Spec.Hostname != "" {
+		return p.object.Spec.Hostname
+	}
+	return p.object.Name
+}
+
+// expand replaces $(NAME) by the variable's value, if there is one; $$ is $.
+func expand(text string, values map[string]string) string {
+	var b strings.Builder
+	for len(text) > 0 {
+		if rest, ok := strings.CutPrefix(text, "$$"); ok {
+			b.WriteByte('$')
+			text = rest
+			continue
+		}
+		if rest, ok := strings.CutPrefix(text, "$("); ok {
+			if name, after, closed := strings.Cut(rest, ")"); closed {
+				if value, known := values[name]; known {
+					b.WriteString(value)
+					text = after
+					continue
+				}
+			}
+		}
+		b.WriteByte(text[0])
+		text = text[1:]
+	}
+	return b.String()
+}
