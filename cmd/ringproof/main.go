@@ -22,5 +22,8 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == "subject" {
 		os.Exit(subject.Main(os.Args[2:]))
 	}
+	if args, ok := subject.Planted(); ok {
+		os.Exit(subject.Main(args))
+	}
 	os.Exit(cli.Main(os.Args[1:], registry))
 }

@@ -151,6 +151,14 @@ func (p *program) carryOut(ctx context.Context, t virtual.Trial, told func(ringp
 	if err != nil {
 		return h, nil, err
 	}
+	if in, ok := subject.(local.Imaged); ok {
+		if err := os.MkdirAll(t.Dir, 0o700); err != nil {
+			return h, nil, err
+		}
+		if t.Ringadm, err = in.Image(t.Ringadm, t.Dir); err != nil {
+			return h, nil, err
+		}
+	}
 	w := t.Sit(subject, version())
 	h, err = harness.Run(ctx, t.Plan, w, harness.Options{Told: told, Seen: trial.seen})
 	return h, w.Logs(), err

@@ -133,6 +133,13 @@ type Seams struct {
 // mutants are the names of the mistakes planted in it.
 type Way func(ringadm string, mutants []string) (Subject, error)
 
+// Imaged is a subject in pods whose image runs another program than the one that ships.
+type Imaged interface {
+	// Image is the program that the image runs in the place of ringadm. It may be kept in
+	// the directory, which is there.
+	Image(ringadm, dir string) (string, error)
+}
+
 // InPods makes the subject of one plan whose ring is on Kubernetes, with the mutants of
 // these names planted.
 type InPods func(mutants []string) (Subject, error)

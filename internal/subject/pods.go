@@ -41,6 +41,9 @@ import (
 // Pods is the reference on Kubernetes: its controller, deployed as `kubectl apply -k
 // config/default` does, and an EtcdRing, whose pods run its launcher.
 type Pods struct {
+	Self    string   // path of the harness's own binary
+	Mutants []string // names
+
 	plan ringproof.Plan
 	api  kubeclient.Client
 	ring kube.Names
