@@ -367,3 +367,10 @@ func free(t *testing.T, address string) string {
 	defer l.Close()
 	return "http://" + net.JoinHostPort(address, strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
 }
+
+// A clock that is set, or a machine that slept, shows in the time between two looks: the
+// monotonic clock, which has neither, would count in a time that has its reading.
+func TestNowIsTheWallClock(t *testing.T) {
+	now := host.NewReal("m1", t.TempDir(), t.TempDir(), nil).Now()
+	require.Equal(t, now.Round(0), now)
+}

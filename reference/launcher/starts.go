@@ -72,10 +72,17 @@ func (s *starts) failing(now time.Time) string {
 	return s.why
 }
 
-// lastWords is the end of what etcd said, without what differs from start to start.
+// lastWords is what etcd said last, without what differs from start to start: of a panic
+// the reason, which stands before the stacks of all goroutines.
 func lastWords(output string) string {
 	lines := strings.Split(strings.TrimSpace(output), "\n")
 	last := strings.TrimSpace(lines[len(lines)-1])
+	for _, line := range lines {
+		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
+			last = strings.TrimSpace(line)
+			break
+		}
+	}
 	var said struct{ Msg, Error string }
 	if json.Unmarshal([]byte(last), &said) == nil && said.Msg != "" {
 		last = strings.TrimSuffix(said.Msg+": "+said.Error, ": ")

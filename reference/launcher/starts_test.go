@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package launcher
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// What is told of an etcd that ends is its reason, and no frame of its stack.
+func TestLastWords(t *testing.T) {
+	for said, want := range map[string]string{
+		"": "it says nothing",
+		"{\"level\":\"warn\",\"msg\":\"a\"}\n{\"level\":\"fatal\",\"msg\":\"discovery failed\",\"error\":\"port in use\"}\n": "discovery failed: port in use",
+		"exec format error\n": "exec format error",
+		"{\"level\":\"panic\",\"msg\":\"failed to open database\"}\npanic: failed to open database\n\ngoroutine 1 [running]:\ngo.uber.org/zap/zapcore.CheckWriteAction.OnWrite(0x0?)\n\tgo.etcd.io/etcd/server/v3@v3.6.16/storage/backend.go:75 +0x1a5\n": "panic: failed to open database",
+	} {
+		assert.Equal(t, want, lastWords(said))
+	}
+}
