@@ -278,6 +278,7 @@ const (
 	FaultDuplicate   FaultKind = "duplicate-machine" // a second machine of the same name comes up at another address
 	FaultDryRun      FaultKind = "dry-run"           // the subject's agent runs on, and is told to change nothing
 	FaultKeysDamaged FaultKind = "keys-damaged"      // what the subject keeps in the ring is deleted or overwritten
+	FaultAPIOutage   FaultKind = "api-outage"        // the API server of a cluster is away
 )
 
 // Fault is one harm. Fields that a kind doesn't use stay zero.

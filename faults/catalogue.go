@@ -86,6 +86,8 @@ var (
 	everywhere = []string{"sim", "virtual", "local", "kind"}
 	// Only auto mode meets in a store; on Kubernetes the API server is its place.
 	withStore = []string{"sim", "virtual", "local"}
+	// Of what runs on machines none has an API server.
+	onNodes = []string{"virtual", "kind"}
 	// The brain is decorated, and only one that is linked with the harness can be.
 	withSeams = []string{"sim", "virtual", "local"}
 	// What Kubernetes mounts, copies and starts is its own to do.
@@ -393,6 +395,15 @@ var catalogue = []Entry{
 			"What it can't know any more it may not guess: a member may be started on no disk but the one that holds its log.",
 		Heals:  "never by the harness: the subject makes its keys anew",
 		Worlds: withSeams,
+	},
+	{
+		Kind:   ringproof.FaultAPIOutage,
+		Doc:    "on Kubernetes: the API server ends and stays away; the kubelets' pods run on",
+		Params: []Param{lasts},
+		Fairness: transient + " The ring itself needs no API server, and nor does a member that starts again: clients must notice nothing. " +
+			"What can't be read meanwhile is unknown, and not absent.",
+		Heals:  "the API server is started again",
+		Worlds: onNodes,
 	},
 	{
 		Kind: ringproof.FaultVolumeLoss,

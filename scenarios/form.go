@@ -188,6 +188,7 @@ type Fault struct {
 	Duplicate       *Harm `json:"duplicate-machine,omitempty"`
 	DryRun          *Harm `json:"dry-run,omitempty"`
 	KeysDamaged     *Harm `json:"keys-damaged,omitempty"`
+	APIOutage       *Harm `json:"api-outage,omitempty"`
 
 	VolumeLoss  *Harm `json:"volume-loss,omitempty"`
 	MachineLoss *Harm `json:"machine-loss,omitempty"`

@@ -315,6 +315,7 @@ func (f Fault) kinds() map[ringproof.FaultKind]*Harm {
 		ringproof.FaultStartFailure: f.StartFailure, ringproof.FaultVolumeUnmounted: f.VolumeUnmounted, ringproof.FaultVolumeCopy: f.VolumeCopy,
 		ringproof.FaultTimePasses: f.TimePasses,
 		ringproof.FaultWrongRing:  f.WrongRing, ringproof.FaultDuplicate: f.Duplicate, ringproof.FaultDryRun: f.DryRun, ringproof.FaultKeysDamaged: f.KeysDamaged,
+		ringproof.FaultAPIOutage: f.APIOutage,
 	}
 }
 

@@ -188,6 +188,8 @@ func harmed(f ringproof.Fault) string {
 			return "overwrite every key that is not the clients'"
 		}
 		return "delete every key that is not the clients'"
+	case ringproof.FaultAPIOutage:
+		return "take the cluster's API server away"
 	case ringproof.FaultAgentCrash:
 		return cut(f)
 	case ringproof.FaultStaleView, ringproof.FaultSkippedView:

@@ -71,6 +71,7 @@ type Nodes interface {
 	Lab
 	Kubeconfig() string // the path of an administrator's
 	Listen(tell func(machine, line string))
+	Outage(away bool) (machines.Evidence, error) // of the API server: it goes, or it comes back
 }
 
 // Slotted is a host on which a member has names of its own, that go with it to another:

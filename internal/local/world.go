@@ -172,7 +172,7 @@ func Runs(p ringproof.Plan, limits error) error {
 
 // onNodes are the faults that nodes of a cluster can have.
 var onNodes = []ringproof.FaultKind{ringproof.FaultKill, ringproof.FaultPause, ringproof.FaultPartition, ringproof.FaultDiskFull, ringproof.FaultMachineLoss,
-	ringproof.FaultVolumeLoss, ringproof.FaultClockSkew, ringproof.FaultSlowNetwork}
+	ringproof.FaultVolumeLoss, ringproof.FaultClockSkew, ringproof.FaultSlowNetwork, ringproof.FaultAPIOutage}
 
 // RunsOnNodes tells why a ring on Kubernetes can't be had with these limits (nil:
 // namespaces), or not so as the plan has it; nil: it can.
@@ -189,6 +189,9 @@ func RunsOnNodes(p ringproof.Plan, limits error) error {
 	for _, s := range p.Steps {
 		if s.Fault != nil && !slices.Contains(onNodes, s.Fault.Kind) {
 			return fmt.Errorf("%s: no harm of nodes and pods yet (%w)", s.Fault.Kind, errors.ErrUnsupported)
+		}
+		if s.Fault != nil && s.Fault.Kind == ringproof.FaultKill && s.Fault.Scope == "agent" && s.Fault.For > 0 {
+			return fmt.Errorf("kill of an agent for %v: a kubelet starts it again when it will (%w)", s.Fault.For, errors.ErrUnsupported)
 		}
 	}
 	return nil
@@ -561,8 +564,20 @@ func (w *World) Do(ctx context.Context, s ringproof.Step, targets []string) (str
 		return w.partition(*s.Fault, targets)
 	case ringproof.FaultKeysDamaged:
 		return w.damageKeys(ctx, *s.Fault)
+	case ringproof.FaultAPIOutage:
+		return w.outage(true)
 	}
 	return w.each(targets, func(n *node) (machines.Evidence, error) { return w.harm(ctx, n, s) })
+}
+
+// outage takes the cluster's API server away, or lets it come back.
+func (w *World) outage(away bool) (string, error) {
+	nodes, ok := w.lab.(Nodes)
+	if !ok {
+		return "", errors.New("machines have no API server")
+	}
+	e, err := nodes.Outage(away)
+	return e.String(), err
 }
 
 // each does the same to every target at once, as a power cut does.
@@ -823,6 +838,9 @@ func (w *World) Heal(ctx context.Context, s ringproof.Step, targets []string) er
 			errs = append(errs, w.Subject.Harm(Seams{Step: s.Name}, n.name))
 		}
 		return errors.Join(errs...)
+	case ringproof.FaultAPIOutage:
+		_, err := w.outage(false)
+		return err
 	case ringproof.FaultPartition:
 		for _, n := range w.present() {
 			if _, err := n.machine.Unblock(ctx); err != nil {

@@ -48,7 +48,10 @@ const (
 	mostNodes   = lockstep.Machines/perNode - 1
 )
 
-const serverPort = 6443
+const (
+	serverPort = 6443
+	server     = "kube-apiserver"
+)
 
 // cluster is a lab whose machines are the nodes of a Kubernetes cluster: its control
 // plane is the true one, its kubelets are a model.
@@ -60,7 +63,8 @@ type cluster struct {
 	tell func(machine, line string)
 
 	mu      sync.Mutex
-	parts   []*exec.Cmd // of the control plane, that run
+	parts   map[string]*exec.Cmd // of the control plane, that run
+	away    map[string]bool      // parts that are not to run
 	closing bool
 	alive   sync.WaitGroup
 }
@@ -78,7 +82,7 @@ func newCluster(t Trial) func(context.Context, machines.Options) (local.Lab, err
 		if err != nil {
 			return nil, err
 		}
-		c := &cluster{lab: made.(*lab), Trial: t, self: self}
+		c := &cluster{lab: made.(*lab), Trial: t, self: self, parts: map[string]*exec.Cmd{}, away: map[string]bool{}}
 		if c.keys, err = makeKeys(filepath.Join(t.Dir, "pki"), netip.AddrPortFrom(lockstep.Address(atServer), serverPort)); err != nil {
 			return nil, fmt.Errorf("making the cluster's certificates: %w", err)
 		}
@@ -113,7 +117,7 @@ func (c *cluster) controlPlane() []part {
 	return []part{
 		{"etcd", atEtcd, c.releaseOfControlPlane(), []string{"--name=control", "--data-dir=" + filepath.Join(c.Dir, "control"), "--listen-client-urls=" + etcd, "--advertise-client-urls=" + etcd,
 			"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=control=" + peer}},
-		{"kube-apiserver", atServer, c.Kubernetes, []string{"kube-apiserver", "--etcd-servers=" + etcd, "--bind-address=" + lockstep.Address(atServer).String(), "--advertise-address=" + lockstep.Address(atServer).String(),
+		{server, atServer, c.Kubernetes, []string{server, "--etcd-servers=" + etcd, "--bind-address=" + lockstep.Address(atServer).String(), "--advertise-address=" + lockstep.Address(atServer).String(),
 			fmt.Sprintf("--secure-port=%d", serverPort), "--service-cluster-ip-range=10.96.0.0/16", "--tls-cert-file=" + key("server.crt"), "--tls-private-key-file=" + key("server.key"), "--client-ca-file=" + key("ca.crt"),
 			"--service-account-issuer=https://kubernetes.default.svc.cluster.local", "--service-account-key-file=" + key("accounts.pub"), "--service-account-signing-key-file=" + key("accounts.key"),
 			"--requestheader-client-ca-file=" + key("ca.crt"), "--requestheader-allowed-names=front-proxy-client", "--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
@@ -144,13 +148,13 @@ func (c *cluster) keep(p part) {
 // run is one life of it, and reports whether there is to be another.
 func (c *cluster) run(p part) bool {
 	c.mu.Lock()
-	if c.closing {
-		c.mu.Unlock()
-		return false
+	if c.closing || c.away[p.name] {
+		defer c.mu.Unlock()
+		return !c.closing
 	}
 	cmd, err := c.begin(p)
 	if err == nil {
-		c.parts = append(c.parts, cmd)
+		c.parts[p.name] = cmd
 	}
 	c.mu.Unlock()
 	if err != nil {
@@ -159,8 +163,23 @@ func (c *cluster) run(p part) bool {
 	_ = cmd.Wait() // it was killed, or its log says why
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.parts = slices.DeleteFunc(c.parts, func(o *exec.Cmd) bool { return o == cmd })
+	delete(c.parts, p.name)
 	return !c.closing
+}
+
+// Outage kills the API server and keeps it from being started, or lets it be started.
+func (c *cluster) Outage(away bool) (machines.Evidence, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.away[server] = away
+	if !away {
+		return machines.Evidence{What: server, Detail: "it is started again"}, nil
+	}
+	running := c.parts[server]
+	if running == nil {
+		return machines.Evidence{}, errors.New("the API server doesn't run")
+	}
+	return machines.Evidence{What: server, Detail: fmt.Sprintf("dead: pid %d", running.Process.Pid)}, running.Process.Kill()
 }
 
 func (c *cluster) begin(p part) (*exec.Cmd, error) {
@@ -195,7 +214,7 @@ func (c *cluster) ready(ctx context.Context) error {
 			return err
 		}
 		if time.Since(began) > patience {
-			return fmt.Errorf("the cluster's API server isn't ready after %v: %w; %s says why", patience, err, c.lastWords("kube-apiserver"))
+			return fmt.Errorf("the cluster's API server isn't ready after %v: %w; %s says why", patience, err, c.lastWords(server))
 		}
 	}
 }
@@ -281,7 +300,7 @@ func (c *cluster) Listen(tell func(machine, line string)) { c.tell = tell }
 func (c *cluster) Close() error {
 	c.mu.Lock()
 	c.closing = true
-	for _, p := range c.parts {
+	for _, p := range c.parts { // order: all of them die at one instant
 		_ = p.Process.Kill()
 	}
 	c.mu.Unlock()
