@@ -90,7 +90,7 @@ func TestCatalogueIsWhole(t *testing.T) {
 		ringproof.FaultStaleView, ringproof.FaultSkippedView, ringproof.FaultReplyLoss, ringproof.FaultSlowNetwork,
 		ringproof.FaultClockSkew, ringproof.FaultDiskSwap, ringproof.FaultTimePasses,
 		ringproof.FaultStartFailure, ringproof.FaultVolumeUnmounted, ringproof.FaultVolumeCopy,
-		ringproof.FaultWrongRing, ringproof.FaultDuplicate, ringproof.FaultDryRun, ringproof.FaultKeysDamaged,
+		ringproof.FaultWrongRing, ringproof.FaultDuplicate, ringproof.FaultDryRun, ringproof.FaultKeysDamaged, ringproof.FaultAPIOutage,
 	}
 	require.Len(t, faults.Kinds(), len(kinds))
 	for _, kind := range kinds {
