@@ -40,7 +40,7 @@ var terms = sorted([]meaning{
 	{"reference", "the subject that comes with ringproof: ringadm"},
 	{"mutant", "the reference with one mistake planted, which a check must catch"},
 	{"canary", "an etcd release with a known bug, and the release that mended it: the one must be caught, the other spared"},
-	{"world", "where a plan runs: sim, in virtual time; local, with real processes"},
+	{"world", "where a plan runs: sim, simulated; virtual, with real processes in virtual time; local, with real processes"},
 	{"scenario", "the YAML that a person writes: a ring, a workload, steps, what must hold, and the hypothesis"},
 	{"hypothesis", "what a scenario claims, in a sentence; its asserts and checks decide whether it holds"},
 	{"cell", "one run of a scenario: one choice of its matrix and one seed"},

@@ -277,7 +277,7 @@ func (o *Orders) Do(d Deed) error {
 		return err
 	}
 	if said.Error != "" {
-		return fmt.Errorf("ordering %s of machines %d: %s", d.Do, d.Machines, said.Error)
+		return fmt.Errorf("ordering %s: %s", d.Do, said.Error)
 	}
 	return nil
 }

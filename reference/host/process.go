@@ -163,19 +163,22 @@ func (p *process) Stop(ctx context.Context, grace time.Duration) error {
 		if pid == 0 || err != nil {
 			return err
 		}
+		started, _ := startTime(pid)
 		if err := syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return fmt.Errorf("stopping etcd: %w", err)
 		}
-		if p.gone(ctx, grace) {
+		if gone(ctx, grace, pid, started) {
 			return nil
 		}
 	}
 	return errors.New("stopping etcd: it outlived SIGKILL")
 }
 
-func (p *process) gone(ctx context.Context, within time.Duration) bool {
+// gone waits until the process has ended. One that is ending has no command line any
+// more, so whoever searches by that finds it gone while it holds its files still.
+func gone(ctx context.Context, within time.Duration, pid int, started string) bool {
 	for end := time.Now().Add(within); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
-		if pid, err := p.find(); pid == 0 && err == nil {
+		if now, alive := startTime(pid); !alive || now != started {
 			return true
 		}
 	}

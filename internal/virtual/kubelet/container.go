@@ -29,12 +29,11 @@ import (
 
 // The kubelet's own times.
 const (
-	relist     = time.Second      // how often it looks which containers have ended
-	backOff    = 10 * time.Second // before the second restart; before each after it twice as long
-	mostBack   = 5 * time.Minute
-	healthy    = 10 * time.Minute // a container that ran so long is restarted at once again
-	mostWords  = 4096             // of a termination message
-	imageRetry = 10 * time.Second
+	relist    = time.Second      // how often it looks which containers have ended
+	backOff   = 10 * time.Second // before the second restart; before each after it twice as long
+	mostBack  = 5 * time.Minute
+	healthy   = 10 * time.Minute // a container that ran so long is restarted at once again
+	mostWords = 4096             // bytes of a termination message
 )
 
 // container is one of a pod's, over all its lives. What is below over is guarded by the
