@@ -214,7 +214,7 @@ func (c *cluster) ready(ctx context.Context) error {
 			return err
 		}
 		if time.Since(began) > patience {
-			return fmt.Errorf("the cluster's API server isn't ready after %v: %w; %s says why", patience, err, c.lastWords(server))
+			return fmt.Errorf("the cluster's API server isn't ready after %v: %w; its log ends with: %s", patience, err, c.lastWords(server))
 		}
 	}
 }

@@ -38,10 +38,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	all := informers.NewSharedInformerFactory(api, 0)
-	n, err := newNames(all)
-	if err != nil {
-		return err
-	}
+	n := newNames(all)
 	d := &disks{Options: o, api: api}
 	d.until(ctx, "making the storage class", func() error { return d.class(ctx) })
 	if err := d.watch(ctx, all); err != nil {

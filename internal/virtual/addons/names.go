@@ -36,11 +36,11 @@ type names struct {
 	services corelisters.ServiceLister
 }
 
-func newNames(all informers.SharedInformerFactory) (*names, error) {
+func newNames(all informers.SharedInformerFactory) *names {
 	n := &names{slices: all.Discovery().V1().EndpointSlices().Lister(), services: all.Core().V1().Services().Lister()}
 	all.Discovery().V1().EndpointSlices().Informer()
 	all.Core().V1().Services().Informer()
-	return n, nil
+	return n
 }
 
 // serve answers, by TCP: nothing else passes the network of a world.

@@ -54,11 +54,11 @@ type container struct {
 }
 
 func newContainer(p *pod, spec corev1.Container, init bool) *container {
-	return &container{pod: p, spec: spec, init: init, over: make(chan struct{}), state: waiting(p.why)}
+	return &container{pod: p, spec: spec, init: init, over: make(chan struct{}), state: waiting("ContainerCreating", "")}
 }
 
-func waiting(why string) corev1.ContainerState {
-	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: why}}
+func waiting(why, message string) corev1.ContainerState {
+	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: why, Message: message}}
 }
 
 // change changes what is told of the container.
@@ -121,7 +121,7 @@ func (c *container) await(wait time.Duration) bool {
 		c.change(func() {
 			c.last, c.restarts = c.state, c.restarts+1
 			if wait > 0 {
-				c.state = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: fmt.Sprintf("back-off %v restarting failed container", wait)}}
+				c.state = waiting("CrashLoopBackOff", fmt.Sprintf("back-off %v restarting failed container", wait))
 			}
 		})
 		pause(c.pod.ctx, wait)

@@ -50,7 +50,6 @@ type Options struct {
 	Images     []image.Image  `json:"images"`     // that it can run
 	Server     netip.AddrPort `json:"server"`     // the API server, as pods are told
 	Names      netip.Addr     `json:"names"`      // their name server
-	Taints     []corev1.Taint `json:"taints,omitempty"`
 }
 
 // Line is something that a container printed, as the kubelet prints it: one line of JSON.

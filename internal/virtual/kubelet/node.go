@@ -30,7 +30,7 @@ const (
 func (k *kubelet) register(ctx context.Context) error {
 	_, err := k.api.CoreV1().Nodes().Create(ctx, &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: k.Node, Labels: map[string]string{corev1.LabelHostname: k.Node, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64"}},
-		Spec:       corev1.NodeSpec{Taints: k.Taints}}, metav1.CreateOptions{})
+	}, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return nil
 	}

@@ -38,7 +38,6 @@ type pod struct {
 	since   metav1.Time
 	machine byte // 0: it has no address yet
 	volume  string
-	why     string            // why it doesn't run yet
 	tokens  map[string][]byte // by where they are in a volume
 	renew   time.Time         // when they are to be
 	inits   []*container
@@ -46,7 +45,7 @@ type pod struct {
 }
 
 func newPod(k *kubelet, o *corev1.Pod) *pod {
-	p := &pod{k: k, object: o, dir: filepath.Join(k.Dir, "pods", string(o.UID)), dirty: make(chan struct{}, 1), since: metav1.Now(), why: "ContainerCreating"}
+	p := &pod{k: k, object: o, dir: filepath.Join(k.Dir, "pods", string(o.UID)), dirty: make(chan struct{}, 1), since: metav1.Now()}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	for _, c := range o.Spec.InitContainers {
 		p.inits = append(p.inits, newContainer(p, c, true))
@@ -159,7 +158,7 @@ func (p *pod) setUp(ctx context.Context) error {
 		return err
 	}
 	p.mu.Lock()
-	p.machine, p.why = machine, "PodInitializing"
+	p.machine = machine
 	p.mu.Unlock()
 	if p.volume != "" {
 		if err := link(p.dir, filepath.Join(p.k.Dir, Link)); err != nil {

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package local
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/ringproof/ringproof"
+)
+
+// What an EtcdRing can't be asked for, and what nodes can't suffer, is said before
+// anything runs, and is never a pass.
+func TestRunsOnNodes(t *testing.T) {
+	plain := func() ringproof.Plan {
+		return ringproof.Plan{Ring: ringproof.RingSpec{On: ringproof.OnKubernetes, Size: 3, Machines: 3, Security: "tls"}}
+	}
+	harm := func(f ringproof.Fault) func(*ringproof.Plan) {
+		return func(p *ringproof.Plan) { p.Steps = []ringproof.Step{{Name: "harm", Fault: &f}} }
+	}
+	for name, c := range map[string]struct {
+		change func(*ringproof.Plan)
+		want   string
+	}{
+		"as it is":        {func(*ringproof.Plan) {}, ""},
+		"a node killed":   {harm(ringproof.Fault{Kind: ringproof.FaultKill, Scope: "machine", For: 5e9}), ""},
+		"plain":           {func(p *ringproof.Plan) { p.Ring.Security = "plain" }, "talks plainly"},
+		"a heartbeat":     {func(p *ringproof.Plan) { p.Ring.Heartbeat = 1 }, "no heartbeat"},
+		"flags":           {func(p *ringproof.Plan) { p.Ring.Flags = map[string]string{"a": "b"} }, "no heartbeat"},
+		"a disk swapped":  {harm(ringproof.Fault{Kind: ringproof.FaultDiskSwap}), "no harm of nodes"},
+		"an agent held":   {harm(ringproof.Fault{Kind: ringproof.FaultKill, Scope: "agent", For: 5e9}), "a kubelet starts it again"},
+		"an agent killed": {harm(ringproof.Fault{Kind: ringproof.FaultKill, Scope: "agent"}), ""},
+	} {
+		p := plain()
+		c.change(&p)
+		if err := RunsOnNodes(p, nil); c.want == "" {
+			assert.NoError(t, err, name)
+		} else {
+			assert.ErrorContains(t, err, c.want, name)
+			assert.ErrorIs(t, err, errors.ErrUnsupported, name)
+		}
+	}
+	assert.ErrorIs(t, RunsOnNodes(plain(), ringproof.ErrHost), ringproof.ErrHost, "without namespaces there are no pods")
+	assert.ErrorContains(t, Runs(plain(), nil), "only virtual has one")
+}
