@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Plan is a scenario with every choice made. It holds no randomness of its own
@@ -291,7 +292,7 @@ type Fault struct {
 	Effect   string    `json:"effect,omitempty"`   // agent-crash: one call at the subject's seams, "etcd member-add"; instead of Action
 	Phase    string    `json:"phase,omitempty"`    // agent-crash: "before", "after", "reply-lost", "refused"
 	Decision string    `json:"decision,omitempty"` // stale-view, skipped-view: "next" (about the ring) or "boot" (about a start)
-	Leave    string    `json:"leave,omitempty"`    // volume-loss: "nothing", "directories" or "identity"; keys-damaged: "nothing" or "nonsense"
+	Leave    string    `json:"leave,omitempty"`    // volume-loss: "nothing", "directories", "identity", "copy-of-before", "damaged-log" or "ring-of-one"; keys-damaged: "nothing" or "nonsense"
 	At       string    `json:"at,omitempty"`       // start-failure: "before-log" or "after-log"
 	Remount  string    `json:"remount,omitempty"`  // volume-unmounted: "live" or "reboot"
 	From     string    `json:"from,omitempty"`     // volume-copy: a selector of whose data are copied
@@ -301,9 +302,30 @@ type Fault struct {
 	Back     int       `json:"back,omitempty"`     // stale-view: how many decisions old the view is; 0 means 1
 	Count    int       `json:"count,omitempty"`    // stale-view, skipped-view: for how many decisions; 0 means 1
 	Percent  int       `json:"percent,omitempty"`  // reply-loss: how many of 100 replies
-	By       Duration  `json:"by,omitempty"`       // clock-skew: ahead, or behind when negative; slow-network: the delay that is added; time-passes: how much
+	By       Duration  `json:"by,omitempty"`       // clock-skew: ahead, or behind when negative; slow-network: the delay that is added; time-passes: how much; volume-loss: how old the copy is
 	For      Duration  `json:"for,omitempty"`      // heals by itself after; 0: at the end of harm, or never for a loss; time-passes: in how much of the run
 	Stagger  Duration  `json:"stagger,omitempty"`  // heals one target after another, this far apart
+}
+
+// The logs that a volume-loss may leave where it leaves one: none of them may run again
+// under its ID.
+const (
+	LeaveCopy    = "copy-of-before" // the disk as it was By ago
+	LeaveDamaged = "damaged-log"    // the log has a wrong checksum in the middle
+	LeaveForced  = "ring-of-one"    // somebody has started etcd on it with --force-new-cluster
+)
+
+// Age is how old the copy is that a copy-of-before puts back; 0 for all other faults.
+func (f Fault) Age() time.Duration {
+	if f.Kind != FaultVolumeLoss || f.Leave != LeaveCopy {
+		return 0
+	}
+	return cmp.Or(f.By.Std(), 10*time.Second)
+}
+
+// LeavesLog reports whether the fault leaves a log on the disk that it takes.
+func (f Fault) LeavesLog() bool {
+	return f.Kind == FaultVolumeLoss && (f.Leave == LeaveCopy || f.Leave == LeaveDamaged || f.Leave == LeaveForced)
 }
 
 // Permanent tells whether nothing ever heals f: what it took is gone.

@@ -407,14 +407,17 @@ var catalogue = []Entry{
 	},
 	{
 		Kind: ringproof.FaultVolumeLoss,
-		Doc:  "the machine stops and its disk comes back empty, or without etcd's data",
+		Doc:  "the machine stops and its disk comes back empty, without etcd's data, or with a log that may never run again",
 		Params: []Param{
 			target,
-			{Name: "leave", Doc: "what is on the disk after: nothing; etcd's directories with no files in them; or all but etcd's data, so that the disk says it is the one it was", Values: []string{"nothing", "directories", "identity"}},
+			{Name: "leave", Doc: "what is on the disk after: nothing; etcd's directories with no files in them; all but etcd's data, so that the disk says it is the one it was; " +
+				"all that was on it some time ago, as from a snapshot of the volume; all, with a wrong checksum in the middle of the log; " +
+				"or all, and in the log what etcd --force-new-cluster writes: every other member is removed", Values: []string{"nothing", "directories", "identity", ringproof.LeaveCopy, ringproof.LeaveDamaged, ringproof.LeaveForced}},
+			{Name: "by", Doc: "copy-of-before: how old the copy is; 10s when absent. It is made first, and put back then"},
 			{Name: "for", Doc: "how long the machine is off before it starts with the new disk; at once when absent"},
 		},
 		Targets:  union(MemberForms(), MachineForms(), SetForms()),
-		Fairness: permanent + " The old member ID on the new disk has forgotten its votes: it may never start again.",
+		Fairness: permanent + " The old member ID on the new disk has forgotten its votes, or is of a ring that nobody else is in: it may never start again. Whatever log is left, nobody may lose it.",
 		Heals:    "never; the machine serves again as a new member",
 		Worlds:   everywhere,
 	},

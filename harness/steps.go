@@ -477,7 +477,7 @@ func (r *runner) harm(ctx, acting context.Context, s ringproof.Step) error {
 		}
 		s.Fault = &admitted
 	}
-	began := r.world.Now()
+	began := r.world.Now().Add(s.Fault.Age())
 	evidence, err := r.world.Do(acting, s, targets)
 	hit := targets
 	if err != nil {

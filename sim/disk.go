@@ -47,6 +47,17 @@ func newDisk(capacity int64) *disk {
 	return &disk{capacity: capacity, files: map[string][]byte{}, folders: map[string]bool{}, data: map[string]*etcd.Dir{}, numbers: map[*Machine]int{}, foreign: map[string]bool{}, full: map[string]bool{}}
 }
 
+// copied is the disk as it is now, as a snapshot of the volume has it. Its logs are
+// nobody's memory any more.
+func (d *disk) copied() *disk {
+	c := newDisk(d.capacity)
+	c.files, c.filed, c.folders = maps.Clone(d.files), d.filed, maps.Clone(d.folders)
+	for _, name := range slices.Sorted(maps.Keys(d.data)) {
+		c.data[name], c.foreign[name] = d.data[name].Copy(), true
+	}
+	return c
+}
+
 // insert puts the disk into the machine. One that comes back is the one that it
 // was there.
 func (m *Machine) insert(d *disk) {
@@ -273,5 +284,5 @@ func (m mount) WAL(dir string) (host.WAL, error) {
 	case !found:
 		return host.WAL{}, missing
 	}
-	return host.WAL{Member: member, Cluster: cluster, Last: last}, nil
+	return host.WAL{Member: member, Cluster: cluster, Last: last}.With(data.Changes()), nil
 }

@@ -112,6 +112,8 @@ func (w *World) Do(ctx context.Context, s ringproof.Step, targets []string) (str
 		return w.damageKeys(ctx, *s.Fault)
 	case s.Fault.Kind == ringproof.FaultReplyLoss:
 		targets = w.all(targets)
+	case s.Fault.Kind == ringproof.FaultVolumeLoss && s.Fault.Leave == ringproof.LeaveCopy:
+		return w.putBackCopies(ctx, s, targets)
 	}
 	return w.each(targets, func(m *Machine) (string, error) { return harms[s.Fault.Kind](w, m, s) })
 }
@@ -209,31 +211,87 @@ func (w *World) loseMachine(m *Machine, _ ringproof.Step) (string, error) {
 	return m.name + ": machine and disk gone", nil
 }
 
-// loseVolume puts an empty disk in. Everything that had the old one open dies
-// with it; a machine that has power starts its agent again.
+// putBackCopies puts the targets' disks back as they are now, when they have become old.
+func (w *World) putBackCopies(ctx context.Context, s ringproof.Step, targets []string) (string, error) {
+	copies := map[*Machine]*disk{}
+	for _, name := range targets {
+		if m := w.machine(name); m != nil && !m.lost {
+			copies[m] = m.disk.copied()
+		}
+	}
+	if err := w.Sleep(ctx, s.Fault.Age()); err != nil {
+		return "", err
+	}
+	return w.each(targets, func(m *Machine) (string, error) {
+		if copies[m] == nil {
+			return "", fmt.Errorf("%s was lost", m.name)
+		}
+		return m.name + ": its disk is back as it was", w.takeVolume(m, s, func() { m.insert(copies[m]) })
+	})
+}
+
+// loseVolume puts an empty disk in, or one with a log that may never run again.
 func (w *World) loseVolume(m *Machine, s ringproof.Step) (string, error) {
+	said := "%s: disk %d is empty"
+	switch s.Fault.Leave {
+	case ringproof.LeaveDamaged:
+		said = "%s: the log on disk %d is damaged"
+	case ringproof.LeaveForced:
+		said = "%s: the log on disk %d is that of a ring of one"
+	}
+	if s.Fault.LeavesLog() && !m.lost && !m.logged() {
+		return "", fmt.Errorf("%s holds no log", m.name)
+	}
+	if err := w.takeVolume(m, s, func() { m.replaceVolume(s.Fault.Leave) }); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf(said, m.name, m.disk.numbers[m]), nil
+}
+
+func (m *Machine) replaceVolume(leave string) {
+	switch leave {
+	case "identity":
+		m.loseData()
+	case ringproof.LeaveDamaged:
+		m.spoil((*etcd.Dir).Damage)
+	case ringproof.LeaveForced:
+		m.spoil((*etcd.Dir).ForceNew)
+	case "directories":
+		m.insert(newDisk(m.world.plan.Ring.Volume))
+		m.disk.folders["etcd/member/snap"], m.disk.folders["etcd/member/wal"] = true, true
+	default:
+		m.insert(newDisk(m.world.plan.Ring.Volume))
+	}
+}
+
+// spoil does something to the member's log after which it is nobody's memory.
+func (m *Machine) spoil(how func(*etcd.Dir)) {
+	for _, name := range slices.Sorted(maps.Keys(m.disk.data)) {
+		if !m.disk.foreign[name] {
+			how(m.disk.data[name])
+			m.disk.foreign[name] = true
+		}
+	}
+	m.renumber()
+}
+
+// takeVolume does it to the disk while nothing runs on it. Everything that had the old one
+// open dies with it; a machine that has power starts its agent again.
+func (w *World) takeVolume(m *Machine, s ringproof.Step, replace func()) error {
 	if m.lost {
-		return "", fmt.Errorf("%s is lost", m.name)
+		return fmt.Errorf("%s is lost", m.name)
 	}
 	w.keepLog(m)
 	if m.etcd != nil {
 		m.etcd.end()
 	}
 	m.killAgent()
-	switch s.Fault.Leave {
-	case "identity":
-		m.loseData()
-	case "directories":
-		m.insert(newDisk(w.plan.Ring.Volume))
-		m.disk.folders["etcd/member/snap"], m.disk.folders["etcd/member/wal"] = true, true
-	default:
-		m.insert(newDisk(w.plan.Ring.Volume))
-	}
+	replace()
 	if wait := s.Fault.For.Std(); wait > 0 && m.on {
 		m.powerOff()
 		w.engine.after(wait, prioTimer, kindMachine, nil, m.powerOn)
 	}
-	return fmt.Sprintf("%s: disk %d is empty", m.name, m.disk.numbers[m]), nil
+	return nil
 }
 
 // loseData takes etcd's data from the disk, and leaves what else is on it: to

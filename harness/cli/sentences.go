@@ -152,7 +152,10 @@ func harmed(f ringproof.Fault) string {
 		return "lose the machine of " + whose + " and its disk, for good"
 	case ringproof.FaultVolumeLoss:
 		return worded(f.Leave, "lose the disk of "+whose+", for good", "directories", "lose the disk of "+whose+", for good; the new one holds empty directories",
-			"identity", "lose etcd's data on the disk of "+whose+", for good; the disk's identity stays")
+			"identity", "lose etcd's data on the disk of "+whose+", for good; the disk's identity stays",
+			ringproof.LeaveCopy, fmt.Sprintf("put the disk of %s back as it was %s before", whose, span(ringproof.Duration(f.Age()))),
+			ringproof.LeaveDamaged, "damage the log of "+whose+" in the middle",
+			ringproof.LeaveForced, "make the log of "+whose+" that of a ring of one, as etcd --force-new-cluster does")
 	case ringproof.FaultDiskFull:
 		return "fill the disk of " + whose
 	case ringproof.FaultPartition:

@@ -122,6 +122,8 @@ func (c *composer) harmOf(e faults.Entry, label func(string) string) ringproof.F
 	switch {
 	case e.Kind == ringproof.FaultTimePasses:
 		f.For = f.By / (25 * day) * second
+	case e.Kind == ringproof.FaultVolumeLoss:
+		f.By = 0 // nothing that is drawn has an age
 	case e.Kind == ringproof.FaultDiskSwap && c.fewest < 3:
 		f.Target, c.aims = "m1,m2", 1
 	case e.Kind == ringproof.FaultDiskSwap:
@@ -154,7 +156,7 @@ func (c *composer) param(f *ringproof.Fault, e faults.Entry, p faults.Param, lab
 	case "shape":
 		f.Shape = word()
 	case "leave":
-		f.Leave = word()
+		f.Leave = one(c.draw, label, slices.DeleteFunc(slices.Clone(p.Values), unknowable)...)
 	case "calls":
 		f.Calls = word()
 	case "at":
@@ -186,6 +188,10 @@ func (c *composer) param(f *ringproof.Fault, e faults.Entry, p faults.Param, lab
 		f.Stagger = one(c.draw, label, 0, second)
 	}
 }
+
+// unknowable is what no subject can tell from what it is not, however right it is: a copy
+// of a disk that is younger than anybody's last word of that disk.
+func unknowable(leave string) bool { return leave == ringproof.LeaveCopy }
 
 func (c *composer) amounts(kind ringproof.FaultKind) []ringproof.Duration {
 	switch kind {

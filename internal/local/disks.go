@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/internal/local/machines"
+	"github.com/ringproof/ringproof/internal/raftlog"
 )
 
 // unmount restarts the machine without its data filesystem.
@@ -93,6 +95,88 @@ func (w *World) copyData(ctx context.Context, n *node, name string) (machines.Ev
 	return machines.Evidence{What: n.name, Detail: "the data of " + from.name + " were copied to it"}, errors.Join(copied, w.afterBoot(ctx, n))
 }
 
+// putBackCopies puts the targets' disks back as they are now, when they have become old.
+func (w *World) putBackCopies(ctx context.Context, s ringproof.Step, targets []string) (string, error) {
+	copied := func(n *node) string { return filepath.Join(w.dir, n.name+"-before-"+s.Name) }
+	_, err := w.each(targets, func(n *node) (machines.Evidence, error) {
+		if n.lost {
+			return machines.Evidence{}, fmt.Errorf("%s is lost", n.name)
+		}
+		return machines.Evidence{}, copyTree(copied(n), n.machine.DataRoot())
+	})
+	if err != nil {
+		return "", err
+	}
+	if err := w.Sleep(ctx, s.Fault.Age()); err != nil {
+		return "", err
+	}
+	return w.each(targets, func(n *node) (machines.Evidence, error) {
+		return machines.Evidence{What: n.name, Detail: "its disk is back as it was"},
+			w.whileOff(ctx, n, func() error { return putTree(n.machine.DataRoot(), copied(n)) })
+	})
+}
+
+// spoilVolume leaves a log on the disk that may never run again.
+func (w *World) spoilVolume(ctx context.Context, n *node, leave string) (machines.Evidence, error) {
+	if !w.logged(n) {
+		return machines.Evidence{}, fmt.Errorf("%s holds no log", n.name)
+	}
+	how, said := raftlog.ForceNew, "its log is that of a ring of one"
+	if leave == ringproof.LeaveDamaged {
+		how, said = raftlog.Damage, "its log is damaged"
+	}
+	return machines.Evidence{What: n.name, Detail: said}, w.whileOff(ctx, n, func() error { return how(w.data(n)) })
+}
+
+// whileOff does it to a machine's disk while the machine has no power. What is on the disk
+// then is nobody's memory.
+func (w *World) whileOff(ctx context.Context, n *node, do func() error) error {
+	w.keepLog(n)
+	w.mark(n, func() { n.disk, n.wal, n.swap = n.disk+1, 0, true })
+	defer w.mark(n, func() { n.swap = false })
+	if _, err := n.machine.PowerOff(); err != nil {
+		return err
+	}
+	err := do()
+	state := w.logState(n)
+	w.mark(n, func() { n.copied = state })
+	if _, on := n.machine.PowerOn(ctx); on != nil {
+		return errors.Join(err, on)
+	}
+	return errors.Join(err, w.afterBoot(ctx, n))
+}
+
+// putTree makes a directory hold what another does, and nothing else.
+func putTree(to, from string) error {
+	there, err := os.ReadDir(to)
+	if err != nil {
+		return err
+	}
+	for _, entry := range there {
+		if err := os.RemoveAll(filepath.Join(to, entry.Name())); err != nil {
+			return err
+		}
+	}
+	return copyAll(to, from)
+}
+
+// copyAll copies what is in a directory, with its modes: keys are private.
+func copyAll(to, from string) error {
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		return err
+	}
+	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		return os.Chmod(filepath.Join(to, strings.TrimPrefix(path, from)), info.Mode().Perm())
+	})
+}
+
 // copyTree copies a directory that etcd may be writing to: what it renames or
 // removes meanwhile is looked for again.
 func copyTree(to, from string) (err error) {
@@ -100,7 +184,7 @@ func copyTree(to, from string) (err error) {
 		if err = os.RemoveAll(to); err != nil {
 			return err
 		}
-		if err = os.CopyFS(to, os.DirFS(from)); err == nil || !errors.Is(err, os.ErrNotExist) {
+		if err = copyAll(to, from); err == nil || !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}

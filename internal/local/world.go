@@ -190,6 +190,9 @@ func RunsOnNodes(p ringproof.Plan, limits error) error {
 		if s.Fault != nil && !slices.Contains(onNodes, s.Fault.Kind) {
 			return fmt.Errorf("%s: no harm of nodes and pods yet (%w)", s.Fault.Kind, errors.ErrUnsupported)
 		}
+		if s.Fault != nil && s.Fault.LeavesLog() {
+			return fmt.Errorf("volume-loss that leaves a %s: no harm of nodes and pods yet (%w)", s.Fault.Leave, errors.ErrUnsupported)
+		}
 		if s.Fault != nil && s.Fault.Kind == ringproof.FaultKill && s.Fault.Scope == "agent" && s.Fault.For > 0 {
 			return fmt.Errorf("kill of an agent for %v: a kubelet starts it again when it will (%w)", s.Fault.For, errors.ErrUnsupported)
 		}
@@ -567,6 +570,9 @@ func (w *World) Do(ctx context.Context, s ringproof.Step, targets []string) (str
 	case ringproof.FaultAPIOutage:
 		return w.outage(true)
 	}
+	if s.Fault.Kind == ringproof.FaultVolumeLoss && s.Fault.Leave == ringproof.LeaveCopy {
+		return w.putBackCopies(ctx, s, targets)
+	}
 	return w.each(targets, func(n *node) (machines.Evidence, error) { return w.harm(ctx, n, s) })
 }
 
@@ -615,6 +621,9 @@ func (w *World) harm(ctx context.Context, n *node, step ringproof.Step) (machine
 		w.mark(n, func() { n.lost = true })
 		return n.machine.Destroy()
 	case ringproof.FaultVolumeLoss:
+		if f.LeavesLog() {
+			return w.spoilVolume(ctx, n, f.Leave)
+		}
 		return w.loseVolume(ctx, n, f.Leave)
 	case ringproof.FaultDiskFull:
 		return n.machine.FillVolume()

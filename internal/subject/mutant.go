@@ -34,7 +34,7 @@ var mutants = []Mutant{
 	probesByWriting, oneAuthority, dropsFlags, answersAnybody, keepsDiskID,
 	staleRead, forgottenValue, lostEvent, forgetsItsTerm, hashesOtherwise, halfBackup, leaseCutShort, anotherAnswers, listsOtherwise, fallenBack,
 	answersAfterRemoval, panicsOnRequest, harmless, beginsAndRefuses,
-	removesHealthy,
+	removesHealthy, startsForced, obeysForced, startsOlder, leavesDamaged,
 }
 
 // Mutants lists every mutant: first those that decide wrongly about the ring,

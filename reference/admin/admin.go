@@ -234,7 +234,7 @@ func (r *Ring) do(ctx context.Context, a ring.Action, members []*etcdserverpb.Me
 	case ring.Promote:
 		return r.promote(ctx, a, members)
 	case ring.Remove:
-		return r.remove(ctx, a, members)
+		return r.remove(ctx, a, members, holds)
 	case ring.MoveLeader:
 		return r.moveLeader(ctx, a, members)
 	}
@@ -277,9 +277,12 @@ func (r *Ring) bind(ctx context.Context, a ring.Action, holds []clientv3.Cmp) er
 		switch {
 		case len(kvs) == 0:
 			return errAnotherLeads
-		case string(kvs[0].Value) == string(value):
+		}
+		var is Binding
+		switch bad := json.Unmarshal(kvs[0].Value, &is); {
+		case bad == nil && is.Machine == a.Machine && is.Disk == a.Disk:
 			return nil
-		case json.Unmarshal(kvs[0].Value, &Binding{}) == nil:
+		case bad == nil:
 			return fmt.Errorf("member %s is bound to %s already", a.Member, kvs[0].Value)
 		}
 		nonsense := clientv3.Compare(clientv3.ModRevision(key), "=", kvs[0].ModRevision)
@@ -300,9 +303,12 @@ func (r *Ring) promote(ctx context.Context, a ring.Action, members []*etcdserver
 }
 
 // remove is done when the member is not in the list.
-func (r *Ring) remove(ctx context.Context, a ring.Action, members []*etcdserverpb.Member) error {
+func (r *Ring) remove(ctx context.Context, a ring.Action, members []*etcdserverpb.Member, holds []clientv3.Cmp) error {
 	if _, err := find(members, a.Member); err != nil {
 		return nil
+	}
+	if err := r.letGo(ctx, a, holds); err != nil {
+		return err
 	}
 	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
 		_, err := c.MemberRemove(ctx, uint64(a.Member))
@@ -352,5 +358,7 @@ func find(members []*etcdserverpb.Member, id ring.ID) (*etcdserverpb.Member, err
 }
 
 func memberKey(id ring.ID) string { return membersPrefix + id.String() }
+
+func leavingKey(id ring.ID) string { return leavingPrefix + id.String() }
 
 func cut(key, prefix string) (string, bool) { return strings.CutPrefix(key, prefix) }

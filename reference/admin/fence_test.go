@@ -67,7 +67,7 @@ func TestNothingIsChangedUnguarded(t *testing.T) {
 		calls  []string
 		refuse string
 	}{
-		{"the lead's", on, ours, false, []string{"list", "fence", "remove"}, ""},
+		{"the lead's", on, ours, false, []string{"list", "fence", "fence", "remove"}, ""},
 		{"a person's", on, Unfenced(), false, []string{"list", "remove"}, ""},
 		{"of a lead that was lost", on, ours, true, []string{"list", "fence"}, "another machine leads the automation now"},
 		{"of a lead that another has", on, other, false, nil, "under nobody's lead"},

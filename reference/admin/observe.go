@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"net/url"
 	"regexp"
@@ -30,12 +31,25 @@ const (
 	LeadKey        = Prefix + "lead"
 	machinesPrefix = Prefix + "machines/"
 	membersPrefix  = Prefix + "members/"
+	leavingPrefix  = Prefix + "leaving/"
 )
 
 // Binding says on which disk a member may start, and on no other.
 type Binding struct {
 	Machine string `json:"machine"`
 	Disk    string `json:"disk"`
+	// Log is a raft index up to which the member's log was on that disk, by the word of
+	// its machine. One that ends before it is older, and may have forgotten what it
+	// acknowledged. 0: nobody has said.
+	Log uint64 `json:"log,omitempty"`
+}
+
+// Leaving says that the automation lets a member go, or a person by a command of its.
+// It is written before the removal, so that a member which isn't listed any more is known
+// to have left, and is not taken for one that a ring of one has never heard of.
+type Leaving struct {
+	Machine string `json:"machine"`
+	Why     string `json:"why,omitempty"`
 }
 
 // Presence is what a machine says of itself, under a lease, while it is there.
@@ -49,6 +63,8 @@ type Presence struct {
 	// Unsteady: its last start of etcd came to nothing, or the one before, and none has
 	// run for long since.
 	Unsteady bool `json:"unsteady,omitempty"`
+	// Spoiled is the member whose log on the disk may never run again, by its ID.
+	Spoiled string `json:"spoiled,omitempty"`
 	// Log is whose log the disk holds, a member's ID or NoLog, told only while the
 	// record of a member that has run is missing.
 	Log string `json:"log,omitempty"`
@@ -58,7 +74,7 @@ type Presence struct {
 const NoLog = "none"
 
 func (p Presence) same(o Presence) bool {
-	return p.Log == o.Log && p.Machine == o.Machine && p.PeerURL == o.PeerURL && p.ClientURL == o.ClientURL && p.Disk == o.Disk && p.Failing == o.Failing && p.Unsteady == o.Unsteady && slices.Equal(p.Versions, o.Versions)
+	return p.Log == o.Log && p.Spoiled == o.Spoiled && p.Machine == o.Machine && p.PeerURL == o.PeerURL && p.ClientURL == o.ClientURL && p.Disk == o.Disk && p.Failing == o.Failing && p.Unsteady == o.Unsteady && slices.Equal(p.Versions, o.Versions)
 }
 
 // Lead is who leads the automation, under a lease.
@@ -73,6 +89,7 @@ type View struct {
 	ClusterID    uint64
 	Members      []*etcdserverpb.Member
 	Bindings     map[ring.ID]Binding
+	Leaving      map[ring.ID]Leaving
 	Presences    map[string]Presence
 	Leases       map[string]int64 // machine → lease of its presence
 	Lead         *Lead
@@ -100,7 +117,7 @@ func (r *Ring) View(ctx context.Context) (View, error) {
 		return View{}, err
 	}
 	v := View{ClusterID: list.Header.ClusterId, Members: list.Members,
-		Bindings: map[ring.ID]Binding{}, Presences: map[string]Presence{}, Leases: map[string]int64{}, Revisions: map[string]int64{}}
+		Bindings: map[ring.ID]Binding{}, Leaving: map[ring.ID]Leaving{}, Presences: map[string]Presence{}, Leases: map[string]int64{}, Revisions: map[string]int64{}}
 	for _, kv := range records.Kvs {
 		v.Revisions[string(kv.Key)] = kv.ModRevision
 		if err := r.parsed.into(&v, string(kv.Key), kv.Value, kv.CreateRevision, kv.Lease); err != nil {
@@ -119,13 +136,50 @@ func (v View) Unrecorded() bool {
 	})
 }
 
-// Outlived lists the bindings of members that are in the ring no more.
+// Outlived lists the members that are in the ring no more, and still on record.
 func (v View) Outlived() []ring.ID {
-	left := maps.Clone(v.Bindings)
+	left := map[ring.ID]bool{}
+	for _, all := range []iter.Seq[ring.ID]{maps.Keys(v.Bindings), maps.Keys(v.Leaving)} {
+		for id := range all { // order: into a map
+			left[id] = true
+		}
+	}
 	for _, m := range v.Members {
 		delete(left, ring.ID(m.ID))
 	}
 	return slices.Sorted(maps.Keys(left))
+}
+
+// Missing lists the members that are bound to a disk and not in the ring, though nobody
+// is on record to have let them go.
+func (v View) Missing() []ring.ID {
+	return slices.DeleteFunc(v.Outlived(), func(id ring.ID) bool {
+		_, leaving := v.Leaving[id]
+		return leaving
+	})
+}
+
+// LetGo reports whether a member that isn't listed has left for certain: somebody is on
+// record to have let it go, or a majority of those on record are listed without it. No
+// ring of one has that: m3 is restarted with --force-new-cluster while m1 and m2 go on,
+// and is alone in a list that it gives with a quorum, its own. Whoever obeyed it would
+// clear the logs of all that the two have acknowledged since.
+func (v View) LetGo(id ring.ID) bool {
+	_, leaving := v.Leaving[id]
+	return leaving || v.Whole()
+}
+
+// Whole reports whether the list names enough of the members on record.
+func (v View) Whole() bool { return ring.Whole(v.Recorded(), v.Missing()) }
+
+// Recorded counts the members that are listed, and bound to a disk.
+func (v View) Recorded() (n int) {
+	for _, m := range v.Members {
+		if _, bound := v.Bindings[ring.ID(m.ID)]; bound {
+			n++
+		}
+	}
+	return n
 }
 
 // listAndRecords asks one member. The records need no quorum of their own:
@@ -151,6 +205,7 @@ type parsed struct {
 	presences texts[Presence]
 	bindings  texts[Binding]
 	leads     texts[Lead]
+	leaving   texts[Leaving]
 }
 
 // texts are values by what they were read from.
@@ -193,6 +248,15 @@ func (x *parsed) into(v *View, key string, value []byte, created, lease int64) e
 		if err == nil {
 			v.Bindings[ring.ID(id)] = b
 		}
+	} else if hex, ok := cut(key, leavingPrefix); ok {
+		var l Leaving
+		id, bad := strconv.ParseUint(hex, 16, 64)
+		if l, err = x.leaving.read(value); bad != nil {
+			err = errors.New("not a member ID")
+		}
+		if err == nil {
+			v.Leaving[ring.ID(id)] = l
+		}
 	} else if key == LeadKey {
 		var lead Lead
 		if lead, err = x.leads.read(value); err == nil && lease == 0 {
@@ -228,6 +292,7 @@ func (v View) RingMembers() []ring.Member {
 		b := v.Bindings[ring.ID(m.ID)]
 		machine := cmp.Or(b.Machine, v.machineAt(m.PeerURLs), m.Name)
 		all = append(all, ring.Member{ID: ring.ID(m.ID), Name: m.Name, Machine: machine, Disk: b.Disk,
+			Log:     b.Log,
 			PeerURL: strings.Join(m.PeerURLs, ","), Learner: m.IsLearner})
 	}
 	slices.SortFunc(all, func(a, b ring.Member) int { return cmp.Compare(a.ID, b.ID) })
@@ -255,7 +320,7 @@ type Observer struct {
 
 // Observe asks every member how it does, and returns it all.
 func (o *Observer) Observe(ctx context.Context, r *Ring, v View) ring.Observed {
-	seen := ring.Observed{Listed: true, Members: v.RingMembers()}
+	seen := ring.Observed{Listed: true, Members: v.RingMembers(), Recorded: v.Recorded(), Missing: v.Missing()}
 	passed := o.passed(r.Host.Monotonic())
 	leader := o.health(ctx, r, v, seen.Members)
 	for i := range seen.Members {
@@ -343,6 +408,21 @@ func readAlarms(alarms map[ring.ID]string, texts []string) {
 	}
 }
 
+// Applied is the raft index up to which the member at a URL has applied its log.
+func (r *Ring) Applied(ctx context.Context, url string, id ring.ID) (index uint64, err error) {
+	err = r.ask(ctx, url, func(ctx context.Context, c host.Etcd) error {
+		is, err := c.Status(ctx, url)
+		if err == nil && is.Header.MemberId != uint64(id) {
+			err = fmt.Errorf("member %x answers at %s", is.Header.MemberId, url)
+		}
+		if err == nil {
+			index = is.RaftAppliedIndex
+		}
+		return err
+	})
+	return index, err
+}
+
 // patience is short with a member that was silent before: the lead's lease
 // must outlive a look at a ring of nine of which four don't answer.
 func (o *Observer) patience(id ring.ID) time.Duration {
@@ -413,6 +493,9 @@ func (o *Observer) machines(v View, members []ring.Member, passed time.Duration)
 // machine is what a presence says.
 func (p Presence) machine(name string) ring.Machine {
 	m := ring.Machine{Name: name, PeerURL: p.PeerURL, Disk: p.Disk, Failing: p.Failing, Unsteady: p.Unsteady, Versions: p.Versions}
+	if spoiled, err := strconv.ParseUint(p.Spoiled, 16, 64); err == nil {
+		m.Spoiled = ring.ID(spoiled)
+	}
 	id, err := strconv.ParseUint(p.Log, 16, 64)
 	if m.Told = err == nil || p.Log == NoLog; err == nil {
 		m.Holds = ring.ID(id)

@@ -72,7 +72,8 @@ func (v View) Namesake(p Presence, lease clientv3.LeaseID) (Presence, bool) {
 // address: no clone has both.
 func (v View) home(p Presence) bool {
 	return slices.ContainsFunc(v.Members, func(m *etcdserverpb.Member) bool {
-		return v.Bindings[ring.ID(m.ID)] == Binding{p.Machine, p.Disk} && slices.Contains(m.PeerURLs, p.PeerURL)
+		b := v.Bindings[ring.ID(m.ID)]
+		return b.Machine == p.Machine && b.Disk == p.Disk && slices.Contains(m.PeerURLs, p.PeerURL)
 	})
 }
 
@@ -117,7 +118,43 @@ func (r *Ring) Campaign(ctx context.Context, lead Lead, view View, lease clientv
 	})
 }
 
-// Forget deletes the bindings of members that have left. Their IDs never come back.
+// letGo notes that a member is let go, before it is removed. A ring that has no room for
+// the note goes without: the removal needs none, and may be what makes room.
+func (r *Ring) letGo(ctx context.Context, a ring.Action, holds []clientv3.Cmp) error {
+	text, err := json.Marshal(Leaving{Machine: a.Machine, Why: a.Why})
+	if err != nil {
+		return err
+	}
+	err = r.change(ctx, func(ctx context.Context, c host.Etcd) error {
+		done, err := c.Txn(ctx).If(holds...).Then(clientv3.OpPut(leavingKey(a.Member), string(text))).Commit()
+		if err == nil && !done.Succeeded {
+			err = errAnotherLeads
+		}
+		return err
+	})
+	if errors.Is(err, rpctypes.ErrNoSpace) {
+		return nil
+	}
+	return err
+}
+
+// NoteLog writes down how far the log of a member on its disk goes, unless its record is
+// another than view shows.
+func (r *Ring) NoteLog(ctx context.Context, id ring.ID, index uint64, view View) error {
+	key, b := memberKey(id), view.Bindings[id]
+	b.Log = index
+	text, err := json.Marshal(b)
+	if err != nil {
+		return err
+	}
+	same := clientv3.Compare(clientv3.ModRevision(key), "=", view.Revisions[key])
+	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
+		_, err := c.Txn(ctx).If(same).Then(clientv3.OpPut(key, string(text))).Commit()
+		return err
+	})
+}
+
+// Forget deletes the records of members that have left. Their IDs never come back.
 func (r *Ring) Forget(ctx context.Context, members []ring.ID, f Fence) error {
 	holds, err := f.comparisons()
 	if err != nil {
@@ -125,7 +162,7 @@ func (r *Ring) Forget(ctx context.Context, members []ring.ID, f Fence) error {
 	}
 	var gone []clientv3.Op
 	for _, id := range members {
-		gone = append(gone, clientv3.OpDelete(memberKey(id)))
+		gone = append(gone, clientv3.OpDelete(memberKey(id)), clientv3.OpDelete(leavingKey(id)))
 	}
 	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
 		_, err := c.Txn(ctx).If(holds...).Then(gone...).Commit()

@@ -72,7 +72,7 @@ func memberCommand() *cobra.Command {
 	var r reach
 	c := &cobra.Command{
 		Use:   "member",
-		Short: "list, add, bind, promote and remove members, and move leadership",
+		Short: "list, add, bind, promote, remove and forget members, and move leadership",
 		Long: `member lists the members, and changes the membership, one change at a time.
 
 A change is refused if the membership is not the same any more when it is made
@@ -85,8 +85,42 @@ changes nothing meanwhile, suspend it, with ringadm spec STORE paused=true.`,
 	c.AddCommand(listCommand(&r), addCommand(&r), bindCommand(&r),
 		byID(&r, ring.Promote, "make a learner that is caught up a voter"),
 		byID(&r, ring.Remove, "remove a member from the ring; its etcd stops by itself"),
-		byID(&r, ring.MoveLeader, "hand raft leadership to a member"))
+		byID(&r, ring.MoveLeader, "hand raft leadership to a member"), forgetCommand(&r))
 	return c
+}
+
+// forgetCommand is a person's word that a member which isn't listed has left.
+func forgetCommand(r *reach) *cobra.Command {
+	return &cobra.Command{
+		Use:   "forget MEMBER-ID",
+		Short: "take a member that is not listed for one that has left, and drop its record",
+		Args:  exactly(1, "a member ID"),
+		RunE: func(c *cobra.Command, args []string) error {
+			id, err := parseID(args[0])
+			if err != nil {
+				return err
+			}
+			opened, err := r.open()
+			if err != nil {
+				return err
+			}
+			defer opened.Close()
+			view, err := opened.View(c.Context())
+			switch {
+			case err != nil:
+				return fmt.Errorf("forget: reading the ring's records first: %w", err)
+			case slices.ContainsFunc(view.Members, func(m *etcdserverpb.Member) bool { return ring.ID(m.ID) == id }):
+				return fmt.Errorf("forget refused: member %s is in the ring; if it is to go: ringadm member remove %s", id, id)
+			case !slices.Contains(view.Outlived(), id):
+				return fmt.Errorf("forget refused: ring %x has no record of member %s", view.ClusterID, id)
+			}
+			if err := opened.Forget(c.Context(), []ring.ID{id}, admin.Unfenced()); err != nil {
+				return err
+			}
+			fmt.Fprintf(c.OutOrStdout(), "done: member %s has left, by your word\n", id)
+			return nil
+		},
+	}
 }
 
 func byID(r *reach, kind ring.Kind, short string) *cobra.Command {

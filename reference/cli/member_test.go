@@ -17,6 +17,7 @@ import (
 // cluster answers for a ring of two, and counts the removals.
 type cluster struct {
 	etcdserverpb.UnimplementedClusterServer
+	etcdserverpb.UnimplementedKVServer
 	removed []uint64
 }
 
@@ -29,11 +30,16 @@ func (c *cluster) MemberRemove(_ context.Context, r *etcdserverpb.MemberRemoveRe
 	return &etcdserverpb.MemberRemoveResponse{Header: &etcdserverpb.ResponseHeader{ClusterId: 0xc1}}, nil
 }
 
+func (c *cluster) Txn(context.Context, *etcdserverpb.TxnRequest) (*etcdserverpb.TxnResponse, error) {
+	return &etcdserverpb.TxnResponse{Header: &etcdserverpb.ResponseHeader{ClusterId: 0xc1}, Succeeded: true}, nil
+}
+
 // TestRemoveSaysWhatItDid: a mistyped ID removes nobody, and is told so.
 func TestRemoveSaysWhatItDid(t *testing.T) {
 	c := &cluster{}
 	server := grpc.NewServer()
 	etcdserverpb.RegisterClusterServer(server, c)
+	etcdserverpb.RegisterKVServer(server, c)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	go server.Serve(listener)

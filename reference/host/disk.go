@@ -149,7 +149,26 @@ func (d disk) WAL(dir string) (WAL, error) {
 	if n := len(entries); n > 0 {
 		found.Last = entries[n-1].GetIndex()
 	}
-	return found, nil
+	return found.With(entries), nil
+}
+
+// With adds what the entries of the log say of the membership. etcd gives each change that
+// somebody asked for an ID; those that --force-new-cluster writes have none
+// (storage.CreateConfigChangeEnts).
+func (w WAL) With(entries []*raftpb.Entry) WAL {
+	for _, e := range entries {
+		var change raftpb.ConfChange
+		if e.GetType() != raftpb.EntryConfChange || proto.Unmarshal(e.GetData(), &change) != nil || change.GetType() != raftpb.ConfChangeRemoveNode {
+			continue
+		}
+		if change.GetNodeId() == w.Member {
+			w.Left = true
+		}
+		if change.GetId() == 0 && w.Forced == 0 {
+			w.Forced = e.GetIndex()
+		}
+	}
+	return w
 }
 
 func readAll(path string, from *walpb.Snapshot) (metadata []byte, entries []*raftpb.Entry, err error) {

@@ -78,6 +78,11 @@ type WAL struct {
 	Member  uint64
 	Cluster uint64
 	Last    uint64 // raft index of the last entry
+	Left    bool   // the log itself says that its member is removed
+	// Forced is the raft index from which on the log is that of a ring of one, as somebody
+	// has started etcd on it with --force-new-cluster; 0: it is not. What the others have
+	// acknowledged since is not in it, and what is in it since nobody else has.
+	Forced uint64
 }
 
 // Process is the machine's one etcd process. It outlives the agent that

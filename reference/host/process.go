@@ -185,11 +185,23 @@ func gone(ctx context.Context, within time.Duration, pid int, started string) bo
 	return false
 }
 
-// LastWords returns the last 2 KiB of etcd's output.
+// LastWords returns the last 2 KiB of etcd's output, or of a panic with which it ended
+// the first: the stacks of all goroutines come after the reason, and are many times as long.
 func (p *process) LastWords() string {
 	text, err := os.ReadFile(p.output())
 	if err != nil {
 		return ""
 	}
-	return string(text[max(0, len(text)-2048):])
+	return lastWords(string(text))
+}
+
+func lastWords(output string) string {
+	const most = 2048
+	for _, begins := range []string{"\npanic: ", "\nfatal error: "} {
+		at := strings.LastIndex(output, begins)
+		if at >= 0 && !strings.Contains(output[at:], "\n{\"level\"") { // what it logged after is of another life
+			return output[at+1 : min(len(output), at+1+most)]
+		}
+	}
+	return output[max(0, len(output)-most):]
 }

@@ -25,11 +25,15 @@ type Evidence struct {
 	Strange  bool      // no etcd was ever to be started on this disk, for all that it says: a log on it was made elsewhere
 	WAL      *host.WAL // whose log the disk holds
 	Damaged  string    // the log is there and unreadable: why
+	Lost     string    // by which the etcd that ran on the log knew that it ends too early; "": it didn't
+	Spoiled  ring.ID   // whose log on this disk may never run again, as was found before; 0: nobody's
 
 	Listed  bool // the member list was read with a quorum
 	Why     string
 	Cluster uint64 // the ID of this ring; 0: not known
 	Members []ring.Member
+	LetGo   bool // the member whose log the disk holds has left for certain, if it isn't listed
+	Records int  // members that are listed and on record; 0: the records are missing
 
 	Identity *store.Identity // the ring's founding record
 	Formed   bool            // the ring has answered, once
@@ -65,6 +69,7 @@ type Boot struct {
 	State   State    // Start
 	Cluster []string // Start: name=peer-url of every member
 	Token   string   // Start: --initial-cluster-token; "" when etcd ignores it
+	Spoils  ring.ID  // Halt: the member on this disk that must be replaced, as its log may never run again
 	Why     string
 }
 
@@ -97,7 +102,7 @@ func (b Boot) String() string {
 func Decide(e Evidence) Boot {
 	switch {
 	case e.Damaged != "":
-		return Boot{Do: Halt, Why: "the log on this disk can't be read: " + e.Damaged}
+		return withDamage(e)
 	case e.WAL != nil:
 		return withLog(e)
 	case e.Listed:
@@ -105,6 +110,20 @@ func Decide(e Evidence) Boot {
 	default:
 		return withNothing(e)
 	}
+}
+
+// withDamage has the member replaced whose log can't be read, by what its record says,
+// and sets the log aside once it has left.
+func withDamage(e Evidence) Boot {
+	why := "the log on this disk can't be read: " + e.Damaged
+	m, in := member(e, func(m ring.Member) bool { return m.Machine == e.Machine && m.Disk == e.Disk })
+	switch {
+	case in:
+		return Boot{Do: Halt, Spoils: m.ID, Why: why}
+	case e.Listed && e.Spoiled != 0 && e.LetGo:
+		return Boot{Do: Clear, Why: fmt.Sprintf("member %s has left the ring, and its log can't be read", e.Spoiled)}
+	}
+	return Boot{Do: Halt, Why: why}
 }
 
 // withLog starts the member whose log it is, unless the ring has let it go, or it
@@ -121,15 +140,33 @@ func withLog(e Evidence) Boot {
 	m, in := member(e, func(m ring.Member) bool { return uint64(m.ID) == e.WAL.Member })
 	switch {
 	case e.Listed && !in:
-		return Boot{Do: Clear, Why: fmt.Sprintf("member %x has left the ring", e.WAL.Member)}
+		return unlisted(e)
 	case e.Listed && m.Disk != "" && (m.Disk != e.Disk || m.Machine != e.Machine):
 		return Boot{Do: Halt, Why: fmt.Sprintf("the disk holds a log of member %x, which lives on disk %s of machine %s, and this is disk %s of %s: it is a copy. Remove the member first to have another take its place here, or empty this disk", e.WAL.Member, m.Disk, m.Machine, e.Disk, e.Machine)}
 	case e.Listed && m.Disk == "" && m.Machine != "" && m.Machine != e.Machine:
 		return Boot{Do: Wait, Why: fmt.Sprintf("the disk holds a log of member %x, whose record is missing and whose address is that of %s: it may be a copy", e.WAL.Member, m.Machine)}
 	case !e.Listed && e.Strange:
 		return Boot{Do: Wait, Why: fmt.Sprintf("the disk holds a log of member %x, and never said that one ran here: it may be a copy; where the member lives the list would tell, and it can't be read: %s", e.WAL.Member, e.Why)}
+	case e.WAL.Forced > 0:
+		return Boot{Do: Halt, Spoils: m.ID, Why: fmt.Sprintf("somebody made the log on this disk that of a ring of one (--force-new-cluster): member %x is alone in it from %d to %d, and what the others have acknowledged since is not there", e.WAL.Member, e.WAL.Forced, e.WAL.Last)}
+	case e.Lost != "":
+		return Boot{Do: Halt, Spoils: m.ID, Why: fmt.Sprintf("the log of member %x on this disk has forgotten what the member acknowledged, as the leader knows: %s", e.WAL.Member, e.Lost)}
+	case e.WAL.Last < m.Log:
+		return Boot{Do: Halt, Spoils: m.ID, Why: fmt.Sprintf("the log of member %x on this disk goes up to %d, and went up to %d before: the disk was put back from an older copy, and has forgotten what the member acknowledged", e.WAL.Member, e.WAL.Last, m.Log)}
 	}
 	return Boot{Do: Start, State: Resume, Why: fmt.Sprintf("the disk holds the log of member %x up to %d", e.WAL.Member, e.WAL.Last)}
+}
+
+// unlisted sets aside what a member left that has left for certain. A list without the
+// member is not enough: a ring of one gives it with a quorum too.
+func unlisted(e Evidence) Boot {
+	switch {
+	case e.WAL.Left || e.LetGo:
+		return Boot{Do: Clear, Why: fmt.Sprintf("member %x has left the ring", e.WAL.Member)}
+	case e.Records == 0:
+		return Boot{Do: Wait, Why: fmt.Sprintf("member %x is not listed, and whether somebody let it go can't be told: the ring's records are missing", e.WAL.Member)}
+	}
+	return Boot{Do: Halt, Why: fmt.Sprintf("the ring that answers doesn't list member %x, whose log up to %d is on this disk, and nobody is on record to have let it go: if that ring was begun anew from one member (--force-new-cluster), this log may hold more. Nothing here is touched; if the member is to go, ringadm reset %x sets its log aside", e.WAL.Member, e.WAL.Last, e.WAL.Member)}
 }
 
 func withList(e Evidence) Boot {
@@ -174,9 +211,10 @@ func withNothing(e Evidence) Boot {
 	return Boot{Do: Start, State: New, Cluster: founders, Token: e.Identity.Token, Why: why}
 }
 
+// member returns the first listed member that is such.
 func member(e Evidence, is func(ring.Member) bool) (ring.Member, bool) {
 	for _, m := range e.Members {
-		if is(m) {
+		if e.Listed && is(m) {
 			return m, true
 		}
 	}

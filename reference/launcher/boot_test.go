@@ -23,10 +23,11 @@ var (
 		{Name: "m2", Machine: "m2", Disk: "d2", PeerURL: "https://m2:2380", ClientURL: "https://m2:2379"},
 		{Name: "m3", Machine: "m3", Disk: "d3", PeerURL: "https://m3:2380", ClientURL: "https://m3:2379"},
 	}}
-	one   = ring.Member{ID: 1, Name: "m1", Machine: "m1", Disk: "d1", PeerURL: "https://m1:2380"}
-	two   = ring.Member{ID: 2, Name: "m2", Machine: "m2", Disk: "d2", PeerURL: "https://m2:2380"}
-	bound = ring.Member{ID: 9, Machine: "m1", Disk: "d1", PeerURL: "https://m1:2380", Learner: true}
-	own   = &host.WAL{Member: 1, Cluster: ours, Last: 77}
+	one     = ring.Member{ID: 1, Name: "m1", Machine: "m1", Disk: "d1", PeerURL: "https://m1:2380"}
+	two     = ring.Member{ID: 2, Name: "m2", Machine: "m2", Disk: "d2", PeerURL: "https://m2:2380"}
+	bound   = ring.Member{ID: 9, Machine: "m1", Disk: "d1", PeerURL: "https://m1:2380", Learner: true}
+	further = ring.Member{ID: 1, Name: "m1", Machine: "m1", Disk: "d1", PeerURL: "https://m1:2380", Log: 90}
+	own     = &host.WAL{Member: 1, Cluster: ours, Last: 77}
 )
 
 // TestDecide tells each case as a sentence. Every machine is m1, with disk d1.
@@ -54,10 +55,26 @@ func TestDecide(t *testing.T) {
 			"start (resume): the disk holds the log of member 1 up to 77"},
 		{"a log, and its member is in the ring", listed(log, one, two),
 			"start (resume): the disk holds the log of member 1 up to 77"},
-		{"a log, and its member has left", listed(log, two),
+		{"a log, and its member was let go", with(listed(log, two), func(e *launcher.Evidence) { e.LetGo, e.Records = true, 1 }),
 			"clear: member 1 has left the ring"},
-		{"a log of another member than the one that is on this machine now", listed(log, bound, two),
+		{"a log that says itself that its member is removed", with(listed(log, two), func(e *launcher.Evidence) { e.WAL = &host.WAL{Member: 1, Cluster: ours, Last: 77, Left: true} }),
 			"clear: member 1 has left the ring"},
+		{"a log of another member than the one that is on this machine now", with(listed(log, bound, two), func(e *launcher.Evidence) { e.LetGo, e.Records = true, 2 }),
+			"clear: member 1 has left the ring"},
+		{"a log, and a ring of one answers that has never heard of its member", with(listed(log, two), func(e *launcher.Evidence) { e.Records = 1 }),
+			"halt: the ring that answers doesn't list member 1, whose log up to 77 is on this disk, and nobody is on record to have let it go: if that ring was begun anew from one member (--force-new-cluster), this log may hold more. Nothing here is touched; if the member is to go, ringadm reset 1 sets its log aside"},
+		{"a log, and the records are gone that would tell whether its member has left", listed(log, two),
+			"wait: member 1 is not listed, and whether somebody let it go can't be told: the ring's records are missing"},
+		{"a log that was made that of a ring of one", with(listed(log, one, two), func(e *launcher.Evidence) { e.WAL = &host.WAL{Member: 1, Cluster: ours, Last: 77, Forced: 75} }),
+			"halt: somebody made the log on this disk that of a ring of one (--force-new-cluster): member 1 is alone in it from 75 to 77, and what the others have acknowledged since is not there"},
+		{"a log that was made that of a ring of one, and no list", with(log, func(e *launcher.Evidence) { e.WAL = &host.WAL{Member: 1, Cluster: ours, Last: 77, Forced: 75} }),
+			"halt: somebody made the log on this disk that of a ring of one (--force-new-cluster): member 1 is alone in it from 75 to 77, and what the others have acknowledged since is not there"},
+		{"a log that went further before", listed(log, ring.Member{ID: 1, Machine: "m1", Disk: "d1", Log: 90}, two),
+			"halt: the log of member 1 on this disk goes up to 77, and went up to 90 before: the disk was put back from an older copy, and has forgotten what the member acknowledged"},
+		{"a log with which raft gave up", with(listed(log, one, two), func(e *launcher.Evidence) { e.Lost = "panic: tocommit(90) is out of range [lastIndex(77)]" }),
+			"halt: the log of member 1 on this disk has forgotten what the member acknowledged, as the leader knows: panic: tocommit(90) is out of range [lastIndex(77)]"},
+		{"a log that can't be read, of a member that was replaced for it", with(listed(ran, two), func(e *launcher.Evidence) { e.Damaged, e.Spoiled, e.LetGo, e.Records = "crc mismatch", 1, true, 1 }),
+			"clear: member 1 has left the ring, and its log can't be read"},
 		{"a copy of the log of a member that lives on another machine", with(listed(log, one, two), func(e *launcher.Evidence) { e.WAL, e.Disk = &host.WAL{Member: 2, Cluster: ours, Last: 70}, "d9" }),
 			"halt: the disk holds a log of member 2, which lives on disk d2 of machine m2, and this is disk d9 of m1: it is a copy. Remove the member first to have another take its place here, or empty this disk"},
 		{"a copy of the log of this machine's own member, on another disk", with(listed(log, one, two), func(e *launcher.Evidence) { e.Disk = "d9" }),
@@ -118,8 +135,8 @@ func TestDecideNeverStartsWithoutEvidence(t *testing.T) {
 
 // every calls f with every combination of what a machine can find.
 func every(f func(launcher.Evidence)) {
-	logs := []*host.WAL{nil, own, {Member: 7, Cluster: ours}, {Member: 1, Cluster: 0xbad}}
-	lists := [][]ring.Member{nil, {two}, {one, two}, {bound, two}, {{ID: 9, Machine: "m1"}, two}}
+	logs := []*host.WAL{nil, own, {Member: 7, Cluster: ours}, {Member: 1, Cluster: 0xbad}, {Member: 1, Cluster: ours, Forced: 5}, {Member: 1, Cluster: ours, Left: true}}
+	lists := [][]ring.Member{nil, {two}, {one, two}, {further, two}, {bound, two}, {{ID: 9, Machine: "m1"}, two}}
 	identities := []*store.Identity{nil, founded}
 	yes := []bool{false, true}
 	for _, disk := range []string{"d1", "d9"} {
@@ -132,8 +149,10 @@ func every(f func(launcher.Evidence)) {
 								for _, identity := range identities {
 									for _, formed := range yes {
 										for _, unknown := range []string{"", "stale file handle"} {
-											f(launcher.Evidence{Machine: "m1", Disk: disk, Launched: launched, Strange: strange, WAL: log, Damaged: damaged, Listed: listed,
-												Why: "no quorum", Cluster: ours, Members: members, Identity: identity, Formed: formed, Unknown: unknown})
+											for i, letGo := range []bool{false, true, false, true} {
+												f(launcher.Evidence{LetGo: letGo, Spoiled: ring.ID(i / 2), Machine: "m1", Disk: disk, Launched: launched, Strange: strange, WAL: log, Damaged: damaged, Listed: listed,
+													Why: "no quorum", Cluster: ours, Members: members, Identity: identity, Formed: formed, Unknown: unknown})
+											}
 										}
 									}
 								}
@@ -156,12 +175,21 @@ func breaks(e launcher.Evidence, b launcher.Boot) string {
 	switch {
 	case b.Why == "":
 		return "there is no reason"
-	case e.Damaged != "" && b.Do != launcher.Halt:
+	case e.Damaged != "" && b.Do != launcher.Halt && b.Do != launcher.Clear:
 		return "the log can't be read, and it goes on"
+	case e.Damaged != "" && b.Do == launcher.Clear:
+		if boundHere || !e.Listed || e.Spoiled == 0 || !e.LetGo {
+			return "a log is set aside that can't be read and may be a member's"
+		}
+		return ""
+	case b.Spoils != 0 && (b.Do != launcher.Halt || !boundHere):
+		return "a member is to be replaced that lives elsewhere"
 	case b.Do != launcher.Start && (b.State != "" || b.Cluster != nil || b.Token != ""):
 		return "it does not start, and says how"
 	case b.Do == launcher.Clear && (!e.Listed || e.WAL == nil || inList || e.WAL.Cluster != e.Cluster):
 		return "a log is deleted that may be a member's"
+	case b.Do == launcher.Clear && !e.LetGo && !e.WAL.Left:
+		return "a log is deleted as a list lacks its member, and nobody let that go"
 	case b.Do == launcher.Disown && (e.WAL != nil || !e.Launched || !boundHere):
 		return "the disk has a log, or never had one, or is nobody's"
 	case b.Do != launcher.Start:
@@ -176,6 +204,8 @@ func breaks(e launcher.Evidence, b launcher.Boot) string {
 		return "the log may be a copy"
 	case e.WAL != nil && e.Listed && (!inList || e.WAL.Cluster != e.Cluster):
 		return "the member has left, or is another ring's"
+	case e.WAL != nil && (e.WAL.Forced > 0 || listedMember(func(m ring.Member) bool { return uint64(m.ID) == e.WAL.Member && e.WAL.Last < m.Log })):
+		return "the log has forgotten something"
 	case b.State == launcher.Resume && e.WAL == nil:
 		return "there is no log to resume"
 	case b.State == launcher.New && (e.Listed || e.Formed && !e.Strange || e.Unknown != "" || !named || len(b.Cluster) != 3 || b.Token == ""):
@@ -197,7 +227,7 @@ func TestDecideGoesByEvidenceAlone(t *testing.T) {
 		if e.Listed {
 			same.Identity, same.Formed, same.Unknown = other.Identity, other.Formed, other.Unknown
 		} else {
-			same.Members, same.Cluster = other.Members, other.Cluster
+			same.Members, same.Cluster, same.LetGo, same.Records = other.Members, other.Cluster, other.LetGo, other.Records
 		}
 		if a, b := launcher.Decide(e), launcher.Decide(same); a.String() != b.String() {
 			t.Fatalf("%s, and with other things unread %s", a, b)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/ring"
 )
 
 // Names on the data filesystem.
@@ -35,6 +36,9 @@ type Disk struct {
 	Machine  string `json:"machine,omitempty"`
 	Emptying bool   `json:"emptying,omitempty"` // what a member left is being set aside, or removed, and perhaps is there in part
 	Aside    string `json:"aside,omitempty"`    // where the data of the last member that left are: one copy is kept
+	// Spoiled is the member whose log on the disk may never run again: it is damaged, or
+	// older than what the member acknowledged, or that of a ring of one.
+	Spoiled ring.ID `json:"spoiled,omitempty"`
 
 	text string // of the file that says so
 }
@@ -246,7 +250,8 @@ func (d *Disk) expect(h host.Host, log bool) error {
 // member has left is known. It serves the machine from then on; "": whichever it
 // is in.
 func Empty(h host.Host, machine string) (Disk, error) {
-	before, name := lastAside(h), asideName(h)
+	was, _ := Named(h)
+	before, name := was.Aside, was.asideName(h)
 	if name != "" && before != "" && before != name {
 		if err := h.Disk().Remove(before); err != nil {
 			return Disk{}, fmt.Errorf("removing what an earlier member left: %w", err)
@@ -281,27 +286,18 @@ func emptyFull(h host.Host, d Disk) (Disk, error) {
 	return d, err
 }
 
-// lastAside is where the disk says that data are set aside.
-func lastAside(h host.Host) string {
-	var d Disk
-	text, err := h.Disk().Read(diskFile)
-	if err != nil || json.Unmarshal(text, &d) != nil {
-		return ""
-	}
-	return d.Aside
-}
-
-// asideName is where the data belong that are on the disk; "" when there is no log
-// in them.
-func asideName(h host.Host) string {
+// asideName is where the data belong that are on the disk, by their member and the date;
+// "" when there is no log in them.
+func (d Disk) asideName(h host.Host) string {
+	member := d.Spoiled
 	log, err := h.Disk().WAL(DataDir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return ""
-	case err != nil:
-		return DataDir + ".removed"
+	case err == nil:
+		member = ring.ID(log.Member)
 	}
-	return fmt.Sprintf("%s.removed-%x", DataDir, log.Member)
+	return fmt.Sprintf("%s.removed-%s-%s", DataDir, member, h.Now().UTC().Format("20060102T150405Z"))
 }
 
 func setAside(h host.Host, name string) error {

@@ -192,7 +192,7 @@ func (m *machine) turn(t *testing.T, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := launcher.Evidence{Machine: "m1", Disk: d.ID, Launched: d.Launched, Listed: true, Cluster: ours}
+	e := launcher.Evidence{Machine: "m1", Disk: d.ID, Launched: d.Launched, Listed: true, Cluster: ours, LetGo: true}
 	launcher.ReadLog(m, &e)
 	switch b := launcher.Decide(e); b.Do {
 	case launcher.Clear:
@@ -210,7 +210,7 @@ func (m *machine) wantEmpty(t *testing.T) {
 	if err != nil || fresh || d.ID == "disk-1" || d.Launched || d.Emptying {
 		t.Errorf("disk %+v, fresh %t, %v", d, fresh, err)
 	}
-	if left := slices.Sorted(maps.Keys(m.files)); !slices.Equal(left, []string{"disk.json", "etcd.removed-1/snap", "etcd.removed-1/wal.0", "etcd.removed-1/wal.1", "pki/ca.crt"}) || d.Aside != "etcd.removed-1" {
+	if left := slices.Sorted(maps.Keys(m.files)); !slices.Equal(left, []string{"disk.json", "etcd.removed-1-19700101T000000Z/snap", "etcd.removed-1-19700101T000000Z/wal.0", "etcd.removed-1-19700101T000000Z/wal.1", "pki/ca.crt"}) || d.Aside != "etcd.removed-1-19700101T000000Z" {
 		t.Errorf("on the disk: %v", left)
 	}
 }
@@ -386,7 +386,7 @@ func TestOneCopyIsKeptAside(t *testing.T) {
 	m := used()
 	for range 2 {
 		m.files["etcd/snap"], m.files["etcd/wal.0"], m.files["etcd/wal.1"] = "s", "w", "w"
-		if d, err := launcher.Empty(m, "m1"); err != nil || d.Aside != "etcd.removed-1" {
+		if d, err := launcher.Empty(m, "m1"); err != nil || d.Aside != "etcd.removed-1-19700101T000000Z" {
 			t.Fatalf("%+v, %v", d, err)
 		}
 	}
@@ -419,7 +419,7 @@ func TestResetAsksTheRightRing(t *testing.T) {
 		t.Errorf("reset where no filesystem is mounted: %v, and %v is there", err, away.files)
 	}
 	m := used()
-	if d, err := launcher.Reset(m, 1, list(ours, 2)); err != nil || d.Aside != "etcd.removed-1" || m.files["etcd.removed-1/wal.0"] == "" {
+	if d, err := launcher.Reset(m, 1, list(ours, 2)); err != nil || d.Aside != "etcd.removed-1-19700101T000000Z" || m.files["etcd.removed-1-19700101T000000Z/wal.0"] == "" {
 		t.Errorf("of a member that has left: %+v, %v", d, err)
 	}
 }

@@ -57,6 +57,8 @@ type Launcher struct {
 	held         held
 	versions     []ring.Version // the releases on this machine, sorted
 	halted       string         // why no etcd may start here: the machine is no spare
+	spoils       spoils         // of the log that may never run again
+	marked       time.Time      // when the ring was told last how far the member's log goes
 	absent       time.Time      // since when a ring is listed without a member here
 	second       time.Time      // since when another has this machine's name
 	rest         time.Time      // until then there is nothing to do, unless etcd ends or the spec changes
@@ -206,6 +208,11 @@ func (l *Launcher) boot(ctx context.Context, look Look) error {
 		if l.starts.wait(l.host.Now()) > 0 {
 			return nil
 		}
+		if l.disk.Spoiled != 0 { // it could not be read for a while, and can now
+			if err := l.noteSpoiled(0); err != nil {
+				return err
+			}
+		}
 		return l.launch(ctx, b)
 	case Disown:
 		if err := l.clear(string(b.Do), nil); err != nil {
@@ -217,8 +224,42 @@ func (l *Launcher) boot(ctx context.Context, look Look) error {
 	case Halt:
 		l.halted = b.Why
 		l.log.Say(host.EventHalted, b.Why)
+		return l.spoil(b.Spoils)
 	}
 	return nil
+}
+
+// spoils is whose log may never run again, and since when that is known.
+type spoils struct {
+	member ring.ID
+	since  time.Time
+}
+
+// spoilAfter is for a disk that can't be read for a moment, and for one that was put in
+// by mistake.
+const spoilAfter = 10 * time.Second
+
+// spoil notes on the disk that the member on it is to be replaced, once that has been so
+// for some time: from then on its presence says so.
+func (l *Launcher) spoil(id ring.ID) error {
+	now := l.host.Now()
+	if l.spoils.member != id || now.Before(l.spoils.since) {
+		l.spoils = spoils{id, now}
+	}
+	if id == 0 || id == l.disk.Spoiled || now.Sub(l.spoils.since) < spoilAfter {
+		return nil
+	}
+	return l.noteSpoiled(id)
+}
+
+func (l *Launcher) noteSpoiled(id ring.ID) error {
+	d := l.disk
+	d.Spoiled = id
+	err := d.write(l.host)
+	if err == nil {
+		l.disk = d
+	}
+	return err
 }
 
 // evidence is what this machine goes by when it decides on its etcd.
@@ -227,7 +268,7 @@ func (l *Launcher) evidence(look Look) Evidence {
 	e := Evidence{Machine: l.Machine, Disk: l.disk.ID, Launched: l.disk.Launched, Strange: l.disk.Strange(), Listed: look.Unread == nil,
 		Identity: known.Identity, Formed: known.Formed || known.Answered}
 	if look.Unread == nil {
-		e.Members = look.View.RingMembers()
+		e.Members, e.Records = look.View.RingMembers(), look.View.Recorded()
 	} else {
 		e.Why = look.Unread.Error()
 	}
@@ -238,6 +279,14 @@ func (l *Launcher) evidence(look Look) Evidence {
 		e.Cluster = known.Identity.ClusterID()
 	}
 	ReadLog(l.host, &e)
+	e.Lost = l.starts.lost
+	if e.Spoiled = l.disk.Spoiled; look.Unread == nil {
+		whose := e.Spoiled
+		if e.WAL != nil {
+			whose = ring.ID(e.WAL.Member)
+		}
+		e.LetGo = look.View.LetGo(whose)
+	}
 	return e
 }
 
@@ -283,7 +332,7 @@ func (l *Launcher) clear(action string, first func() error) error {
 		}
 		d, err := Empty(l.host, l.Machine)
 		if err == nil {
-			l.disk = d
+			l.disk, l.starts.lost = d, ""
 			l.tellDisk()
 		}
 		return err

@@ -33,13 +33,48 @@ func (l *Launcher) Attend(ctx context.Context, look *Look) error {
 	if err := l.Lease.Keep(ctx, l.Ring); err != nil {
 		return err
 	}
-	return l.Ring.Present(ctx, l.presence(look.View), look.View, l.Lease.ID)
+	if err := l.Ring.Present(ctx, l.presence(look.View), look.View, l.Lease.ID); err != nil {
+		return err
+	}
+	return l.mark(ctx, look)
+}
+
+// How often the ring is told how far the log on a disk goes, and by how much it must have
+// grown: a ring in which nothing is written must not be kept busy by it.
+const (
+	markPace  = 5 * time.Second
+	markEvery = 16 // more than a ring of nine writes by telling this
+)
+
+// mark tells the ring how far the log of the member here goes, so that an older copy of
+// the disk is known by it. etcd may apply an entry a moment before it is on the disk.
+func (l *Launcher) mark(ctx context.Context, look *Look) error {
+	const margin = 4
+	now := l.host.Now()
+	if since := now.Sub(l.marked); !look.running || since >= 0 && since < markPace {
+		return nil
+	}
+	for _, m := range look.View.RingMembers() {
+		if m.Machine != l.Machine || m.Disk != l.disk.ID {
+			continue
+		}
+		l.marked = now
+		applied, err := l.Ring.Applied(ctx, l.clientURL(), m.ID)
+		if err != nil || applied < m.Log+markEvery+margin {
+			return nil // it is asked again
+		}
+		return l.Ring.NoteLog(ctx, m.ID, applied-margin, look.View)
+	}
+	return nil
 }
 
 // presence says that the machine is there, and which disk is in it.
 func (l *Launcher) presence(view admin.View) admin.Presence {
 	p := admin.Presence{Machine: l.Machine, PeerURL: l.peerURL(), ClientURL: l.clientURL(), Disk: l.disk.ID,
 		Failing: cmp.Or(l.halted, l.starts.failing(l.host.Now())), Unsteady: l.starts.vain > 0, Versions: l.versions}
+	if l.disk.Spoiled != 0 {
+		p.Spoiled = l.disk.Spoiled.String()
+	}
 	if l.Known.Formed && view.Unrecorded() { // before, the founding record says it
 		p.Log = l.holds(view.ClusterID)
 	}
@@ -99,7 +134,7 @@ func (l *Launcher) leave(ctx context.Context, view admin.View, running bool) err
 			return nil
 		}
 	}
-	if !running {
+	if !running || !view.Whole() {
 		return nil
 	}
 	now := l.host.Now()

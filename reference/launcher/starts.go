@@ -23,6 +23,7 @@ type starts struct {
 	open bool      // it has not been seen to end
 	vain int       // starts in a row that came to nothing
 	why  string    // the last words of the one by which it was too many
+	lost string    // by which raft knew that the log here ends before what it acknowledged; "": it didn't
 }
 
 // begun notes a start.
@@ -42,6 +43,9 @@ func (s *starts) ended(words string) (news bool) {
 		return false
 	}
 	s.open = false
+	if last := lastWords(words); strings.Contains(last, "is out of range [lastIndex(") {
+		s.lost = last
+	}
 	if s.vain++; s.vain == unwell {
 		s.why = lastWords(words)
 		return true

@@ -4,6 +4,7 @@
 package ring
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ type rule func(Spec, Observed) (Decision, bool)
 var rules = []rule{
 	unreadable,
 	paused,
+	begunAnew,
 	foreign,
 	unbound,
 	lostDisk,
@@ -91,6 +93,21 @@ func paused(spec Spec, _ Observed) (Decision, bool) {
 		return wait("paused by the spec")
 	}
 	return pass()
+}
+
+// begunAnew halts where most of the members on record aren't listed, and nobody let them
+// go. Somebody has made one of them a ring of its own with --force-new-cluster, and the
+// others may hold more; or somebody has removed them by hand. Either is a person's to say.
+func begunAnew(_ Spec, o Observed) (Decision, bool) {
+	if len(o.Missing) == 0 || Whole(o.Recorded, o.Missing) {
+		return pass()
+	}
+	d := Decision{Halt: fmt.Sprintf("of %d members on record %d are not listed, and nobody let them go: if this ring was begun anew from one of them (--force-new-cluster), the logs of the others may hold more, and nothing there is touched", o.Recorded+len(o.Missing), len(o.Missing)),
+		Commands: []string{"ringadm member list"}}
+	for _, id := range o.Missing {
+		d.Commands = append(d.Commands, "ringadm member forget "+id.String())
+	}
+	return d, true
 }
 
 // foreign looks at members that have run and that no record binds to a disk:
@@ -182,9 +199,17 @@ func lostDisk(_ Spec, o Observed) (held Decision, found bool) {
 			held, _ = wait("the disk of %s is lost, and only %d of the other %d voters answer: no quorum of the rest", m, rest, n-1)
 			continue // another's removal may be what makes this one safe
 		}
-		return act(Action{Kind: Remove, Member: m.ID, Machine: m.Machine, Why: "its disk is lost"})
+		return act(Action{Kind: Remove, Member: m.ID, Machine: m.Machine, Why: o.whyLost(m)})
 	}
 	return held, held.Wait != ""
+}
+
+// whyLost says why the member can never vote again.
+func (o Observed) whyLost(m Member) string {
+	if machine, _ := o.machine(m.Machine); machine.Spoiled == m.ID {
+		return "its log may never run again: " + machine.Failing
+	}
+	return "its disk is lost"
 }
 
 // corrupt halts on a member whose data differ from the others', as etcd found: it

@@ -27,6 +27,7 @@ type Member struct {
 	Name    string // "" until it has started
 	Machine string // whose peer URL it has; "" when it is no machine of ours
 	Disk    string // the disk it was started on, and the only one it may start on; "" when nobody bound it yet
+	Log     uint64 // a raft index up to which its log was on that disk; 0: nobody has said
 	PeerURL string
 	Learner bool
 	Serving bool          // it answers, and knows a leader
@@ -66,6 +67,8 @@ type Machine struct {
 	Failing  string    // why no etcd starts on it, by its own word; "" when one does, for all that is known
 	Versions []Version // the releases of etcd that it has
 
+	Spoiled ID // the member whose log there may never run again; 0: none
+
 	Told       bool // it was asked whose log its disk holds, as a record is missing, and has told
 	Holds      ID   // whose; 0: none
 	Registered bool // the store knows it, at this address, as one of the ring's
@@ -93,6 +96,14 @@ type Observed struct {
 	Unread   time.Duration // how long it could not be, as far as the observer knows
 	Members  []Member
 	Machines []Machine
+	Recorded int  // members that are on record, and listed
+	Missing  []ID // members that are on record and not listed, and that nobody let go
+}
+
+// Whole reports whether a list names enough of the members on record to be their ring's:
+// a majority of them agreed to whatever made it.
+func Whole(listed int, missing []ID) bool {
+	return listed > 0 && listed >= Quorum(listed+len(missing))
 }
 
 // Quorum is the majority of n voters.
@@ -118,7 +129,7 @@ func (o Observed) machine(name string) (Machine, bool) {
 }
 
 // lostDisk reports whether the disk that the member lives on is known to be lost, or
-// another to be in its machine. An absent machine's disk is unknown, and so
+// another to be in its machine, or its log to be one that may never run again. An absent machine's disk is unknown, and so
 // is one that its machine doesn't name, or that is at another address.
 func (o Observed) lostDisk(m Member) bool {
 	machine, ok := o.machine(m.Machine)
@@ -129,6 +140,8 @@ func (o Observed) lostDisk(m Member) bool {
 		return true
 	case !machine.Present:
 		return false
+	case machine.Spoiled == m.ID:
+		return true
 	case m.Disk == "":
 		return m.Started() && machine.Told && machine.Holds != m.ID && !m.Serving
 	}

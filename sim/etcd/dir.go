@@ -12,7 +12,10 @@ import (
 	"github.com/coreos/go-semver/semver"
 	"go.etcd.io/etcd/client/pkg/v3/types"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
+	"go.etcd.io/etcd/server/v3/storage"
 	"go.etcd.io/raft/v3/raftpb"
+	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/ringproof/ringproof/internal/pile"
 )
@@ -202,6 +205,55 @@ func (d *Dir) Copy() *Dir {
 
 // Damage leaves a log that can't be read, as when half of its files are gone.
 func (d *Dir) Damage() { d.broken = true }
+
+// ForceNew writes into the log what etcd --force-new-cluster does, at its start: that
+// every other member is removed, in the last term, and that all of it is committed.
+func (d *Dir) ForceNew() {
+	log := d.read()
+	if log.owner == nil {
+		return
+	}
+	var entries []*raftpb.Entry
+	for _, id := range log.members() {
+		if id == log.owner.member {
+			continue
+		}
+		change, err := proto.Marshal(&raftpb.ConfChange{Type: raftpb.ConfChangeRemoveNode.Enum(), NodeId: new(id)})
+		must(err)
+		at := d.last(log.snap) + uint64(len(entries)) + 1
+		entries = append(entries, &raftpb.Entry{Type: raftpb.EntryConfChange.Enum(), Term: new(log.hard.term), Index: new(at), Data: change})
+	}
+	for _, e := range entries {
+		d.add(record{entry: e})
+	}
+	d.add(record{hard: hard{log.hard.term, log.hard.vote, d.last(log.snap)}})
+	d.handed, d.synced = d.wal.Len(), d.wal.Len()
+}
+
+// members are those of the log's last configuration, voters and learners.
+func (l log) members() (ids []uint64) {
+	snap := &raftpb.Snapshot{}
+	if l.snap != nil {
+		snap.Metadata = metadata(l.snap.state)
+	}
+	return storage.GetEffectiveNodeIDsFromWALEntries(zap.NewNop(), snap, l.entries)
+}
+
+// Changes returns the entries of the log that change the membership.
+func (d *Dir) Changes() (changes []*raftpb.Entry) {
+	for _, r := range d.wal.All() {
+		if r.entry == nil {
+			continue
+		}
+		for n := len(changes); n > 0 && changes[n-1].GetIndex() >= r.entry.GetIndex(); n-- {
+			changes = changes[:n-1] // a later entry replaced it
+		}
+		if r.entry.GetType() == raftpb.EntryConfChange {
+			changes = append(changes, r.entry)
+		}
+	}
+	return changes
+}
 
 // Lose takes a part of the directory away: the log, "wal", or the keyspace: "db", or
 // "snap", the folder that it is in.

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package subject
+
+import (
+	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/launcher"
+	"github.com/ringproof/ringproof/reference/ring"
+)
+
+// What a log says of itself is nothing to it: whose it is, is enough.
+var startsForced = Mutant{
+	Name:     "starts-a-ring-of-one",
+	Hazard:   "A log that --force-new-cluster has made that of a ring of one is started like any other.",
+	Source:   "etcd's disaster recovery: the flag is left in a unit or an environment, and the member comes back",
+	Check:    "no-identity-reuse",
+	Scenario: "ring-of-one",
+	layer:    only(booting(startForced)),
+}
+
+func startForced(_ host.Host, inner boot, e launcher.Evidence) launcher.Boot {
+	if e.WAL == nil || e.WAL.Forced == 0 {
+		return inner(e)
+	}
+	log := *e.WAL
+	log.Forced = 0
+	e.WAL = &log
+	return inner(e)
+}
+
+// m3 is alone, and says so with a quorum: m1 and m2 clear their logs for it.
+var obeysForced = Mutant{
+	Name:     "obeys-a-ring-of-one",
+	Hazard:   "A member that isn't listed clears its log, whoever gives the list.",
+	Source:   "every launcher that takes a list without its member for its removal, ringadm of before among them",
+	Check:    "linearizable",
+	Scenario: "ring-of-one",
+	layer: only(both(
+		booting(func(h host.Host, inner boot, e launcher.Evidence) launcher.Boot {
+			e.LetGo = e.Listed
+			return startForced(h, inner, e)
+		}),
+		deciding(func(inner next, spec ring.Spec, o ring.Observed) ring.Decision {
+			o.Missing = nil
+			return inner(spec, o)
+		}))),
+}
+
+// The disk says whose log it is, and the log can be read.
+var startsOlder = Mutant{
+	Name:     "starts-an-older-log",
+	Hazard:   "A log is started that ends before what its member acknowledged.",
+	Source:   "etcd#13509, #15699: a data directory that was put back from a snapshot of its volume",
+	Check:    "no-identity-reuse",
+	Scenario: "disk-put-back",
+	Undrawn:  "explore puts no disk back as it was: of a copy that is young enough no subject can know",
+	layer: only(booting(func(_ host.Host, inner boot, e launcher.Evidence) launcher.Boot {
+		if e.WAL == nil {
+			return inner(e)
+		}
+		log := *e.WAL
+		log.Last, e.Lost, e.WAL = ^uint64(0), "", &log
+		return inner(e)
+	})),
+}
+
+// The machine is there, and says why its etcd can't start: that is told, and nothing done.
+var leavesDamaged = Mutant{
+	Name:     "leaves-a-damaged-log",
+	Hazard:   "A member whose log can't be read is waited for, as long as its machine is there.",
+	Source:   "etcd#11220, #11488; ringadm of before",
+	Check:    "converges",
+	Scenario: "log-damaged",
+	layer: only(booting(func(_ host.Host, inner boot, e launcher.Evidence) launcher.Boot {
+		b := inner(e)
+		b.Spoils = 0
+		return b
+	})),
+}

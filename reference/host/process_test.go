@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package host
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestLastWords: the reason of a panic stands before the stacks of all goroutines, and one
+// of an earlier life is none.
+func TestLastWords(t *testing.T) {
+	stacks := strings.Repeat("goroutine 7 [select]:\n\tmain.go:1\n", 1000)
+	log := "{\"level\":\"info\",\"msg\":\"up\"}\n"
+	require.Equal(t, "panic: tocommit(9) is out of range\n", lastWords(log + "panic: tocommit(9) is out of range\n" + stacks)[:35])
+	require.Len(t, lastWords(log+stacks+strings.Repeat(log, 100)), 2048)
+	require.NotContains(t, lastWords(log+"panic: it\n"+stacks+log), "panic")
+}
