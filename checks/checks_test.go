@@ -1081,6 +1081,28 @@ func TestASilentVoterHoldsAChange(t *testing.T) {
 	}
 }
 
+// TestSomebodyCameUpBetweenTwoLooks: m1's etcd starts just before a removal is asked for,
+// and the next look finds it serving. Who asked may have heard it.
+func TestSomebodyCameUpBetweenTwoLooks(t *testing.T) {
+	for until, says := range map[float64]string{23: "", 24: "to wait for voters that had not answered", 40: "to wait for voters that had not answered"} {
+		h := healthy()
+		h.Tools.Virtual, h.Observations, h.Evidence.Changes = true, nil, nil
+		drop(h, ringproof.EventFaultLanded)
+		for at := 1; at < 30; at++ {
+			o := seen(float64(at), 1, 1, 2, 3, 5, 6)
+			o.Members[0].Serving = float64(at) < 2 || float64(at) > until
+			h.Observations = append(h.Observations, o)
+		}
+		for i, member := range []ringproof.MemberID{1, 2, 3, 5, 6} {
+			founder := entry("add-voter", member, 1)
+			founder.Founder, founder.Index = true, uint64(i+1)
+			h.Evidence.Changes = append(h.Evidence.Changes, founder)
+		}
+		h.Evidence.Rejected = []ringproof.Rejection{{At: sec(23.5), Machine: "m2", Kind: "remove", Member: 6, Why: "etcdserver: unhealthy cluster"}}
+		judged(t, quorumMargin.Finding(h, nil), says)
+	}
+}
+
 // TestAFounderThatNeverRan has no log, and takes nothing with it; one that served has.
 func TestAFounderThatNeverRan(t *testing.T) {
 	for name, test := range map[string]struct {

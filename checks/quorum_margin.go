@@ -183,7 +183,8 @@ func (w *marginWalk) ahead(c ringproof.ConfChange, at ringproof.Instant, moments
 const hushed = 2 * hearsay
 
 // silent are the intact voters that didn't answer in any look from hushed before
-// the first to the last of the moments. That a real member didn't answer a look
+// the first of the moments to the one after the last: who answers there may have come up
+// before. That a real member didn't answer a look
 // in time may be the looker's own doing: there its etcd must be known not to run.
 func (w *marginWalk) silent(commit []ringproof.Instant) map[ringproof.MemberID]bool {
 	from, to := slices.Min(commit).Add(-hushed), slices.Max(commit)
@@ -191,10 +192,11 @@ func (w *marginWalk) silent(commit []ringproof.Instant) map[ringproof.MemberID]b
 	if first < 0 {
 		return nil
 	}
+	looks := w.h.Observations[first:min(w.observed(to)+1, len(w.h.Observations))]
 	quiet := map[ringproof.MemberID]bool{}
 	for member, voter := range w.config.members { // order: each is judged by itself
 		mute := voter && w.intact(member, to)
-		for _, o := range w.h.Observations[first:w.observed(to)] {
+		for _, o := range looks {
 			m, listed := o.Member(member)
 			if !listed {
 				continue // the look that shows its removal
