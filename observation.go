@@ -163,6 +163,7 @@ type ConfChange struct {
 	PeerURLs []string `json:"peerURLs,omitempty"`
 	At       Instant  `json:"at"`                // first observation at which a member had applied it; Forever: none
 	Founder  bool     `json:"founder,omitempty"` // written at bootstrap
+	Foreign  bool     `json:"foreign,omitempty"` // somebody else asked for it, and not the subject
 }
 
 // Rejection is a change of the membership that was asked of a member and refused by it,

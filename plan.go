@@ -280,6 +280,8 @@ const (
 	FaultDryRun      FaultKind = "dry-run"           // the subject's agent runs on, and is told to change nothing
 	FaultKeysDamaged FaultKind = "keys-damaged"      // what the subject keeps in the ring is deleted or overwritten
 	FaultAPIOutage   FaultKind = "api-outage"        // the API server of a cluster is away
+	FaultForeignHand FaultKind = "foreign-hand"      // somebody else changes the membership
+	FaultSlowDisk    FaultKind = "slow-disk"         // every sync of a disk takes longer
 )
 
 // Fault is one harm. Fields that a kind doesn't use stay zero.
@@ -287,7 +289,7 @@ type Fault struct {
 	Kind     FaultKind `json:"kind"`
 	Target   string    `json:"target,omitempty"`   // a selector: leader, follower, learner, joining, all, m3, machine/2, …
 	Scope    string    `json:"scope,omitempty"`    // kill, pause: "process" (etcd), "agent" or "machine"
-	Shape    string    `json:"shape,omitempty"`    // partition: "split", "isolate", "one-way"
+	Shape    string    `json:"shape,omitempty"`    // partition: "split", "isolate", "one-way", "pair"
 	Action   string    `json:"action,omitempty"`   // agent-crash: the subject's action, "add-learner"
 	Effect   string    `json:"effect,omitempty"`   // agent-crash: one call at the subject's seams, "etcd member-add"; instead of Action
 	Phase    string    `json:"phase,omitempty"`    // agent-crash: "before", "after", "reply-lost", "refused"
@@ -295,14 +297,15 @@ type Fault struct {
 	Leave    string    `json:"leave,omitempty"`    // volume-loss: "nothing", "directories", "identity", "copy-of-before", "damaged-log" or "ring-of-one"; keys-damaged: "nothing" or "nonsense"
 	At       string    `json:"at,omitempty"`       // start-failure: "before-log" or "after-log"
 	Remount  string    `json:"remount,omitempty"`  // volume-unmounted: "live" or "reboot"
-	From     string    `json:"from,omitempty"`     // volume-copy: a selector of whose data are copied
+	Does     string    `json:"does,omitempty"`     // foreign-hand: "member-remove"
+	From     string    `json:"from,omitempty"`     // volume-copy: a selector of whose data are copied; partition of a pair: of the other one
 	Calls    string    `json:"calls,omitempty"`    // store-outage: "all" or "writes"
 	Records  string    `json:"records,omitempty"`  // store-outage: only calls about these records; "": about any
 	Nth      int       `json:"nth,omitempty"`      // at the nth such action, effect or decision since it was set; 0 means 1
 	Back     int       `json:"back,omitempty"`     // stale-view: how many decisions old the view is; 0 means 1
 	Count    int       `json:"count,omitempty"`    // stale-view, skipped-view: for how many decisions; 0 means 1
 	Percent  int       `json:"percent,omitempty"`  // reply-loss: how many of 100 replies
-	By       Duration  `json:"by,omitempty"`       // clock-skew: ahead, or behind when negative; slow-network: the delay that is added; time-passes: how much; volume-loss: how old the copy is
+	By       Duration  `json:"by,omitempty"`       // clock-skew: ahead, or behind when negative; slow-network, slow-disk: the delay that is added; time-passes: how much; volume-loss: how old the copy is
 	For      Duration  `json:"for,omitempty"`      // heals by itself after; 0: at the end of harm, or never for a loss; time-passes: in how much of the run
 	Stagger  Duration  `json:"stagger,omitempty"`  // heals one target after another, this far apart
 }

@@ -28,7 +28,7 @@ var oneChangeAtATime = Check{
 				continue
 			}
 			n++
-			if unfinished, ok := l.unfinished(pending, change); ok {
+			if unfinished, ok := l.unfinished(pending, change); ok && !change.Foreign {
 				return with(fail(change.At, "expected %s to be promoted or removed before %s of %s",
 					unfinished.Member, change.Kind, change.Member), changeText(unfinished), changeText(change))
 			}

@@ -64,7 +64,9 @@ func (w *marginWalk) judge() ringproof.Finding {
 			continue
 		}
 		counted++
-		if f, bad := w.step(c); bad {
+		if c.Foreign {
+			w.config.apply(c)
+		} else if f, bad := w.step(c); bad {
 			return f
 		}
 		w.stages = append(w.stages, stage{w.config.clone(), w.made(c)})

@@ -60,7 +60,7 @@ var workBounded = Check{
 func made(h *ringproof.History) (all []ringproof.ConfChange) {
 	c := newConfig()
 	for _, change := range h.Evidence.Changes {
-		if c.apply(change) && !change.Founder {
+		if c.apply(change) && !change.Founder && !change.Foreign {
 			all = append(all, change)
 		}
 	}

@@ -157,7 +157,8 @@ var catalogue = []Entry{
 		Doc:  "packets between machines are dropped; clients on a machine stay with it",
 		Params: []Param{
 			target,
-			{Name: "shape", Doc: "split: the targets on one side, all others on the other; isolate: each target alone; one-way: the others don't hear the targets, the targets hear them", Values: []string{"split", "isolate", "one-way"}},
+			{Name: "shape", Doc: "split: the targets on one side, all others on the other; isolate: each target alone; one-way: the others don't hear the targets, the targets hear them; pair: the target and one other machine don't hear each other, all others hear both", Values: []string{"split", "isolate", "one-way", "pair"}},
+			{Name: "from", Doc: "pair: the other one"},
 			lasts,
 		},
 		Targets:  union(MemberForms(), MachineForms(), []string{"minority", "leader-minority", "majority"}),
@@ -264,6 +265,32 @@ var catalogue = []Entry{
 		Fairness: transient + " A member that is slower than the election timeout may lose its lead for as long, and may not be taken for lost.",
 		Heals:    "packets take as long as before",
 		Worlds:   unreal,
+	},
+	{
+		Kind: ringproof.FaultSlowDisk,
+		Doc:  "every sync of the target's disk takes longer: etcd's raft waits for it, and sends no heartbeat meanwhile",
+		Params: []Param{
+			target,
+			{Name: "by", Doc: "the time that each sync takes on top, such as 3s", Required: true},
+			lasts,
+		},
+		Targets:  union(MemberForms(), MachineForms(), SetForms()),
+		Fairness: transient + " Who is slow is not lost, and nobody may be replaced for it sooner than for being away.",
+		Heals:    "syncs take as long as before",
+		Worlds:   simulated,
+	},
+	{
+		Kind: ringproof.FaultForeignHand,
+		Doc:  "somebody else changes the membership, as with etcdctl: a person, or another tool",
+		Params: []Param{
+			target,
+			{Name: "does", Doc: "what is asked of etcd: that the target's member is removed", Values: []string{"member-remove"}},
+		},
+		Targets: union(MemberForms(), []string{"mN", "machine/N"}),
+		Fairness: "Fair where etcd itself does it: it refuses what would leave too few that are connected. What the hand did is no change of the subject's. " +
+			"The ring must become what was asked for again, or the subject must halt and say who is missing.",
+		Heals:  "never: who was removed comes back as another member",
+		Worlds: withProcesses,
 	},
 	{
 		Kind: ringproof.FaultClockSkew,

@@ -260,6 +260,11 @@ func (l *Ledger) Admit(f ringproof.Fault, targets []string) (ringproof.Fault, st
 		l.swaps++
 		l.enter(l.last.At, fmt.Sprintf("%s of %s", f.Kind, strings.Join(targets, " ")))
 	}
+	if f.Kind == ringproof.FaultForeignHand {
+		for _, id := range l.members(targets) {
+			l.pending = append(l.pending, pendingChange{action: "remove", member: id, machine: targets[0]})
+		}
+	}
 	if !f.Permanent() {
 		return f, ""
 	}

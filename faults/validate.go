@@ -46,6 +46,9 @@ func Validate(f ringproof.Fault) []Problem {
 	if f.Kind == ringproof.FaultVolumeLoss && f.By != 0 && f.Leave != ringproof.LeaveCopy {
 		problems = append(problems, Problem{Field: "by", Value: f.By.String(), Message: "only a " + ringproof.LeaveCopy + " has an age"})
 	}
+	if f.Kind == ringproof.FaultPartition && (f.From != "") != (f.Shape == "pair") {
+		problems = append(problems, Problem{Field: "from", Value: f.From, Missing: f.From == "", Message: "a pair has two ends: partition takes from with shape pair, and with no other"})
+	}
 	return problems
 }
 
@@ -86,6 +89,7 @@ func fields(f ringproof.Fault) []field {
 		{name: "leave", text: f.Leave},
 		{name: "at", text: f.At},
 		{name: "remount", text: f.Remount},
+		{name: "does", text: f.Does},
 		{name: "from", text: f.From},
 		{name: "calls", text: f.Calls},
 		{name: "records", text: f.Records},

@@ -92,6 +92,7 @@ type runner struct {
 	replaced  string                   // machine whose member was last asked to be replaced
 	suspended bool                     // the ring is to be left as it is
 	own       map[string]ringproof.Own // what each machine's etcd was last asked to have; no entry: not known
+	hands     []hand                   // what somebody else asked for
 	sheets    [][]ringproof.WatchEvent // that no stream writes on
 }
 
@@ -511,6 +512,7 @@ func (r *runner) history(evidence ringproof.Evidence) ringproof.History {
 	h.Observations = append(h.Observations, r.record.observations...)
 	byCall(h.Operations)
 	date(h.Evidence.Changes, h.Observations)
+	r.attribute(&h.Evidence)
 	return h
 }
 
@@ -523,6 +525,20 @@ func date(changes []ringproof.ConfChange, observations []ringproof.Observation) 
 				break
 			}
 		}
+	}
+}
+
+// attribute says which changes are none of the subject's, asked for or made.
+func (r *runner) attribute(e *ringproof.Evidence) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, by := range r.hands {
+		for i, c := range e.Changes {
+			e.Changes[i].Foreign = c.Foreign || c.Kind == "remove" && c.Member == by.member
+		}
+		e.Rejected = slices.DeleteFunc(e.Rejected, func(x ringproof.Rejection) bool {
+			return x.Kind == "remove" && x.Member == by.member && by.when.From <= x.At && x.At <= by.when.To
+		})
 	}
 }
 

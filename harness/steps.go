@@ -478,7 +478,9 @@ func (r *runner) harm(ctx, acting context.Context, s ringproof.Step) error {
 		s.Fault = &admitted
 	}
 	began := r.world.Now().Add(s.Fault.Age())
+	by := r.hand(*s.Fault, targets)
 	evidence, err := r.world.Do(acting, s, targets)
+	by()
 	hit := targets
 	if err != nil {
 		hit, err = r.missed(s, targets, err)
@@ -539,6 +541,27 @@ func (r *runner) source(ctx context.Context, s ringproof.Step) (ringproof.Step, 
 	f.From = from[0]
 	s.Fault = &f
 	return s, nil
+}
+
+// hand notes which member somebody else is about to remove, and returns what notes that
+// they are done: no change and no refusal of it is the subject's.
+func (r *runner) hand(f ringproof.Fault, targets []string) (done func()) {
+	if f.Kind != ringproof.FaultForeignHand {
+		return func() {}
+	}
+	m, _ := r.record.observation().On(targets[0])
+	from := r.world.Now()
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.hands = append(r.hands, hand{m.ID, ringproof.Span{From: from, To: r.world.Now()}})
+	}
+}
+
+// hand is what somebody else asked for, and when.
+type hand struct {
+	member ringproof.MemberID
+	when   ringproof.Span
 }
 
 // landed records the fault once for each machine it hit, as of when it was

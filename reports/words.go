@@ -183,7 +183,7 @@ func opText(o ringproof.Op) string {
 func faultText(f ringproof.Fault) string {
 	text := string(f.Kind)
 	for _, part := range []struct{ label, value string }{
-		{"of", f.Target}, {"scope", f.Scope}, {"shape", f.Shape}, {cmp.Or(f.Phase, "at"), f.Action}, {"leaving", f.Leave}, {"calls", f.Calls}, {"at", f.At}, {"from", f.From}, {"remount", f.Remount}, {"about", f.Records},
+		{"of", f.Target}, {"scope", f.Scope}, {"shape", f.Shape}, {cmp.Or(f.Phase, "at"), f.Action}, {"leaving", f.Leave}, {"calls", f.Calls}, {"at", f.At}, {"does", f.Does}, {"from", f.From}, {"remount", f.Remount}, {"about", f.Records},
 	} {
 		if part.value != "" {
 			text += " " + part.label + " " + part.value

@@ -189,6 +189,8 @@ type Fault struct {
 	DryRun          *Harm `json:"dry-run,omitempty"`
 	KeysDamaged     *Harm `json:"keys-damaged,omitempty"`
 	APIOutage       *Harm `json:"api-outage,omitempty"`
+	ForeignHand     *Harm `json:"foreign-hand,omitempty"`
+	SlowDisk        *Harm `json:"slow-disk,omitempty"`
 
 	VolumeLoss  *Harm `json:"volume-loss,omitempty"`
 	MachineLoss *Harm `json:"machine-loss,omitempty"`
@@ -206,6 +208,7 @@ type Harm struct {
 	Leave    string             `json:"leave,omitempty"`
 	At       string             `json:"at,omitempty"`
 	Remount  string             `json:"remount,omitempty"`
+	Does     string             `json:"does,omitempty"`
 	From     Selector           `json:"from,omitempty"`
 	Calls    string             `json:"calls,omitempty"`
 	Records  string             `json:"records,omitempty"`

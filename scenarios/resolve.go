@@ -295,7 +295,7 @@ func (f Fault) harm() *ringproof.Fault {
 		for _, choice := range []struct {
 			name  string
 			value *string
-		}{{"scope", &fault.Scope}, {"shape", &fault.Shape}, {"leave", &fault.Leave}, {"calls", &fault.Calls}, {"at", &fault.At}, {"remount", &fault.Remount}, {"decision", &fault.Decision}} {
+		}{{"scope", &fault.Scope}, {"shape", &fault.Shape}, {"leave", &fault.Leave}, {"calls", &fault.Calls}, {"at", &fault.At}, {"remount", &fault.Remount}, {"does", &fault.Does}, {"decision", &fault.Decision}} {
 			if p, ok := entry.Param(choice.name); ok {
 				*choice.value = cmp.Or(*choice.value, p.Values[0])
 			}
@@ -315,14 +315,14 @@ func (f Fault) kinds() map[ringproof.FaultKind]*Harm {
 		ringproof.FaultStartFailure: f.StartFailure, ringproof.FaultVolumeUnmounted: f.VolumeUnmounted, ringproof.FaultVolumeCopy: f.VolumeCopy,
 		ringproof.FaultTimePasses: f.TimePasses,
 		ringproof.FaultWrongRing:  f.WrongRing, ringproof.FaultDuplicate: f.Duplicate, ringproof.FaultDryRun: f.DryRun, ringproof.FaultKeysDamaged: f.KeysDamaged,
-		ringproof.FaultAPIOutage: f.APIOutage,
+		ringproof.FaultAPIOutage: f.APIOutage, ringproof.FaultForeignHand: f.ForeignHand, ringproof.FaultSlowDisk: f.SlowDisk,
 	}
 }
 
 func (h Harm) fault(kind ringproof.FaultKind) ringproof.Fault {
 	return ringproof.Fault{
 		Kind: kind, Target: string(h.Target), Scope: h.Scope, Shape: h.Shape, Action: string(h.Action), Effect: string(h.Effect),
-		Phase: h.Phase, Decision: h.Decision, Leave: h.Leave, Calls: h.Calls, Records: h.Records, At: h.At, Remount: h.Remount, From: string(h.From), Nth: h.Nth, Back: h.Back, Count: h.Count, Percent: h.Percent,
+		Phase: h.Phase, Decision: h.Decision, Leave: h.Leave, Calls: h.Calls, Records: h.Records, At: h.At, Remount: h.Remount, Does: h.Does, From: string(h.From), Nth: h.Nth, Back: h.Back, Count: h.Count, Percent: h.Percent,
 		By: ringproof.Duration(h.By), For: h.For, Stagger: h.Stagger,
 	}
 }

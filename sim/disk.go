@@ -37,14 +37,15 @@ type disk struct {
 	filed    int64             // bytes that they take: each sync asks for room
 	folders  map[string]bool   // made by hand, with nothing in them
 	data     map[string]*etcd.Dir
-	full     map[string]bool // by the steps that filled it up
-	home     *Machine        // where it belongs
-	foreign  map[string]bool // data that no etcd here has written, or opened
+	full     map[string]bool          // by the steps that filled it up
+	slow     map[string]time.Duration // by the steps that made its syncs slow: how much longer each takes
+	home     *Machine                 // where it belongs
+	foreign  map[string]bool          // data that no etcd here has written, or opened
 	numbers  map[*Machine]int
 }
 
 func newDisk(capacity int64) *disk {
-	return &disk{capacity: capacity, files: map[string][]byte{}, folders: map[string]bool{}, data: map[string]*etcd.Dir{}, numbers: map[*Machine]int{}, foreign: map[string]bool{}, full: map[string]bool{}}
+	return &disk{capacity: capacity, files: map[string][]byte{}, folders: map[string]bool{}, data: map[string]*etcd.Dir{}, numbers: map[*Machine]int{}, foreign: map[string]bool{}, full: map[string]bool{}, slow: map[string]time.Duration{}}
 }
 
 // copied is the disk as it is now, as a snapshot of the volume has it. Its logs are
@@ -108,6 +109,15 @@ func (d *disk) room(op, name string, n int64) error {
 		return &fs.PathError{Op: op, Path: name, Err: syscall.ENOSPC}
 	}
 	return nil
+}
+
+// sync is how long an fsync takes.
+func (d *disk) sync(chance *stream) time.Duration {
+	takes := chance.between(quickSync, slowSync)
+	for _, longer := range d.slow { // order: a sum
+		takes += longer
+	}
+	return takes
 }
 
 // powerLoss takes from each log a part of what was not synced, and may tear

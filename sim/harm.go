@@ -86,6 +86,8 @@ func init() {
 		ringproof.FaultDuplicate:       (*World).duplicate,
 		ringproof.FaultDryRun:          (*World).runDry,
 		ringproof.FaultKeysDamaged:     nothing,
+		ringproof.FaultForeignHand:     nothing,
+		ringproof.FaultSlowDisk:        (*World).slowDisk,
 	}
 }
 
@@ -110,6 +112,8 @@ func (w *World) Do(ctx context.Context, s ringproof.Step, targets []string) (str
 		return w.letPass(s)
 	case s.Fault.Kind == ringproof.FaultKeysDamaged:
 		return w.damageKeys(ctx, *s.Fault)
+	case s.Fault.Kind == ringproof.FaultForeignHand:
+		return w.removeBy(ctx, targets[0])
 	case s.Fault.Kind == ringproof.FaultReplyLoss:
 		targets = w.all(targets)
 	case s.Fault.Kind == ringproof.FaultVolumeLoss && s.Fault.Leave == ringproof.LeaveCopy:
@@ -318,6 +322,15 @@ func (w *World) slow(m *Machine, s ringproof.Step) (string, error) {
 	return fmt.Sprintf("%s: packets take %v longer", m.name, s.Fault.By), nil
 }
 
+// slowDisk makes every sync on the machine's disk take longer.
+func (w *World) slowDisk(m *Machine, s ringproof.Step) (string, error) {
+	if m.lost {
+		return "", fmt.Errorf("%s is lost", m.name)
+	}
+	m.disk.slow[s.Name] = s.Fault.By.Std()
+	return fmt.Sprintf("%s: each sync takes %v longer", m.name, s.Fault.By), nil
+}
+
 // loseReplies loses some of what etcds answer to whoever asks from the machine,
 // and to clients of the etcd on it.
 func (w *World) loseReplies(m *Machine, s ringproof.Step) (string, error) {
@@ -495,12 +508,21 @@ func (w *World) partition(s ringproof.Step, targets []string) (string, error) {
 			outside = append(outside, m)
 		}
 	}
+	if s.Fault.Shape == "pair" {
+		outside = []*Machine{w.machine(s.Fault.From)}
+		if outside[0] == nil || slices.Contains(inside, outside[0]) {
+			return "", fmt.Errorf("%s and %s are no pair", strings.Join(targets, " "), s.Fault.From)
+		}
+	}
 	w.block(s.Name, inside, outside)
 	if s.Fault.Shape == "isolate" {
 		w.block(s.Name, inside, inside)
 	}
 	if s.Fault.Shape != "one-way" {
 		w.block(s.Name, outside, inside)
+	}
+	if s.Fault.Shape == "pair" {
+		return fmt.Sprintf("%s and %s don't hear each other", strings.Join(targets, " "), s.Fault.From), nil
 	}
 	return fmt.Sprintf("%s cut off, %s", strings.Join(targets, " "), cmp.Or(s.Fault.Shape, "split")), nil
 }
@@ -567,9 +589,11 @@ func (w *World) Heal(_ context.Context, s ringproof.Step, targets []string) erro
 	w.network.mend(s.Name)
 	_, err := w.each(targets, func(m *Machine) (string, error) { w.healOne(m, s); return "", nil })
 	for _, m := range w.machines {
-		delete(m.disk.full, s.Name) // wherever the disk is by now
-		if m.away != nil {
-			delete(m.away.full, s.Name)
+		for _, d := range []*disk{m.disk, m.away} { // wherever the disk is by now
+			if d != nil {
+				delete(d.full, s.Name)
+				delete(d.slow, s.Name)
+			}
 		}
 	}
 	return err

@@ -168,7 +168,7 @@ func (s *server) Sync(d *etcd.Dir, done func(error)) {
 	}
 	f.done, f.err = done, err
 	f.prio, f.kind, f.owner, f.on = prioTimer, kindSync, s.process, f
-	s.engine.schedule(&f.timer, s.machine.delays.between(quickSync, slowSync))
+	s.engine.schedule(&f.timer, s.home.sync(s.machine.delays))
 }
 
 // flush is an fsync under way.

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/internal/client"
 )
@@ -122,6 +124,43 @@ func (w *World) damageKeys(ctx context.Context, f ringproof.Fault) (string, erro
 		failures = append(failures, err)
 	}
 	return "", errors.Join(failures...)
+}
+
+// removeBy has a person remove the target's member, who tries again while etcd refuses: it
+// does as long as somebody was not connected for five seconds.
+func (w *World) removeBy(ctx context.Context, target string) (evidence string, err error) {
+	member := uint64(0)
+	for range client.Tries {
+		for _, m := range w.present() {
+			err = w.byHand(ctx, m, func(ctx context.Context, c clientv3.Cluster) (err error) {
+				if member == 0 {
+					member, err = client.At(ctx, c, w.machine(target).address)
+				}
+				if err == nil {
+					evidence, err = client.Remove(ctx, c, member)
+				}
+				return err
+			})
+			if err == nil {
+				return target + ": " + evidence, nil
+			}
+		}
+		if err := w.Sleep(ctx, time.Second); err != nil {
+			return "", err
+		}
+	}
+	return "", fmt.Errorf("nobody removes the member: %w", err)
+}
+
+// byHand asks the machine's etcd as somebody else does, who has a second's patience.
+func (w *World) byHand(ctx context.Context, m *Machine, what func(context.Context, clientv3.Cluster) error) error {
+	c, err := w.dial(nil, w.url(m), w.secure)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := w.Timeout(ctx, time.Second)
+	defer cancel()
+	return what(ctx, c)
 }
 
 func (w *World) damageAt(ctx context.Context, m *Machine, f ringproof.Fault) (string, error) {

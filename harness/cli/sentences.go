@@ -159,6 +159,9 @@ func harmed(f ringproof.Fault) string {
 	case ringproof.FaultDiskFull:
 		return "fill the disk of " + whose
 	case ringproof.FaultPartition:
+		if f.Shape == "pair" {
+			return "keep " + f.From + " and " + whose + " from hearing each other"
+		}
 		return worded(f.Shape, "split from the others ", "isolate", "cut off, each alone, ", "one-way", "keep the others from hearing ") + whose
 	case ringproof.FaultStoreOutage:
 		return strings.Join(strings.Fields("fail every store "+worded(f.Calls, "call", "writes", "write")+concerning(f.Records)+" of "+whose), " ")
@@ -191,6 +194,10 @@ func harmed(f ringproof.Fault) string {
 			return "overwrite every key that is not the clients'"
 		}
 		return "delete every key that is not the clients'"
+	case ringproof.FaultForeignHand:
+		return "have somebody else remove the member of " + whose
+	case ringproof.FaultSlowDisk:
+		return fmt.Sprintf("delay every sync of the disk of %s by %s", whose, span(f.By))
 	case ringproof.FaultAPIOutage:
 		return "take the cluster's API server away"
 	case ringproof.FaultAgentCrash:

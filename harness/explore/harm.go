@@ -20,6 +20,7 @@ var (
 	skews     = []ringproof.Duration{second / 2, -second / 2, 30 * second, -30 * second, 600 * second, -600 * second}
 	ages      = []ringproof.Duration{40 * day, 400 * day, 900 * day}
 	far       = []ringproof.Duration{7200 * second, -7200 * second, 72000 * second, -72000 * second}
+	syncs     = []ringproof.Duration{second / 10, second, 3 * second}
 	delays    = []ringproof.Duration{second / 50, second / 10, second / 4, second / 2}
 	// of the reference's records; "": all
 	records = []string{"", "formed", "machines", "epochs"}
@@ -122,6 +123,13 @@ func (c *composer) harmOf(e faults.Entry, label func(string) string) ringproof.F
 	switch {
 	case e.Kind == ringproof.FaultTimePasses:
 		f.For = f.By / (25 * day) * second
+	case e.Kind == ringproof.FaultPartition && f.Shape == "pair" && c.fewest > 1:
+		f.Target, f.From = "leader", "follower"
+	case e.Kind == ringproof.FaultPartition:
+		f.From = ""
+		if f.Shape == "pair" {
+			f.Shape = "split"
+		}
 	case e.Kind == ringproof.FaultVolumeLoss:
 		f.By = 0 // nothing that is drawn has an age
 	case e.Kind == ringproof.FaultDiskSwap && c.fewest < 3:
@@ -163,6 +171,8 @@ func (c *composer) param(f *ringproof.Fault, e faults.Entry, p faults.Param, lab
 		f.At = word()
 	case "remount":
 		f.Remount = word()
+	case "does":
+		f.Does = word()
 	case "from":
 		f.From = one(c.draw, label, c.present("follower", "leader")...)
 	case "records":
@@ -202,6 +212,8 @@ func (c *composer) amounts(kind ringproof.FaultKind) []ringproof.Duration {
 		return skews
 	case ringproof.FaultTimePasses:
 		return ages
+	case ringproof.FaultSlowDisk:
+		return syncs
 	}
 	return delays
 }

@@ -17,6 +17,7 @@ import (
 type effort struct {
 	used, waited time.Duration
 	known        bool
+	stopped      bool // by a signal: a debugger's, a shell's, a suspended container's
 }
 
 // effortOf reads the schedstat of the process's threads. The few that have ended
@@ -33,7 +34,15 @@ func effortOf(pid int) (e effort) {
 		waited, _ := strconv.ParseInt(fields[1], 10, 64)
 		e.used, e.waited, e.known = e.used+time.Duration(used), e.waited+time.Duration(waited), true
 	}
+	e.stopped = stopped(pid)
 	return e
+}
+
+// stopped reports whether the process stands still as somebody told it to.
+func stopped(pid int) bool {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, fields, _ := strings.Cut(string(stat), ") ") // the name before may hold anything
+	return strings.HasPrefix(fields, "T") || strings.HasPrefix(fields, "t")
 }
 
 // mostWall is how many limits a worker may take on the wall, whatever it does.
@@ -45,18 +54,25 @@ const mostWall = 30
 type progress struct {
 	limit       time.Duration
 	began, last time.Time
+	looked      time.Time
 	first       effort
 	moved       effort // when it last did something worth the name
 }
 
 func newProgress(limit time.Duration, now effort) *progress {
 	began := time.Now()
-	return &progress{limit: limit, began: began, last: began, first: now, moved: now}
+	return &progress{limit: limit, began: began, last: began, looked: began, first: now, moved: now}
 }
 
 // look returns why the worker is given up, or nil. One that can't be told from a
-// slow one is no bug of ringproof.
+// slow one is no bug of ringproof. The time in which it was stopped counts for nothing,
+// and nor does that between two looks of one who stood still too.
 func (p *progress) look(now time.Time, e effort) error {
+	since := now.Sub(p.looked)
+	p.looked = now
+	if e.stopped || since > p.limit/4 {
+		p.last = p.last.Add(since)
+	}
 	if e.used+e.waited-p.moved.used-p.moved.waited > p.limit/100 {
 		p.moved, p.last = e, now
 	}

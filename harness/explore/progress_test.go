@@ -18,6 +18,7 @@ func TestASlowWorkerIsNoBug(t *testing.T) {
 	for name, c := range map[string]struct {
 		used, waited time.Duration
 		unknown      bool
+		stopped      bool
 		after        time.Duration // when it is given up; 0: never
 		bug          bool
 	}{
@@ -26,10 +27,11 @@ func TestASlowWorkerIsNoBug(t *testing.T) {
 		"gets nothing, and wants it":         {waited: s},
 		"wants nothing":                      {after: 61 * s, bug: true},
 		"wants as much as a sleeper does":    {used: s / 1000, after: 61 * s, bug: true},
+		"is stopped":                         {stopped: true},
 		"is on a host that keeps no account": {unknown: true, after: 61 * s},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := effort{known: !c.unknown}
+			e := effort{known: !c.unknown, stopped: c.stopped}
 			p := newProgress(time.Minute, e)
 			var err error
 			given := time.Duration(0)
@@ -55,4 +57,12 @@ func TestAWorkerThatIsStarvedForEverIsGivenUp(t *testing.T) {
 	var bug broken
 	assert.False(t, errors.As(err, &bug))
 	assert.ErrorContains(t, err, "can't be told")
+}
+
+// TestWhoStoodStillTooAccusesNobody: the host was suspended, and both with it.
+func TestWhoStoodStillTooAccusesNobody(t *testing.T) {
+	p := newProgress(time.Minute, effort{known: true})
+	assert.NoError(t, p.look(p.began.Add(3*time.Second), effort{known: true}))
+	assert.NoError(t, p.look(p.began.Add(78*time.Second), effort{known: true}))
+	assert.NoError(t, p.look(p.began.Add(81*time.Second), effort{known: true}))
 }

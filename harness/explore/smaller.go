@@ -224,6 +224,9 @@ func plainWords(f ringproof.Fault) []ringproof.Fault {
 		if was := *of.word; ok && len(p.Values) > 0 && was != p.Values[0] && was != "" {
 			*of.word = p.Values[0]
 			all = append(all, simpler)
+			if of.name == "shape" {
+				all[len(all)-1].From = "" // only a pair has another end
+			}
 			*of.word = was
 		}
 	}

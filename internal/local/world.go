@@ -569,6 +569,8 @@ func (w *World) Do(ctx context.Context, s ringproof.Step, targets []string) (str
 		return w.damageKeys(ctx, *s.Fault)
 	case ringproof.FaultAPIOutage:
 		return w.outage(true)
+	case ringproof.FaultForeignHand:
+		return w.removeBy(ctx, targets[0])
 	}
 	if s.Fault.Kind == ringproof.FaultVolumeLoss && s.Fault.Leave == ringproof.LeaveCopy {
 		return w.putBackCopies(ctx, s, targets)
@@ -771,6 +773,12 @@ func (w *World) partition(f ringproof.Fault, targets []string) (string, error) {
 			inside = append(inside, n)
 		} else {
 			outside = append(outside, n)
+		}
+	}
+	if f.Shape == "pair" {
+		outside = []*node{w.node(f.From)}
+		if outside[0] == nil || slices.Contains(inside, outside[0]) {
+			return "", fmt.Errorf("%s and %s are no pair", strings.Join(targets, " "), f.From)
 		}
 	}
 	evidence, err := block(outside, inside)

@@ -138,6 +138,28 @@ func (r *Ring) letGo(ctx context.Context, a ring.Action, holds []clientv3.Cmp) e
 	return err
 }
 
+// NoteLeft notes of members that somebody else has removed that they have left. Noted one
+// after the other, any number may be: unnoted, the second of three would be one of two
+// that are missing, as in a ring of one.
+func (r *Ring) NoteLeft(ctx context.Context, view View, f Fence) error {
+	holds, err := f.comparisons()
+	if err != nil {
+		return err
+	}
+	var notes []clientv3.Op
+	for _, id := range view.Missing() {
+		text, err := json.Marshal(Leaving{Machine: view.Bindings[id].Machine, Why: "it is not listed any more, and the automation didn't remove it"})
+		if err != nil {
+			return err
+		}
+		notes = append(notes, clientv3.OpPut(leavingKey(id), string(text)))
+	}
+	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
+		_, err := c.Txn(ctx).If(holds...).Then(notes...).Commit()
+		return err
+	})
+}
+
 // NoteLog writes down how far the log of a member on its disk goes, unless its record is
 // another than view shows.
 func (r *Ring) NoteLog(ctx context.Context, id ring.ID, index uint64, view View) error {

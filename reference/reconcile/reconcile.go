@@ -69,6 +69,9 @@ func (r *Reconciler) Bind(ctx context.Context, view admin.View, founders []store
 // Step observes the ring and does the one thing that is next.
 func (r *Reconciler) Step(ctx context.Context, view admin.View, spec ring.Spec, f admin.Fence) ring.Decision {
 	now := r.Log.Host.Now
+	if len(view.Missing()) > 0 && view.Whole() && !r.Log.DryRun {
+		_ = r.Ring.NoteLeft(ctx, view, f) // the next step tries again
+	}
 	begun := now()
 	seen := r.observer.Observe(ctx, r.Ring, view)
 	if now().Sub(begun) > admin.LeaseTTL/2 {
