@@ -261,6 +261,10 @@ func (l *Ledger) Admit(f ringproof.Fault, targets []string) (ringproof.Fault, st
 		l.enter(l.last.At, fmt.Sprintf("%s of %s", f.Kind, strings.Join(targets, " ")))
 	}
 	if f.Kind == ringproof.FaultForeignHand {
+		if reason := l.unfair(f, targets); reason != "" {
+			l.enter(l.last.At, fmt.Sprintf("%s on %s refused: %s", f.Kind, strings.Join(targets, " "), reason))
+			return ringproof.Fault{}, reason
+		}
 		for _, id := range l.members(targets) {
 			l.pending = append(l.pending, pendingChange{action: "remove", member: id, machine: targets[0]})
 		}

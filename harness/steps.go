@@ -468,6 +468,9 @@ func (r *runner) harm(ctx, acting context.Context, s ringproof.Step) error {
 		r.record.Record(ringproof.Event{Kind: ringproof.EventFaultMissed, Step: s.Name, Fault: s.Fault.Kind, Text: err.Error()})
 		return err
 	}
+	if s.Fault.Kind == ringproof.FaultForeignHand {
+		_ = r.wait(acting, findWithin, func() bool { _, on := r.record.observation().On(targets[0]); return on })
+	}
 	admitted, reason := r.admit(acting, *s.Fault, targets)
 	if reason != "" {
 		r.record.Record(ringproof.Event{Kind: ringproof.EventFaultDowngraded, Step: s.Name, Fault: s.Fault.Kind,

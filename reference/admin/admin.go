@@ -262,7 +262,7 @@ func (r *Ring) addLearner(ctx context.Context, a ring.Action, members []*etcdser
 // disks for one ID is what it is there to prevent.
 func (r *Ring) bind(ctx context.Context, a ring.Action, holds []clientv3.Cmp) error {
 	key := memberKey(a.Member)
-	value, err := json.Marshal(Binding{Machine: a.Machine, Disk: a.Disk})
+	value, err := json.Marshal(Binding{Machine: a.Machine, Disk: a.Disk, Learner: slices.Contains(a.On, ring.Role{ID: a.Member, Learner: true})})
 	if err != nil {
 		return err
 	}

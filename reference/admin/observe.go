@@ -38,6 +38,8 @@ const (
 type Binding struct {
 	Machine string `json:"machine"`
 	Disk    string `json:"disk"`
+	// Learner: the member was a learner when this was written. Its machine takes that back.
+	Learner bool `json:"learner,omitempty"`
 	// Log is a raft index up to which the member's log was on that disk, by the word of
 	// its machine. One that ends before it is older, and may have forgotten what it
 	// acknowledged. 0: nobody has said.
@@ -150,13 +152,19 @@ func (v View) Outlived() []ring.ID {
 	return slices.Sorted(maps.Keys(left))
 }
 
-// Missing lists the members that are bound to a disk and not in the ring, though nobody
-// is on record to have let them go.
+// Missing lists the voters that are bound to a disk and not in the ring, though nobody is
+// on record to have let them go.
 func (v View) Missing() []ring.ID {
 	return slices.DeleteFunc(v.Outlived(), func(id ring.ID) bool {
 		_, leaving := v.Leaving[id]
-		return leaving
+		return leaving || !v.votes(id)
 	})
+}
+
+// votes reports whether the member is on record as a voter.
+func (v View) votes(id ring.ID) bool {
+	b, bound := v.Bindings[id]
+	return bound && !b.Learner
 }
 
 // LetGo reports whether a member that isn't listed has left for certain: somebody is on
@@ -172,10 +180,10 @@ func (v View) LetGo(id ring.ID) bool {
 // Whole reports whether the list names enough of the members on record.
 func (v View) Whole() bool { return ring.Whole(v.Recorded(), v.Missing()) }
 
-// Recorded counts the members that are listed, and bound to a disk.
+// Recorded counts the voters on record that are listed.
 func (v View) Recorded() (n int) {
 	for _, m := range v.Members {
-		if _, bound := v.Bindings[ring.ID(m.ID)]; bound {
+		if v.votes(ring.ID(m.ID)) {
 			n++
 		}
 	}

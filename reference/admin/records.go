@@ -160,11 +160,9 @@ func (r *Ring) NoteLeft(ctx context.Context, view View, f Fence) error {
 	})
 }
 
-// NoteLog writes down how far the log of a member on its disk goes, unless its record is
-// another than view shows.
-func (r *Ring) NoteLog(ctx context.Context, id ring.ID, index uint64, view View) error {
-	key, b := memberKey(id), view.Bindings[id]
-	b.Log = index
+// Rebind writes the record of a member anew, unless it is another than view shows.
+func (r *Ring) Rebind(ctx context.Context, id ring.ID, b Binding, view View) error {
+	key := memberKey(id)
 	text, err := json.Marshal(b)
 	if err != nil {
 		return err

@@ -46,26 +46,29 @@ const (
 	markEvery = 16 // more than a ring of nine writes by telling this
 )
 
-// mark tells the ring how far the log of the member here goes, so that an older copy of
-// the disk is known by it. etcd may apply an entry a moment before it is on the disk.
+// mark tells the ring that the member here votes, and how far its log goes, so that an
+// older copy of the disk is known by it. etcd may apply an entry a moment before it is on
+// the disk.
 func (l *Launcher) mark(ctx context.Context, look *Look) error {
 	const margin = 4
-	now := l.host.Now()
-	if since := now.Sub(l.marked); !look.running || since >= 0 && since < markPace {
+	members := look.View.RingMembers()
+	i := slices.IndexFunc(members, func(m ring.Member) bool { return m.Machine == l.Machine && m.Disk == l.disk.ID })
+	if i < 0 || !look.running {
 		return nil
 	}
-	for _, m := range look.View.RingMembers() {
-		if m.Machine != l.Machine || m.Disk != l.disk.ID {
-			continue
-		}
-		l.marked = now
-		applied, err := l.Ring.Applied(ctx, l.clientURL(), m.ID)
-		if err != nil || applied < m.Log+markEvery+margin {
-			return nil // it is asked again
-		}
-		return l.Ring.NoteLog(ctx, m.ID, applied-margin, look.View)
+	m, b := members[i], look.View.Bindings[members[i].ID]
+	since := l.host.Now().Sub(l.marked)
+	promoted, due := b.Learner && !m.Learner, since < 0 || since >= markPace
+	if !promoted && !due {
+		return nil
 	}
-	return nil
+	l.marked = l.host.Now()
+	applied, err := l.Ring.Applied(ctx, l.clientURL(), m.ID)
+	if err != nil || !promoted && applied < b.Log+markEvery+margin {
+		return nil // it is asked again
+	}
+	b.Learner, b.Log = m.Learner, max(b.Log, applied-min(applied, margin))
+	return l.Ring.Rebind(ctx, m.ID, b, look.View)
 }
 
 // presence says that the machine is there, and which disk is in it.
