@@ -147,9 +147,13 @@ func (r *runner) detached() []string {
 }
 
 // await waits for the step's trigger among the events since the step before
-// it began.
+// it began. What it waits for of a step that began with the run may have come before the
+// ring did, and so before any other step.
 func (r *runner) await(ctx context.Context, s ringproof.Step, from int) error {
 	t := *s.After
+	if slices.ContainsFunc(r.plan.Steps, func(early ringproof.Step) bool { return early.Name == t.Step && early.Early() }) {
+		from = 0
+	}
 	within := t.Timeout.Std()
 	if within == 0 {
 		within = defaultTimeout

@@ -177,6 +177,8 @@ type Fault struct {
 	SkippedView *Harm `json:"skipped-view,omitempty"`
 	ReplyLoss   *Harm `json:"reply-loss,omitempty"`
 	SlowNetwork *Harm `json:"slow-network,omitempty"`
+	SlowDisk    *Harm `json:"slow-disk,omitempty"`
+	ForeignHand *Harm `json:"foreign-hand,omitempty"`
 	ClockSkew   *Harm `json:"clock-skew,omitempty"`
 	TimePasses  *Harm `json:"time-passes,omitempty"`
 	DiskSwap    *Harm `json:"disk-swap,omitempty"`
@@ -189,8 +191,6 @@ type Fault struct {
 	DryRun          *Harm `json:"dry-run,omitempty"`
 	KeysDamaged     *Harm `json:"keys-damaged,omitempty"`
 	APIOutage       *Harm `json:"api-outage,omitempty"`
-	ForeignHand     *Harm `json:"foreign-hand,omitempty"`
-	SlowDisk        *Harm `json:"slow-disk,omitempty"`
 
 	VolumeLoss  *Harm `json:"volume-loss,omitempty"`
 	MachineLoss *Harm `json:"machine-loss,omitempty"`

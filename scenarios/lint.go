@@ -277,7 +277,7 @@ func (r review) unknownStep(path, name string, i int) Diagnostics {
 // trigger asks whether anything before step i can cause its event.
 func (r review) trigger(i int) Diagnostics {
 	t := r.plan.Steps[i].After
-	if t == nil || t.Since == ringproof.EventRunBegins || t.Step != "" && r.before(i, t.Step) < 0 {
+	if t == nil || r.plan.Steps[i].Early() || t.Step != "" && r.before(i, t.Step) < 0 {
 		return nil
 	}
 	voters := r.plan.Ring.Size

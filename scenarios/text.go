@@ -243,7 +243,7 @@ var duration = regexp.MustCompile(durationPattern)
 // A run takes no longer than a day; clocks in it may go on by years.
 const (
 	longestSpan  = 24 * time.Hour
-	longestShift = 10 * 365 * 24 * time.Hour
+	longestShift = 100 * 365 * 24 * time.Hour
 )
 
 func parseDuration(text string) (ringproof.Duration, complaint, bool) {
@@ -285,7 +285,7 @@ func parseShift(text string) (ringproof.Duration, complaint, bool) {
 	d, c, ok := parseDuration(length)
 	if long, err := time.ParseDuration(length); err == nil && long > longestSpan && duration.MatchString(length) {
 		d, ok = ringproof.Duration(long), long <= longestShift
-		c.message = fmt.Sprintf("duration %q is longer than ten years", text)
+		c.message = fmt.Sprintf("duration %q is longer than a hundred years", text)
 	}
 	if negative {
 		d = -d
