@@ -145,6 +145,13 @@ back; one that is interrupted hands leadership over and stops etcd.`,
 	return c
 }
 
+// tellInherited says which variables an operator has set in vain.
+func tellInherited(h host.Host) {
+	if names := host.Inherited(); len(names) > 0 {
+		h.Log(host.Line{Event: host.EventTrouble, Text: strings.Join(names, ", ") + ": in the environment of this agent, and given to no etcd; what etcd is to have belongs in the spec: ringadm spec STORE flag.NAME=VALUE"})
+	}
+}
+
 func runAuto(ctx context.Context, out io.Writer, address string, f autoFlags, s Seams) error {
 	if f.address == "" {
 		return usageError{errors.New("--address is missing: the address at which other machines reach this one")}
@@ -169,6 +176,7 @@ func runAuto(ctx context.Context, out io.Writer, address string, f autoFlags, s 
 			return err
 		}
 	}
+	tellInherited(real)
 	var h host.Host = real
 	if s.Host != nil {
 		h = s.Host(h)

@@ -172,6 +172,7 @@ func runLaunch(ctx context.Context, out io.Writer, f launchFlags, s Seams) error
 	reap(ctx)
 	// A directory of its own: the shared one is open to the pod's group.
 	real := host.NewReal(f.pod, f.data, filepath.Join(f.run, "etcd"), out)
+	tellInherited(real)
 	if err := real.Lock(); err != nil {
 		return err
 	}

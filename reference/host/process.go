@@ -154,7 +154,7 @@ func (p *process) Start(_ context.Context, args []string) error {
 // that isn't given is taken from ETCD_*, and ETCD_FORCE_NEW_CLUSTER in a shell
 // that somebody used for a rescue would make each member a ring of its own.
 func environment(ours []string) []string {
-	return slices.DeleteFunc(slices.Clone(ours), func(pair string) bool { return strings.HasPrefix(pair, "ETCD_") })
+	return slices.DeleteFunc(slices.Clone(ours), etcds)
 }
 
 func (p *process) Stop(ctx context.Context, grace time.Duration) error {
@@ -204,4 +204,19 @@ func lastWords(output string) string {
 		}
 	}
 	return output[max(0, len(output)-most):]
+}
+
+// etcds reports whether a variable is one that etcd reads.
+func etcds(pair string) bool { return strings.HasPrefix(pair, "ETCD_") }
+
+// Inherited names the variables of this program's environment that etcd would read, and
+// that reach none.
+func Inherited() (names []string) {
+	for _, pair := range os.Environ() {
+		if name, _, _ := strings.Cut(pair, "="); etcds(pair) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }

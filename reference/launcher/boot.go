@@ -145,6 +145,8 @@ func withLog(e Evidence) Boot {
 		return Boot{Do: Halt, Why: fmt.Sprintf("the disk holds a log of member %x, which lives on disk %s of machine %s, and this is disk %s of %s: it is a copy. Remove the member first to have another take its place here, or empty this disk", e.WAL.Member, m.Disk, m.Machine, e.Disk, e.Machine)}
 	case e.Listed && m.Disk == "" && m.Machine != "" && m.Machine != e.Machine:
 		return Boot{Do: Wait, Why: fmt.Sprintf("the disk holds a log of member %x, whose record is missing and whose address is that of %s: it may be a copy", e.WAL.Member, m.Machine)}
+	case !e.Listed && e.Strange && e.Identity == nil && e.Unknown == "":
+		return Boot{Do: Halt, Why: fmt.Sprintf("the disk holds the log of member %x of ring %x, which another etcd has written, and no ring is founded here: nothing is started and nothing founded on it. To give the disk to this ring move the directory %s away; ringadm doesn't take over the ring of others", e.WAL.Member, e.WAL.Cluster, DataDir)}
 	case !e.Listed && e.Strange:
 		return Boot{Do: Wait, Why: fmt.Sprintf("the disk holds a log of member %x, and never said that one ran here: it may be a copy; where the member lives the list would tell, and it can't be read: %s", e.WAL.Member, e.Why)}
 	case e.WAL.Forced > 0:

@@ -90,9 +90,15 @@ func (l *Launcher) learn(ctx context.Context, starts bool) {
 	l.remember()
 }
 
-// Self is this machine as others are told of it.
+// Self is this machine as others are told of it. While no ring is founded, one whose disk
+// holds a log already has no etcd for anybody: a ring that is founded on it would have a
+// founder that can't start.
 func (l *Launcher) Self() store.Machine {
-	return store.Machine{Name: l.Machine, Address: l.Address, Disk: l.disk.ID, Versions: l.versions}
+	m := store.Machine{Name: l.Machine, Address: l.Address, Disk: l.disk.ID, Versions: l.versions}
+	if l.Known.Identity == nil && !l.disk.blank(l.host) {
+		m.Versions = nil
+	}
+	return m
 }
 
 // SetFormed notes that the source was told that the ring has answered.

@@ -171,6 +171,9 @@ func (l *Launcher) lookAfter() (running bool, err error) {
 	if l.starts.ended(l.host.Process().LastWords()) {
 		l.log.Say(host.EventTrouble, "etcd ends whenever it is started, and is started ever more rarely: "+l.starts.why)
 	}
+	if l.starts.vain >= hopeless {
+		l.log.Say(host.EventHalted, fmt.Sprintf("no etcd starts on this machine, tried %d times, and tried on: %s", hopeless, l.starts.why))
+	}
 	return false, Ended(l.host, l.disk)
 }
 

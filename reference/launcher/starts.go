@@ -12,6 +12,7 @@ import (
 const (
 	settled   = 10 * time.Second // who ran for so long has started
 	unwell    = 4                // starts in a row that came to nothing, and the ring is told
+	hopeless  = 12               // and a person is called
 	longest   = 10 * time.Second // between two starts
 	forgotten = 10 * time.Minute // after its last start in vain a machine is as good as any
 )
