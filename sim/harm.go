@@ -15,6 +15,7 @@ import (
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/internal/look"
+	"github.com/ringproof/ringproof/internal/raftlog"
 	"github.com/ringproof/ringproof/sim/etcd"
 )
 
@@ -259,7 +260,7 @@ func (m *Machine) replaceVolume(leave string) {
 	case ringproof.LeaveDamaged:
 		m.spoil((*etcd.Dir).Damage)
 	case ringproof.LeaveForced:
-		m.spoil((*etcd.Dir).ForceNew)
+		m.spoil(func(d *etcd.Dir) { d.ForceNew(raftlog.Removals) })
 	case "directories":
 		m.insert(newDisk(m.world.plan.Ring.Volume))
 		m.disk.folders["etcd/member/snap"], m.disk.folders["etcd/member/wal"] = true, true

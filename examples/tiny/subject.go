@@ -46,6 +46,10 @@ func supports(s ringproof.Step) error {
 		return fmt.Errorf("tiny has no seams at which %s could be done", s.Fault.Kind)
 	case s.Fault != nil && s.Fault.Kind == ringproof.FaultMachineLoss:
 		return fmt.Errorf("tiny replaces no machine")
+	case s.Fault != nil && s.Fault.Kind == ringproof.FaultForeignHand:
+		return fmt.Errorf("tiny brings back nobody whom somebody removed")
+	case s.Fault != nil && s.Fault.LeavesLog():
+		return fmt.Errorf("tiny can't tell one log from another")
 	}
 	return nil
 }

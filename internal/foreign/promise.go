@@ -142,6 +142,8 @@ func (p *Promise) fault(s ringproof.Step) error {
 		return p.lacks("uses {{.Etcd}} neither in start nor in create: it can't be kept from starting another")
 	case kind == ringproof.FaultVolumeLoss && !replaces("volumes"):
 		return p.lacks("doesn't replace the member of a lost disk (replaces: [volumes])")
+	case kind == ringproof.FaultForeignHand && !replaces("volumes"):
+		return p.lacks("doesn't bring back a member that somebody removed (replaces: [volumes])")
 	case kind == ringproof.FaultMachineLoss && !replaces("machines"):
 		return p.lacks("doesn't replace the member of a lost machine (replaces: [machines])")
 	}

@@ -5,39 +5,33 @@ package raftlog
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/server/v3/etcdserver/api/snap"
-	"go.etcd.io/etcd/server/v3/storage"
 	"go.etcd.io/etcd/server/v3/storage/wal"
-	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
+	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
 )
 
 // ForceNew writes into the log of an etcd data directory, which no etcd holds open, what
 // etcd --force-new-cluster does at its start: every other member is removed, in the last
-// term, and all of it is committed.
+// term, and all of it is committed. Every entry of the log is kept, as etcd 3.7 keeps what
+// it has applied: 3.6 drops those of which the log doesn't know that they are committed.
 func ForceNew(dataDir string) error {
 	dir, quiet := filepath.Join(dataDir, "member", "wal"), zap.NewNop()
 	marks, err := wal.ValidSnapshotEntries(quiet, dir)
-	if err != nil {
-		return fmt.Errorf("reading the snapshots of %s: %w", dir, err)
+	if err != nil || len(marks) == 0 {
+		return fmt.Errorf("reading the snapshots of %s: %w", dir, cmp.Or(err, fs.ErrInvalid))
 	}
-	newest, err := snap.New(quiet, filepath.Join(dataDir, "member", "snap")).LoadNewestAvailable(marks)
-	if err != nil && !errors.Is(err, snap.ErrNoSnapshot) {
-		return fmt.Errorf("reading the snapshots of %s: %w", dataDir, err)
-	}
-	from := &walpb.Snapshot{}
-	if newest != nil {
-		from.Index, from.Term = new(newest.GetMetadata().GetIndex()), new(newest.GetMetadata().GetTerm())
-	}
-	w, err := wal.Open(quiet, dir, from)
+	newest := marks[len(marks)-1]
+	w, err := wal.Open(quiet, dir, newest)
 	if err != nil {
 		return fmt.Errorf("opening %s: %w", dir, err)
 	}
@@ -46,18 +40,41 @@ func ForceNew(dataDir string) error {
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", dir, err)
 	}
-	var whose etcdserverpb.Metadata
-	if err := proto.Unmarshal(metadata, &whose); err != nil {
-		return fmt.Errorf("reading %s: %w", dir, err)
+	log, err := newLog(metadata, state, entries)
+	if err != nil {
+		return err
 	}
-	last := newest.GetMetadata().GetIndex()
-	if n := len(entries); n > 0 {
-		last = entries[n-1].GetIndex()
-	}
-	members := storage.GetEffectiveNodeIDsFromWALEntries(quiet, newest, entries)
-	removals := storage.CreateConfigChangeEnts(quiet, members, whose.GetNodeID(), state.GetTerm(), last)
+	last := max(log.Last(), newest.GetIndex())
+	removals := Removals(newest.GetConfState(), entries, log.Member, log.Term, last)
 	state.Commit = new(last + uint64(len(removals)))
 	return w.Save(state, removals)
+}
+
+// Removals are the entries after the last by which every other member leaves a log that
+// begins with conf. None has an ID, as nobody asked for it (etcd's
+// storage.CreateConfigChangeEnts).
+func Removals(conf *raftpb.ConfState, entries []*raftpb.Entry, self, term, last uint64) (removals []*raftpb.Entry) {
+	members := map[uint64]bool{}
+	for _, id := range slices.Concat(conf.GetVoters(), conf.GetLearners()) {
+		members[id] = true
+	}
+	for _, e := range entries {
+		var change raftpb.ConfChange
+		if e.GetType() == raftpb.EntryConfChange && proto.Unmarshal(e.GetData(), &change) == nil {
+			members[change.GetNodeId()] = change.GetType() != raftpb.ConfChangeRemoveNode
+		}
+	}
+	delete(members, self)
+	maps.DeleteFunc(members, func(_ uint64, in bool) bool { return !in })
+	for _, id := range slices.Sorted(maps.Keys(members)) {
+		last++
+		change, err := proto.Marshal(&raftpb.ConfChange{Type: raftpb.ConfChangeRemoveNode.Enum(), NodeId: new(id)})
+		if err != nil {
+			panic(err) // of a message of two numbers
+		}
+		removals = append(removals, &raftpb.Entry{Type: raftpb.EntryConfChange.Enum(), Term: new(term), Index: new(last), Data: change})
+	}
+	return removals
 }
 
 // Damage leaves a wrong checksum in the middle of what was written to the newest file of

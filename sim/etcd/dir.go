@@ -12,10 +12,7 @@ import (
 	"github.com/coreos/go-semver/semver"
 	"go.etcd.io/etcd/client/pkg/v3/types"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
-	"go.etcd.io/etcd/server/v3/storage"
 	"go.etcd.io/raft/v3/raftpb"
-	"go.uber.org/zap"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/ringproof/ringproof/internal/pile"
 )
@@ -208,35 +205,23 @@ func (d *Dir) Damage() { d.broken = true }
 
 // ForceNew writes into the log what etcd --force-new-cluster does, at its start: that
 // every other member is removed, in the last term, and that all of it is committed.
-func (d *Dir) ForceNew() {
+// removals makes the entries that follow the last of a log which begins with conf.
+func (d *Dir) ForceNew(removals func(conf *raftpb.ConfState, entries []*raftpb.Entry, self, term, last uint64) []*raftpb.Entry) {
 	log := d.read()
 	if log.owner == nil {
 		return
 	}
-	var entries []*raftpb.Entry
-	for _, id := range log.members() {
-		if id == log.owner.member {
-			continue
-		}
-		change, err := proto.Marshal(&raftpb.ConfChange{Type: raftpb.ConfChangeRemoveNode.Enum(), NodeId: new(id)})
-		must(err)
-		at := d.last(log.snap) + uint64(len(entries)) + 1
-		entries = append(entries, &raftpb.Entry{Type: raftpb.EntryConfChange.Enum(), Term: new(log.hard.term), Index: new(at), Data: change})
+	conf := &raftpb.ConfState{}
+	if log.snap != nil {
+		conf = log.snap.state.conf
 	}
-	for _, e := range entries {
+	last := d.last(log.snap)
+	for _, e := range removals(conf, log.entries, log.owner.member, log.hard.term, last) {
 		d.add(record{entry: e})
+		last = e.GetIndex()
 	}
-	d.add(record{hard: hard{log.hard.term, log.hard.vote, d.last(log.snap)}})
+	d.add(record{hard: hard{log.hard.term, log.hard.vote, last}})
 	d.handed, d.synced = d.wal.Len(), d.wal.Len()
-}
-
-// members are those of the log's last configuration, voters and learners.
-func (l log) members() (ids []uint64) {
-	snap := &raftpb.Snapshot{}
-	if l.snap != nil {
-		snap.Metadata = metadata(l.snap.state)
-	}
-	return storage.GetEffectiveNodeIDsFromWALEntries(zap.NewNop(), snap, l.entries)
 }
 
 // Changes returns the entries of the log that change the membership.

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package raftlog
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/ringproof/ringproof/reference/host"
+)
+
+// logOf is what the reference reads of a data directory.
+func logOf(t *testing.T, dir string) (host.WAL, error) {
+	t.Helper()
+	return host.NewReal("m1", filepath.Dir(dir), t.TempDir(), nil).Disk().WAL(filepath.Base(dir))
+}
+
+// TestForceNewWritesWhatEtcdWrites has etcd itself make a member's log that of a ring of
+// one, and ForceNew a copy of the same.
+func TestForceNewWritesWhatEtcdWrites(t *testing.T) {
+	a, b := newServer(t, "a"), newServer(t, "b")
+	start(t, a, nil)
+	join(t, a, b)
+	put(t, a, "k", "v")
+	put(t, b, "k", "w")
+	b.stop()
+	copied := filepath.Join(t.TempDir(), "b")
+	require.NoError(t, os.CopyFS(copied, os.DirFS(b.dir)))
+	before, err := logOf(t, b.dir)
+	require.NoError(t, err)
+	require.Zero(t, before.Forced)
+
+	require.NoError(t, ForceNew(copied))
+	ours, err := logOf(t, copied)
+	require.NoError(t, err)
+	start(t, b, []*server{a}, "--force-new-cluster")
+	b.stop()
+	theirs, err := logOf(t, b.dir)
+	require.NoError(t, err)
+	require.Equal(t, before.Last+1, ours.Forced, "after all that was there")
+	// Before 3.7 etcd drops what the log doesn't know to be committed.
+	require.InDelta(t, theirs.Forced, ours.Forced, 1)
+	require.Equal(t, theirs.Member, ours.Member)
+	require.False(t, ours.Left || theirs.Left)
+
+	b.dir = copied
+	start(t, b, []*server{a})
+	list, err := b.client.MemberList(t.Context())
+	require.NoError(t, err)
+	require.Len(t, list.Members, 1, "etcd itself takes it for that of a ring of one")
+}
+
+// TestDamage leaves a log that can't be read, or one that is shorter than it was.
+func TestDamage(t *testing.T) {
+	a := newServer(t, "a")
+	start(t, a, nil)
+	for range 20 {
+		put(t, a, "k", "v")
+	}
+	a.stop()
+	before, err := logOf(t, a.dir)
+	require.NoError(t, err)
+	require.NoError(t, Damage(a.dir))
+	if after, err := logOf(t, a.dir); err == nil {
+		require.Less(t, after.Last, before.Last)
+	}
+	require.Error(t, Damage(t.TempDir()))
+}
