@@ -77,8 +77,9 @@ func Removals(conf *raftpb.ConfState, entries []*raftpb.Entry, self, term, last 
 	return removals
 }
 
-// Damage leaves a wrong checksum in the middle of what was written to the newest file of
-// the log of an etcd data directory.
+// Damage leaves other bytes in the middle of what was written to the newest file of the
+// log of an etcd data directory: more than the seven of a record's padding, which nobody
+// would miss.
 func Damage(dataDir string) error {
 	files, err := filepath.Glob(filepath.Join(dataDir, "member", "wal", "*.wal"))
 	if err != nil || len(files) == 0 {
@@ -90,10 +91,14 @@ func Damage(dataDir string) error {
 		return err
 	}
 	at := len(bytes.TrimRight(content, "\x00")) / 2
+	part := content[at : at+32]
+	for i := range part {
+		part[i] = ^part[i]
+	}
 	file, err := os.OpenFile(newest, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
-	_, err = file.WriteAt([]byte{^content[at]}, int64(at))
+	_, err = file.WriteAt(part, int64(at))
 	return errors.Join(err, file.Sync(), file.Close())
 }
