@@ -1103,6 +1103,37 @@ func TestSomebodyCameUpBetweenTwoLooks(t *testing.T) {
 	}
 }
 
+// TestWhatSomebodyElseDidIsNotTheSubjects: the same removal is the subject's own or another
+// hand's.
+func TestWhatSomebodyElseDidIsNotTheSubjects(t *testing.T) {
+	for _, foreign := range []bool{false, true} {
+		h := healthy()
+		drop(h, ringproof.EventFaultLanded)
+		h.Observations, h.Evidence.Changes = nil, nil
+		for at := 1; at < 30; at++ {
+			h.Observations = append(h.Observations, seen(float64(at), 1, 1, 2, 3))
+		}
+		for i, member := range []ringproof.MemberID{1, 2, 3} {
+			founder := entry("add-voter", member, 1)
+			founder.Founder, founder.Index = true, uint64(i+1)
+			h.Evidence.Changes = append(h.Evidence.Changes, founder)
+		}
+		removal := entry("remove", 3, 24)
+		removal.Foreign = foreign
+		insert(h, 3, entry("add-learner", 5, 23), removal)
+		for check, says := range map[*Check]string{&quorumMargin: "to leave a margin", &oneChangeAtATime: "to be promoted or removed before remove of 3", &workBounded: "expected at most 1 membership changes"} {
+			if foreign {
+				says = ""
+			}
+			var params map[string]string
+			if check == &workBounded {
+				params = map[string]string{"changes": "1"}
+			}
+			judged(t, check.Finding(h, params), says)
+		}
+	}
+}
+
 // TestAFounderThatNeverRan has no log, and takes nothing with it; one that served has.
 func TestAFounderThatNeverRan(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -154,6 +155,12 @@ func TestValidate(t *testing.T) {
 		{ringproof.Fault{Kind: "stale-view", Decision: "boot", Nth: 3, Back: 100, Count: 1000, Target: "m1"}, nil},
 		{ringproof.Fault{Kind: "stale-view", Decision: "do", Back: 101, Count: -1}, []string{`decision: unknown decision "do"`, "back: back is 101; it may be 1 to 100", "count: -1 is negative"}},
 		{ringproof.Fault{Kind: "clock-skew", Target: "m1", By: -5}, nil},
+		{ringproof.Fault{Kind: "time-passes", By: ringproof.Duration(4000 * 24 * time.Hour), For: ringproof.Duration(200 * time.Second)}, []string{"by: 96000h0m0s is longer than ten years: the ring's authority is not outlived"}},
+		{ringproof.Fault{Kind: "volume-loss", Target: "m1", Leave: "copy-of-before", By: 5}, nil},
+		{ringproof.Fault{Kind: "volume-loss", Target: "m1", Leave: "damaged-log", By: 5}, []string{"by: only a copy-of-before has an age"}},
+		{ringproof.Fault{Kind: "partition", Target: "leader", Shape: "pair", From: "follower"}, nil},
+		{ringproof.Fault{Kind: "partition", Target: "leader", Shape: "pair"}, []string{"from: a pair has two ends: partition takes from with shape pair, and with no other"}},
+		{ringproof.Fault{Kind: "partition", Target: "leader", Shape: "split", From: "follower"}, []string{"from: a pair has two ends: partition takes from with shape pair, and with no other"}},
 		{ringproof.Fault{Kind: "slow-network", Target: "m1", By: -5}, []string{"by: -5ns is negative"}},
 		{ringproof.Fault{Kind: "reply-loss", Percent: 101}, []string{"percent: percent is 101; it may be 1 to 100"}},
 		{ringproof.Fault{Kind: "disk-swap", Target: "m1,m2"}, nil},

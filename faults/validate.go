@@ -43,6 +43,9 @@ func Validate(f ringproof.Fault) []Problem {
 	if month := ringproof.Duration(30 * 24 * time.Hour); f.Kind == ringproof.FaultTimePasses && f.For > 0 && f.By/month > f.For/ringproof.Duration(time.Second) {
 		problems = append(problems, Problem{Field: "for", Value: f.For.String(), Message: fmt.Sprintf("%s can't pass in %s: nobody could follow; take a second for each thirty days", f.By, f.For)})
 	}
+	if f.Kind == ringproof.FaultTimePasses && f.By > ringproof.Duration(mostAge) {
+		problems = append(problems, Problem{Field: "by", Value: f.By.String(), Message: fmt.Sprintf("%s is longer than ten years: the ring's authority is not outlived", f.By)})
+	}
 	if f.Kind == ringproof.FaultVolumeLoss && f.By != 0 && f.Leave != ringproof.LeaveCopy {
 		problems = append(problems, Problem{Field: "by", Value: f.By.String(), Message: "only a " + ringproof.LeaveCopy + " has an age"})
 	}
@@ -51,6 +54,9 @@ func Validate(f ringproof.Fault) []Problem {
 	}
 	return problems
 }
+
+// mostAge is for how long a ring's authority lives.
+const mostAge = 10 * 365 * 24 * time.Hour
 
 // choose wants exactly one of the parameters that exclude each other.
 func (e Entry) choose(f ringproof.Fault) (Problem, bool) {

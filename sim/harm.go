@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/internal/client"
 	"github.com/ringproof/ringproof/internal/look"
 	"github.com/ringproof/ringproof/internal/raftlog"
 	"github.com/ringproof/ringproof/sim/etcd"
@@ -112,9 +113,9 @@ func (w *World) Do(ctx context.Context, s ringproof.Step, targets []string) (str
 	case s.Fault.Kind == ringproof.FaultTimePasses:
 		return w.letPass(s)
 	case s.Fault.Kind == ringproof.FaultKeysDamaged:
-		return w.damageKeys(ctx, *s.Fault)
+		return client.DamageBy(ctx, w.asking(), s.Fault.Leave)
 	case s.Fault.Kind == ringproof.FaultForeignHand:
-		return w.removeBy(ctx, targets[0])
+		return client.RemoveBy(ctx, w.asking(), w.machine(targets[0]).address, w.Sleep)
 	case s.Fault.Kind == ringproof.FaultReplyLoss:
 		targets = w.all(targets)
 	case s.Fault.Kind == ringproof.FaultVolumeLoss && s.Fault.Leave == ringproof.LeaveCopy:

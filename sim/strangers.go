@@ -5,11 +5,8 @@ package sim
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/internal/client"
@@ -113,62 +110,19 @@ func (w *World) runDry(m *Machine, s ringproof.Step) (string, error) {
 	return m.name + ": the agent is started again in a dry run", nil
 }
 
-// damageKeys asks one machine after another, until one has done it.
-func (w *World) damageKeys(ctx context.Context, f ringproof.Fault) (string, error) {
-	failures := []error{errors.New("nobody damages the keys of a ring that doesn't answer")}
+// asking lists who can be asked by somebody else: each machine's etcd, with a second's
+// patience.
+func (w *World) asking() (all []client.Asking) {
 	for _, m := range w.present() {
-		evidence, err := w.damageAt(ctx, m, f)
-		if err == nil {
-			return evidence, nil
-		}
-		failures = append(failures, err)
-	}
-	return "", errors.Join(failures...)
-}
-
-// removeBy has a person remove the target's member, who tries again while etcd refuses: it
-// does as long as somebody was not connected for five seconds.
-func (w *World) removeBy(ctx context.Context, target string) (evidence string, err error) {
-	member := uint64(0)
-	for range client.Tries {
-		for _, m := range w.present() {
-			err = w.byHand(ctx, m, func(ctx context.Context, c clientv3.Cluster) (err error) {
-				if member == 0 {
-					member, err = client.At(ctx, c, w.machine(target).address)
-				}
-				if err == nil {
-					evidence, err = client.Remove(ctx, c, member)
-				}
+		all = append(all, func(ctx context.Context, what func(context.Context, client.Etcd) error) error {
+			c, err := w.dial(nil, w.url(m), w.secure)
+			if err != nil {
 				return err
-			})
-			if err == nil {
-				return target + ": " + evidence, nil
 			}
-		}
-		if err := w.Sleep(ctx, time.Second); err != nil {
-			return "", err
-		}
+			ctx, cancel := w.Timeout(ctx, time.Second)
+			defer cancel()
+			return what(ctx, c)
+		})
 	}
-	return "", fmt.Errorf("nobody removes the member: %w", err)
-}
-
-// byHand asks the machine's etcd as somebody else does, who has a second's patience.
-func (w *World) byHand(ctx context.Context, m *Machine, what func(context.Context, clientv3.Cluster) error) error {
-	c, err := w.dial(nil, w.url(m), w.secure)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := w.Timeout(ctx, time.Second)
-	defer cancel()
-	return what(ctx, c)
-}
-
-func (w *World) damageAt(ctx context.Context, m *Machine, f ringproof.Fault) (string, error) {
-	c, err := w.dial(nil, w.url(m), w.secure)
-	if err != nil {
-		return "", err
-	}
-	ctx, cancel := w.Timeout(ctx, time.Second)
-	defer cancel()
-	return client.Damage(ctx, c, f.Leave)
+	return all
 }

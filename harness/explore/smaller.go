@@ -224,8 +224,11 @@ func plainWords(f ringproof.Fault) []ringproof.Fault {
 		if was := *of.word; ok && len(p.Values) > 0 && was != p.Values[0] && was != "" {
 			*of.word = p.Values[0]
 			all = append(all, simpler)
-			if of.name == "shape" {
-				all[len(all)-1].From = "" // only a pair has another end
+			switch plain := &all[len(all)-1]; of.name {
+			case "shape":
+				plain.From = "" // only a pair has another end
+			case "leave":
+				plain.By = 0 // only a copy has an age
 			}
 			*of.word = was
 		}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/url"
 	"path"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -68,11 +69,72 @@ func evidence(n int, done string) (string, error) {
 	return fmt.Sprintf("%d keys %s", n, done), nil
 }
 
-// Tries is how often, a second apart, a person asks for a change that etcd refuses.
-const Tries = 15
+// Etcd is what somebody else than the subject asks a ring with.
+type Etcd interface {
+	clientv3.KV
+	clientv3.Cluster
+}
 
-// At returns the member whose peer URL has the host.
-func At(ctx context.Context, etcd clientv3.Cluster, host string) (member uint64, err error) {
+// Asking opens a client of one machine's etcd, has it asked, and closes it. How long it
+// waits for an answer is its own.
+type Asking func(ctx context.Context, what func(context.Context, Etcd) error) error
+
+// DamageBy has one machine after another asked for [Damage], until one has done it.
+func DamageBy(ctx context.Context, machines []Asking, leave string) (evidence string, err error) {
+	err = anyone(ctx, machines, "nobody damages the keys of a ring that doesn't answer", func(ctx context.Context, c Etcd) (err error) {
+		evidence, err = Damage(ctx, c, leave)
+		return err
+	})
+	return evidence, err
+}
+
+// tries is how often, a second apart, a person asks for a removal that etcd refuses. It does
+// as long as somebody was not connected for five seconds (--strict-reconfig-check).
+const tries = 15
+
+// RemoveBy has a person remove the member at a host: etcdctl member remove, of one machine
+// after another, and again while etcd refuses. Which member it is they look up once: who
+// comes back at that host is another.
+func RemoveBy(ctx context.Context, machines []Asking, host string, sleep func(context.Context, time.Duration) error) (evidence string, err error) {
+	member := uint64(0)
+	remove := func(ctx context.Context, c Etcd) (err error) {
+		if member == 0 {
+			member, err = at(ctx, c, host)
+		}
+		if err == nil {
+			_, err = c.MemberRemove(ctx, member)
+		}
+		if errors.Is(err, rpctypes.ErrMemberNotFound) {
+			return nil // what was asked first was done, and its reply lost
+		}
+		return err
+	}
+	for range tries {
+		if err = anyone(ctx, machines, "nobody removes a member of a ring that doesn't answer", remove); err == nil {
+			return fmt.Sprintf("member %x was removed by hand", member), nil
+		}
+		if stopped := sleep(ctx, time.Second); stopped != nil {
+			return "", stopped
+		}
+	}
+	return "", err
+}
+
+// anyone asks one machine after another, until one has done it.
+func anyone(ctx context.Context, machines []Asking, otherwise string, what func(context.Context, Etcd) error) error {
+	failures := []error{errors.New(otherwise)}
+	for _, ask := range machines {
+		err := ask(ctx, what)
+		if err == nil {
+			return nil
+		}
+		failures = append(failures, err)
+	}
+	return errors.Join(failures...)
+}
+
+// at returns the member whose peer URL has the host.
+func at(ctx context.Context, etcd clientv3.Cluster, host string) (member uint64, err error) {
 	list, err := etcd.MemberList(ctx)
 	if err != nil {
 		return 0, err
@@ -85,13 +147,4 @@ func At(ctx context.Context, etcd clientv3.Cluster, host string) (member uint64,
 		}
 	}
 	return 0, fmt.Errorf("no member of the ring is at %s", host)
-}
-
-// Remove removes the member, unless it is gone, and returns the evidence.
-func Remove(ctx context.Context, etcd clientv3.Cluster, member uint64) (string, error) {
-	_, err := etcd.MemberRemove(ctx, member)
-	if errors.Is(err, rpctypes.ErrMemberNotFound) {
-		err = nil // what was asked first was done, and its reply lost
-	}
-	return fmt.Sprintf("member %x was removed by hand", member), err
 }

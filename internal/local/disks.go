@@ -112,25 +112,25 @@ func (w *World) putBackCopies(ctx context.Context, s ringproof.Step, targets []s
 	}
 	return w.each(targets, func(n *node) (machines.Evidence, error) {
 		return machines.Evidence{What: n.name, Detail: "its disk is back as it was"},
-			w.whileOff(ctx, n, func() error { return putTree(n.machine.DataRoot(), copied(n)) })
+			w.whileOff(ctx, n, s.Fault.For.Std(), func() error { return putTree(n.machine.DataRoot(), copied(n)) })
 	})
 }
 
 // spoilVolume leaves a log on the disk that may never run again.
-func (w *World) spoilVolume(ctx context.Context, n *node, leave string) (machines.Evidence, error) {
+func (w *World) spoilVolume(ctx context.Context, n *node, f ringproof.Fault) (machines.Evidence, error) {
 	if !w.logged(n) {
 		return machines.Evidence{}, fmt.Errorf("%s holds no log", n.name)
 	}
 	how, said := raftlog.ForceNew, "its log is that of a ring of one"
-	if leave == ringproof.LeaveDamaged {
+	if f.Leave == ringproof.LeaveDamaged {
 		how, said = raftlog.Damage, "its log is damaged"
 	}
-	return machines.Evidence{What: n.name, Detail: said}, w.whileOff(ctx, n, func() error { return how(w.data(n)) })
+	return machines.Evidence{What: n.name, Detail: said}, w.whileOff(ctx, n, f.For.Std(), func() error { return how(w.data(n)) })
 }
 
-// whileOff does it to a machine's disk while the machine has no power. What is on the disk
-// then is nobody's memory.
-func (w *World) whileOff(ctx context.Context, n *node, do func() error) error {
+// whileOff does it to a machine's disk while the machine has no power, which it gets back
+// after so long. What is on the disk then is nobody's memory.
+func (w *World) whileOff(ctx context.Context, n *node, off time.Duration, do func() error) error {
 	w.keepLog(n)
 	w.mark(n, func() { n.disk, n.wal, n.swap = n.disk+1, 0, true })
 	defer w.mark(n, func() { n.swap = false })
@@ -140,10 +140,34 @@ func (w *World) whileOff(ctx context.Context, n *node, do func() error) error {
 	err := do()
 	state := w.logState(n)
 	w.mark(n, func() { n.copied = state })
-	if _, on := n.machine.PowerOn(ctx); on != nil {
-		return errors.Join(err, on)
+	return errors.Join(err, w.powerOn(ctx, n, off))
+}
+
+// powerOn gives a machine that is off its power, at once or after so long.
+func (w *World) powerOn(ctx context.Context, n *node, after time.Duration) error {
+	on := func(ctx context.Context) error {
+		if _, err := n.machine.PowerOn(ctx); err != nil {
+			return err
+		}
+		return w.afterBoot(ctx, n)
 	}
-	return errors.Join(err, w.afterBoot(ctx, n))
+	if after == 0 {
+		return on(ctx)
+	}
+	w.tasks.Go(func() {
+		wait := time.NewTimer(after)
+		defer wait.Stop()
+		select {
+		case <-w.over:
+		case <-wait.C:
+			gone := false
+			w.mark(n, func() { gone = n.lost || n.taken || w.ending })
+			if !gone && !n.machine.On() {
+				_ = on(context.WithoutCancel(ctx)) // one that doesn't come on is seen to be off
+			}
+		}
+	})
+	return nil
 }
 
 // putTree makes a directory hold what another does, and nothing else.

@@ -145,64 +145,20 @@ func (w *World) runDry(n *node, step string) (machines.Evidence, error) {
 	return e, err
 }
 
-// damageKeys asks one machine after another, until one has done it.
-func (w *World) damageKeys(ctx context.Context, f ringproof.Fault) (string, error) {
-	failures := []error{errors.New("nobody damages the keys of a ring that doesn't answer")}
+// asking lists who can be asked by somebody else: each machine's etcd, with two seconds'
+// patience.
+func (w *World) asking() (all []client.Asking) {
 	for _, n := range w.present() {
-		evidence, err := w.damageAt(ctx, n, f)
-		if err == nil {
-			return evidence, nil
-		}
-		failures = append(failures, err)
-	}
-	return "", errors.Join(failures...)
-}
-
-// removeBy has a person remove the target's member, who tries again while etcd refuses: it
-// does as long as somebody was not connected for five seconds.
-func (w *World) removeBy(ctx context.Context, target string) (evidence string, err error) {
-	member := uint64(0)
-	for range client.Tries {
-		for _, n := range w.present() {
-			err = w.byHand(ctx, n, func(ctx context.Context, c clientv3.Cluster) (err error) {
-				if member == 0 {
-					member, err = client.At(ctx, c, w.address(w.node(target)))
-				}
-				if err == nil {
-					evidence, err = client.Remove(ctx, c, member)
-				}
+		all = append(all, func(ctx context.Context, what func(context.Context, client.Etcd) error) error {
+			c, err := w.dial(n, w.url(n))
+			if err != nil {
 				return err
-			})
-			if err == nil {
-				return target + ": " + evidence, nil
 			}
-		}
-		if err := w.Sleep(ctx, time.Second); err != nil {
-			return "", err
-		}
+			defer c.Close()
+			ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+			defer cancel()
+			return what(ctx, c)
+		})
 	}
-	return "", fmt.Errorf("nobody removes the member: %w", err)
-}
-
-// byHand asks the machine's etcd as somebody else does, who has two seconds' patience.
-func (w *World) byHand(ctx context.Context, n *node, what func(context.Context, clientv3.Cluster) error) error {
-	c, err := w.dial(n, w.url(n))
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	return what(ctx, c)
-}
-
-func (w *World) damageAt(ctx context.Context, n *node, f ringproof.Fault) (string, error) {
-	c, err := w.dial(n, w.url(n))
-	if err != nil {
-		return "", err
-	}
-	defer c.Close()
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	return client.Damage(ctx, c, f.Leave)
+	return all
 }

@@ -566,11 +566,11 @@ func (w *World) Do(ctx context.Context, s ringproof.Step, targets []string) (str
 	case ringproof.FaultPartition:
 		return w.partition(*s.Fault, targets)
 	case ringproof.FaultKeysDamaged:
-		return w.damageKeys(ctx, *s.Fault)
+		return client.DamageBy(ctx, w.asking(), s.Fault.Leave)
 	case ringproof.FaultAPIOutage:
 		return w.outage(true)
 	case ringproof.FaultForeignHand:
-		return w.removeBy(ctx, targets[0])
+		return client.RemoveBy(ctx, w.asking(), w.address(w.node(targets[0])), w.Sleep)
 	}
 	if s.Fault.Kind == ringproof.FaultVolumeLoss && s.Fault.Leave == ringproof.LeaveCopy {
 		return w.putBackCopies(ctx, s, targets)
@@ -624,9 +624,9 @@ func (w *World) harm(ctx context.Context, n *node, step ringproof.Step) (machine
 		return n.machine.Destroy()
 	case ringproof.FaultVolumeLoss:
 		if f.LeavesLog() {
-			return w.spoilVolume(ctx, n, f.Leave)
+			return w.spoilVolume(ctx, n, *f)
 		}
-		return w.loseVolume(ctx, n, f.Leave)
+		return w.loseVolume(ctx, n, *f)
 	case ringproof.FaultDiskFull:
 		return n.machine.FillVolume()
 	case ringproof.FaultWrongRing:
@@ -713,7 +713,8 @@ func (w *World) signalAgent(n *node, signal syscall.Signal) (machines.Evidence, 
 
 // loseVolume puts an empty disk in. etcd dies with the old one, as a process
 // does whose device is gone.
-func (w *World) loseVolume(ctx context.Context, n *node, leave string) (machines.Evidence, error) {
+func (w *World) loseVolume(ctx context.Context, n *node, f ringproof.Fault) (machines.Evidence, error) {
+	leave := f.Leave
 	w.keepLog(n)
 	var directories []string
 	if leave == "directories" {
@@ -733,8 +734,14 @@ func (w *World) loseVolume(ctx context.Context, n *node, leave string) (machines
 	if err != nil {
 		return e, err
 	}
-	if n.machine.On() {
+	switch {
+	case !n.machine.On():
+	case f.For == 0:
 		err = w.revive(ctx, n)
+	default:
+		if _, err = n.machine.PowerOff(); err == nil {
+			err = w.powerOn(ctx, n, f.For.Std())
+		}
 	}
 	return e, err
 }

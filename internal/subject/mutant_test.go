@@ -217,7 +217,7 @@ func starts() map[string]launcher.Evidence {
 	unbound := evidence("new", false, true, true)
 	unbound.Members[0] = ring.Member{ID: 9, Machine: "m1", PeerURL: "https://m1", Learner: true}
 	left := evidence("old", true, true, true)
-	left.Members, left.LetGo, left.Records = left.Members[1:], true, 2
+	left.Members, left.LetGo, left.Recorded = left.Members[1:], true, 2
 	spare := evidence("new", false, false, true)
 	spare.Machine = "m4"
 	ran := evidence("old", false, true, true)

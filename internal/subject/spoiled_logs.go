@@ -4,6 +4,8 @@
 package subject
 
 import (
+	"math"
+
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/launcher"
 	"github.com/ringproof/ringproof/reference/ring"
@@ -20,13 +22,17 @@ var startsForced = Mutant{
 }
 
 func startForced(_ host.Host, inner boot, e launcher.Evidence) launcher.Boot {
-	if e.WAL == nil || e.WAL.Forced == 0 {
-		return inner(e)
+	return inner(misread(e, func(log *host.WAL) { log.Forced = 0 }))
+}
+
+// misread is the evidence with another log, if there is one.
+func misread(e launcher.Evidence, as func(*host.WAL)) launcher.Evidence {
+	if e.WAL != nil {
+		log := *e.WAL
+		as(&log)
+		e.WAL = &log
 	}
-	log := *e.WAL
-	log.Forced = 0
-	e.WAL = &log
-	return inner(e)
+	return e
 }
 
 // m3 is alone, and says so with a quorum: m1 and m2 clear their logs for it.
@@ -56,12 +62,8 @@ var startsOlder = Mutant{
 	Scenario: "disk-put-back",
 	Undrawn:  "explore puts no disk back as it was: of a copy that is young enough no subject can know",
 	layer: only(booting(func(_ host.Host, inner boot, e launcher.Evidence) launcher.Boot {
-		if e.WAL == nil {
-			return inner(e)
-		}
-		log := *e.WAL
-		log.Last, e.Lost, e.WAL = ^uint64(0), "", &log
-		return inner(e)
+		e.Lost = ""
+		return inner(misread(e, func(log *host.WAL) { log.Last = math.MaxUint64 }))
 	})),
 }
 

@@ -101,7 +101,7 @@ func (x *harm) decideBoot(inner boot, e launcher.Evidence) launcher.Boot {
 // What a machine reads of its own disk is never old.
 func elsewhere(now, old launcher.Evidence) launcher.Evidence {
 	now.Listed, now.Why, now.Cluster, now.Members = old.Listed, old.Why, old.Cluster, old.Members
-	now.LetGo, now.Records = old.LetGo, old.Records
+	now.LetGo, now.Recorded = old.LetGo, old.Recorded
 	now.Identity, now.Formed, now.Unknown = old.Identity, old.Formed, old.Unknown
 	return now
 }

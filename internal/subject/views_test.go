@@ -134,7 +134,7 @@ func TestTheNextDecisionIsNotTakenForTheStaleOne(t *testing.T) {
 func TestAStaleBootIsStaleElsewhereOnly(t *testing.T) {
 	without, with := starts()["spare"], starts()["log"]
 	without.Machine, without.Disk, without.Listed, without.Cluster, without.Members = "m1", "old", true, 9, starts()["left"].Members
-	without.LetGo, without.Records = true, 1
+	without.LetGo, without.Recorded = true, 1
 	with.Cluster = 9
 	bound := with
 	bound.WAL = nil

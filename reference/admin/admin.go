@@ -307,7 +307,7 @@ func (r *Ring) remove(ctx context.Context, a ring.Action, members []*etcdserverp
 	if _, err := find(members, a.Member); err != nil {
 		return nil
 	}
-	if err := r.letGo(ctx, a, holds); err != nil {
+	if err := r.noteLeaving(ctx, a, holds); err != nil {
 		return err
 	}
 	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {

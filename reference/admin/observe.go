@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"net/url"
 	"regexp"
@@ -141,10 +140,11 @@ func (v View) Unrecorded() bool {
 // Outlived lists the members that are in the ring no more, and still on record.
 func (v View) Outlived() []ring.ID {
 	left := map[ring.ID]bool{}
-	for _, all := range []iter.Seq[ring.ID]{maps.Keys(v.Bindings), maps.Keys(v.Leaving)} {
-		for id := range all { // order: into a map
-			left[id] = true
-		}
+	for id := range v.Bindings { // order: into a map
+		left[id] = true
+	}
+	for id := range v.Leaving { // order: into a map
+		left[id] = true
 	}
 	for _, m := range v.Members {
 		delete(left, ring.ID(m.ID))

@@ -118,9 +118,9 @@ func (r *Ring) Campaign(ctx context.Context, lead Lead, view View, lease clientv
 	})
 }
 
-// letGo notes that a member is let go, before it is removed. A ring that has no room for
+// noteLeaving notes that a member is let go, before it is removed. A ring that has no room for
 // the note goes without: the removal needs none, and may be what makes room.
-func (r *Ring) letGo(ctx context.Context, a ring.Action, holds []clientv3.Cmp) error {
+func (r *Ring) noteLeaving(ctx context.Context, a ring.Action, holds []clientv3.Cmp) error {
 	text, err := json.Marshal(Leaving{Machine: a.Machine, Why: a.Why})
 	if err != nil {
 		return err

@@ -69,3 +69,41 @@ func TestAbsentBesideItsClone(t *testing.T) {
 	require.Zero(t, seen(home))
 	require.Zero(t, seen(Presence{Machine: "m2", PeerURL: "http://m2:2380", Disk: "new"}), "it is there, with another disk")
 }
+
+// TestWhoHasLeft: a list without a member is not enough, as a ring of one gives it with a
+// quorum too.
+func TestWhoHasLeft(t *testing.T) {
+	members := func(ids ...uint64) (all []*etcdserverpb.Member) {
+		for _, id := range ids {
+			all = append(all, &etcdserverpb.Member{ID: id})
+		}
+		return all
+	}
+	bound := func(ids ...ring.ID) map[ring.ID]Binding {
+		all := map[ring.ID]Binding{}
+		for _, id := range ids {
+			all[id] = Binding{Machine: "m" + id.String(), Disk: "d"}
+		}
+		return all
+	}
+	learner := bound(2, 3)
+	learner[3] = Binding{Machine: "m3", Disk: "d", Learner: true}
+	for name, c := range map[string]struct {
+		view    View
+		left    bool // member 3
+		missing []ring.ID
+	}{
+		"removed by the automation, of two":     {View{Members: members(2), Bindings: bound(2, 3), Leaving: map[ring.ID]Leaving{3: {}}}, true, nil},
+		"removed by hand, of three":             {View{Members: members(1, 2), Bindings: bound(1, 2, 3)}, true, []ring.ID{3}},
+		"a ring of one, of three":               {View{Members: members(2), Bindings: bound(1, 2, 3)}, false, []ring.ID{1, 3}},
+		"a ring of one, of two":                 {View{Members: members(2), Bindings: bound(2, 3)}, false, []ring.ID{3}},
+		"a ring of one, that let another go":    {View{Members: members(2), Bindings: bound(1, 2, 3), Leaving: map[ring.ID]Leaving{1: {}}}, false, []ring.ID{3}},
+		"a ring of one that has grown since":    {View{Members: members(2, 8, 9), Bindings: bound(1, 2, 3)}, false, []ring.ID{1, 3}},
+		"a learner, removed by hand":            {View{Members: members(2), Bindings: learner}, true, nil},
+		"left long ago, and its record is gone": {View{Members: members(1, 2, 4), Bindings: bound(1, 2, 4)}, true, nil},
+		"nobody's record is there":              {View{Members: members(1, 2)}, false, nil},
+	} {
+		require.Equal(t, c.left, c.view.LetGo(3), name)
+		require.ElementsMatch(t, c.missing, c.view.Missing(), name)
+	}
+}

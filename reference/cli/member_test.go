@@ -6,11 +6,13 @@ package cli
 import (
 	"bytes"
 	"context"
+	"io"
 	"net"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"google.golang.org/grpc"
 )
 
@@ -19,6 +21,12 @@ type cluster struct {
 	etcdserverpb.UnimplementedClusterServer
 	etcdserverpb.UnimplementedKVServer
 	removed []uint64
+	deletes []string // keys
+}
+
+func (c *cluster) Range(context.Context, *etcdserverpb.RangeRequest) (*etcdserverpb.RangeResponse, error) {
+	return &etcdserverpb.RangeResponse{Header: &etcdserverpb.ResponseHeader{ClusterId: 0xc1}, Kvs: []*mvccpb.KeyValue{
+		{Key: []byte("/ringadm/members/2b"), Value: []byte(`{"machine":"m2","disk":"d"}`)}, {Key: []byte("/ringadm/members/3c"), Value: []byte(`{"machine":"m3","disk":"d"}`)}}}, nil
 }
 
 func (c *cluster) MemberList(context.Context, *etcdserverpb.MemberListRequest) (*etcdserverpb.MemberListResponse, error) {
@@ -30,20 +38,18 @@ func (c *cluster) MemberRemove(_ context.Context, r *etcdserverpb.MemberRemoveRe
 	return &etcdserverpb.MemberRemoveResponse{Header: &etcdserverpb.ResponseHeader{ClusterId: 0xc1}}, nil
 }
 
-func (c *cluster) Txn(context.Context, *etcdserverpb.TxnRequest) (*etcdserverpb.TxnResponse, error) {
+func (c *cluster) Txn(_ context.Context, r *etcdserverpb.TxnRequest) (*etcdserverpb.TxnResponse, error) {
+	for _, op := range r.Success {
+		if d := op.GetRequestDeleteRange(); d != nil {
+			c.deletes = append(c.deletes, string(d.Key))
+		}
+	}
 	return &etcdserverpb.TxnResponse{Header: &etcdserverpb.ResponseHeader{ClusterId: 0xc1}, Succeeded: true}, nil
 }
 
 // TestRemoveSaysWhatItDid: a mistyped ID removes nobody, and is told so.
 func TestRemoveSaysWhatItDid(t *testing.T) {
-	c := &cluster{}
-	server := grpc.NewServer()
-	etcdserverpb.RegisterClusterServer(server, c)
-	etcdserverpb.RegisterKVServer(server, c)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	go server.Serve(listener)
-	t.Cleanup(server.Stop)
+	c, endpoint := serve(t)
 	for _, run := range []struct{ id, says string }{
 		{"3c", "nothing was removed: ring c1 has no member 3c; ringadm member list shows those that it has\n"},
 		{"2b", "done: ringadm member remove 2b\n"},
@@ -51,9 +57,48 @@ func TestRemoveSaysWhatItDid(t *testing.T) {
 		var printed bytes.Buffer
 		command := memberCommand()
 		command.SetOut(&printed)
-		command.SetArgs([]string{"remove", run.id, "--endpoints", "http://" + listener.Addr().String(), "--data", t.TempDir()})
+		command.SetArgs([]string{"remove", run.id, "--endpoints", endpoint, "--data", t.TempDir()})
 		require.NoError(t, command.ExecuteContext(t.Context()))
 		require.Equal(t, run.says, printed.String())
 	}
 	require.Equal(t, []uint64{0x2b}, c.removed)
+}
+
+func serve(t *testing.T) (c *cluster, endpoint string) {
+	t.Helper()
+	c = &cluster{}
+	server := grpc.NewServer()
+	etcdserverpb.RegisterClusterServer(server, c)
+	etcdserverpb.RegisterKVServer(server, c)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	go server.Serve(listener)
+	t.Cleanup(server.Stop)
+	return c, "http://" + listener.Addr().String()
+}
+
+// TestForgetIsForThoseThatAreNotListed: a member that is in the ring has not left, and of
+// one that is on no record there is nothing to forget.
+func TestForgetIsForThoseThatAreNotListed(t *testing.T) {
+	c, endpoint := serve(t)
+	for _, run := range []struct{ id, says, refused string }{
+		{"2b", "", "forget refused: member 2b is in the ring; if it is to go: ringadm member remove 2b"},
+		{"4d", "", "forget refused: ring c1 has no record of member 4d"},
+		{"3c", "done: member 3c has left, by your word\n", ""},
+	} {
+		var printed bytes.Buffer
+		command := memberCommand()
+		command.SetOut(&printed)
+		command.SetErr(io.Discard)
+		command.SilenceUsage = true
+		command.SetArgs([]string{"forget", run.id, "--endpoints", endpoint, "--data", t.TempDir()})
+		err := command.ExecuteContext(t.Context())
+		if run.refused == "" {
+			require.NoError(t, err)
+			require.Equal(t, run.says, printed.String())
+		} else {
+			require.EqualError(t, err, run.refused)
+		}
+	}
+	require.Equal(t, []string{"/ringadm/members/3c", "/ringadm/leaving/3c"}, c.deletes)
 }

@@ -19,3 +19,11 @@ func TestLastWords(t *testing.T) {
 	require.Len(t, lastWords(log+stacks+strings.Repeat(log, 100)), 2048)
 	require.NotContains(t, lastWords(log+"panic: it\n"+stacks+log), "panic")
 }
+
+// TestInherited names what an operator has set in vain, and nothing else.
+func TestInherited(t *testing.T) {
+	before := Inherited()
+	t.Setenv("ETCD_FORCE_NEW_CLUSTER", "true")
+	t.Setenv("XETCD_NAME", "x")
+	require.ElementsMatch(t, append(before, "ETCD_FORCE_NEW_CLUSTER"), Inherited())
+}

@@ -28,12 +28,12 @@ type Evidence struct {
 	Lost     string    // by which the etcd that ran on the log knew that it ends too early; "": it didn't
 	Spoiled  ring.ID   // whose log on this disk may never run again, as was found before; 0: nobody's
 
-	Listed  bool // the member list was read with a quorum
-	Why     string
-	Cluster uint64 // the ID of this ring; 0: not known
-	Members []ring.Member
-	LetGo   bool // the member whose log the disk holds has left for certain, if it isn't listed
-	Records int  // members that are listed and on record; 0: the records are missing
+	Listed   bool // the member list was read with a quorum
+	Why      string
+	Cluster  uint64 // the ID of this ring; 0: not known
+	Members  []ring.Member
+	LetGo    bool // the member whose log the disk holds has left for certain, if it isn't listed
+	Recorded int  // members that are listed and on record; 0: the records are missing
 
 	Identity *store.Identity // the ring's founding record
 	Formed   bool            // the ring has answered, once
@@ -165,7 +165,7 @@ func unlisted(e Evidence) Boot {
 	switch {
 	case e.WAL.Left || e.LetGo:
 		return Boot{Do: Clear, Why: fmt.Sprintf("member %x has left the ring", e.WAL.Member)}
-	case e.Records == 0:
+	case e.Recorded == 0:
 		return Boot{Do: Wait, Why: fmt.Sprintf("member %x is not listed, and whether somebody let it go can't be told: the ring's records are missing", e.WAL.Member)}
 	}
 	return Boot{Do: Halt, Why: fmt.Sprintf("the ring that answers doesn't list member %x, whose log up to %d is on this disk, and nobody is on record to have let it go: if that ring was begun anew from one member (--force-new-cluster), this log may hold more. Nothing here is touched; if the member is to go, ringadm reset %x sets its log aside", e.WAL.Member, e.WAL.Last, e.WAL.Member)}

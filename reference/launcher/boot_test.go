@@ -55,13 +55,13 @@ func TestDecide(t *testing.T) {
 			"start (resume): the disk holds the log of member 1 up to 77"},
 		{"a log, and its member is in the ring", listed(log, one, two),
 			"start (resume): the disk holds the log of member 1 up to 77"},
-		{"a log, and its member was let go", with(listed(log, two), func(e *launcher.Evidence) { e.LetGo, e.Records = true, 1 }),
+		{"a log, and its member was let go", with(listed(log, two), func(e *launcher.Evidence) { e.LetGo, e.Recorded = true, 1 }),
 			"clear: member 1 has left the ring"},
 		{"a log that says itself that its member is removed", with(listed(log, two), func(e *launcher.Evidence) { e.WAL = &host.WAL{Member: 1, Cluster: ours, Last: 77, Left: true} }),
 			"clear: member 1 has left the ring"},
-		{"a log of another member than the one that is on this machine now", with(listed(log, bound, two), func(e *launcher.Evidence) { e.LetGo, e.Records = true, 2 }),
+		{"a log of another member than the one that is on this machine now", with(listed(log, bound, two), func(e *launcher.Evidence) { e.LetGo, e.Recorded = true, 2 }),
 			"clear: member 1 has left the ring"},
-		{"a log, and a ring of one answers that has never heard of its member", with(listed(log, two), func(e *launcher.Evidence) { e.Records = 1 }),
+		{"a log, and a ring of one answers that has never heard of its member", with(listed(log, two), func(e *launcher.Evidence) { e.Recorded = 1 }),
 			"halt: the ring that answers doesn't list member 1, whose log up to 77 is on this disk, and nobody is on record to have let it go: if that ring was begun anew from one member (--force-new-cluster), this log may hold more. Nothing here is touched; if the member is to go, ringadm reset 1 sets its log aside"},
 		{"a log, and the records are gone that would tell whether its member has left", listed(log, two),
 			"wait: member 1 is not listed, and whether somebody let it go can't be told: the ring's records are missing"},
@@ -73,7 +73,7 @@ func TestDecide(t *testing.T) {
 			"halt: the log of member 1 on this disk goes up to 77, and went up to 90 before: the disk was put back from an older copy, and has forgotten what the member acknowledged"},
 		{"a log with which raft gave up", with(listed(log, one, two), func(e *launcher.Evidence) { e.Lost = "panic: tocommit(90) is out of range [lastIndex(77)]" }),
 			"halt: the log of member 1 on this disk has forgotten what the member acknowledged, as the leader knows: panic: tocommit(90) is out of range [lastIndex(77)]"},
-		{"a log that can't be read, of a member that was replaced for it", with(listed(ran, two), func(e *launcher.Evidence) { e.Damaged, e.Spoiled, e.LetGo, e.Records = "crc mismatch", 1, true, 1 }),
+		{"a log that can't be read, of a member that was replaced for it", with(listed(ran, two), func(e *launcher.Evidence) { e.Damaged, e.Spoiled, e.LetGo, e.Recorded = "crc mismatch", 1, true, 1 }),
 			"clear: member 1 has left the ring, and its log can't be read"},
 		{"a copy of the log of a member that lives on another machine", with(listed(log, one, two), func(e *launcher.Evidence) { e.WAL, e.Disk = &host.WAL{Member: 2, Cluster: ours, Last: 70}, "d9" }),
 			"halt: the disk holds a log of member 2, which lives on disk d2 of machine m2, and this is disk d9 of m1: it is a copy. Remove the member first to have another take its place here, or empty this disk"},
@@ -229,7 +229,7 @@ func TestDecideGoesByEvidenceAlone(t *testing.T) {
 		if e.Listed {
 			same.Identity, same.Formed, same.Unknown = other.Identity, other.Formed, other.Unknown
 		} else {
-			same.Members, same.Cluster, same.LetGo, same.Records = other.Members, other.Cluster, other.LetGo, other.Records
+			same.Members, same.Cluster, same.LetGo, same.Recorded = other.Members, other.Cluster, other.LetGo, other.Recorded
 		}
 		if a, b := launcher.Decide(e), launcher.Decide(same); a.String() != b.String() {
 			t.Fatalf("%s, and with other things unread %s", a, b)

@@ -58,7 +58,7 @@ type Launcher struct {
 	versions     []ring.Version // the releases on this machine, sorted
 	halted       string         // why no etcd may start here: the machine is no spare
 	spoils       spoils         // of the log that may never run again
-	marked       time.Time      // when the ring was told last how far the member's log goes
+	told         time.Time      // when the ring was told last how far the member's log goes
 	absent       time.Time      // since when a ring is listed without a member here
 	second       time.Time      // since when another has this machine's name
 	rest         time.Time      // until then there is nothing to do, unless etcd ends or the spec changes
@@ -271,7 +271,7 @@ func (l *Launcher) evidence(look Look) Evidence {
 	e := Evidence{Machine: l.Machine, Disk: l.disk.ID, Launched: l.disk.Launched, Strange: l.disk.Strange(), Listed: look.Unread == nil,
 		Identity: known.Identity, Formed: known.Formed || known.Answered}
 	if look.Unread == nil {
-		e.Members, e.Records = look.View.RingMembers(), look.View.Recorded()
+		e.Members, e.Recorded = look.View.RingMembers(), look.View.Recorded()
 	} else {
 		e.Why = look.Unread.Error()
 	}

@@ -36,20 +36,20 @@ func (l *Launcher) Attend(ctx context.Context, look *Look) error {
 	if err := l.Ring.Present(ctx, l.presence(look.View), look.View, l.Lease.ID); err != nil {
 		return err
 	}
-	return l.mark(ctx, look)
+	return l.tellLog(ctx, look)
 }
 
 // How often the ring is told how far the log on a disk goes, and by how much it must have
 // grown: a ring in which nothing is written must not be kept busy by it.
 const (
-	markPace  = 5 * time.Second
-	markEvery = 16 // more than a ring of nine writes by telling this
+	tellPace  = 5 * time.Second
+	tellEvery = 16 // more than a ring of nine writes by telling this
 )
 
-// mark tells the ring that the member here votes, and how far its log goes, so that an
+// tellLog tells the ring that the member here votes, and how far its log goes, so that an
 // older copy of the disk is known by it. etcd may apply an entry a moment before it is on
 // the disk.
-func (l *Launcher) mark(ctx context.Context, look *Look) error {
+func (l *Launcher) tellLog(ctx context.Context, look *Look) error {
 	const margin = 4
 	members := look.View.RingMembers()
 	i := slices.IndexFunc(members, func(m ring.Member) bool { return m.Machine == l.Machine && m.Disk == l.disk.ID })
@@ -57,14 +57,14 @@ func (l *Launcher) mark(ctx context.Context, look *Look) error {
 		return nil
 	}
 	m, b := members[i], look.View.Bindings[members[i].ID]
-	since := l.host.Now().Sub(l.marked)
-	promoted, due := b.Learner && !m.Learner, since < 0 || since >= markPace
+	since := l.host.Now().Sub(l.told)
+	promoted, due := b.Learner && !m.Learner, since < 0 || since >= tellPace
 	if !promoted && !due {
 		return nil
 	}
-	l.marked = l.host.Now()
+	l.told = l.host.Now()
 	applied, err := l.Ring.Applied(ctx, l.clientURL(), m.ID)
-	if err != nil || !promoted && applied < b.Log+markEvery+margin {
+	if err != nil || !promoted && applied < b.Log+tellEvery+margin {
 		return nil // it is asked again
 	}
 	b.Learner, b.Log = m.Learner, max(b.Log, applied-min(applied, margin))
@@ -128,7 +128,8 @@ func (l *Launcher) namesake(view admin.View) bool {
 }
 
 // leave stops an etcd whose member is not in the ring any more. etcd stops by
-// itself when it hears of its removal; one that was cut off then never hears.
+// itself when it hears of its removal; one that was cut off then never hears. The list of
+// a ring of one says nothing of who has left.
 func (l *Launcher) leave(ctx context.Context, view admin.View, running bool) error {
 	for _, m := range view.RingMembers() {
 		if m.Machine == l.Machine {

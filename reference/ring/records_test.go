@@ -68,6 +68,26 @@ func TestRecordsAreMadeAnew(t *testing.T) {
 			"halt: member m1 (1) has no space left (alarm NOSPACE): etcd refuses every write, the clients' and those of the automation"},
 		{"a member holds other data", func(o *ring.Observed) { bound(o, 0); o.Members[2].Alarm, o.Members[2].Serving = "CORRUPT", false },
 			"halt: member m3 (3) holds other data than the rest (alarm CORRUPT)"},
+		{"most of those on record are not listed, and nobody let them go", func(o *ring.Observed) {
+			bound(o, 0)
+			o.Members, o.Recorded, o.Missing = o.Members[:1], 1, []ring.ID{2, 3}
+		}, "halt: of 3 members on record 2 are not listed, and nobody let them go: if this ring was begun anew from one of them (--force-new-cluster), the logs of the others may hold more, and nothing there is touched"},
+		{"one of those on record was removed by hand", func(o *ring.Observed) {
+			bound(o, 0)
+			o.Members, o.Recorded, o.Missing = o.Members[:2], 2, []ring.ID{3}
+		}, "ringadm member add m3 --peer-url https://m3:2380 --disk disk-m3"},
+		{"a log may never run again", func(o *ring.Observed) {
+			bound(o, 0)
+			o.Members[2].Serving, o.Machines[2].Spoiled, o.Machines[2].Failing = false, 3, "crc mismatch"
+		}, "ringadm member remove 3"},
+		{"a log may never run again, and was another member's", func(o *ring.Observed) {
+			bound(o, 0)
+			o.Machines[2].Spoiled = 9
+		}, "wait: steady"},
+		{"a log may never run again, and too few of the others answer", func(o *ring.Observed) {
+			bound(o, 0)
+			o.Members[1].Serving, o.Members[2].Serving, o.Machines[2].Spoiled = false, false, 3
+		}, "wait: the disk of m3 (3) is lost, and only 1 of the other 2 voters answer: no quorum of the rest"},
 	} {
 		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.want, next(c.change).String()) })
 	}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package client
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// guarded refuses some removals, and then has a new member at the host of the one that
+// was asked for.
+type guarded struct {
+	Etcd
+	refuses int
+	at      uint64
+	asked   []uint64
+}
+
+func (g *guarded) MemberList(context.Context, ...clientv3.OpOption) (*clientv3.MemberListResponse, error) {
+	return &clientv3.MemberListResponse{Members: []*etcdserverpb.Member{{ID: 1, PeerURLs: []string{"https://10.0.0.1:2380"}}, {ID: g.at, PeerURLs: []string{"https://10.0.0.2:2380"}}}}, nil
+}
+
+func (g *guarded) MemberRemove(_ context.Context, id uint64) (*clientv3.MemberRemoveResponse, error) {
+	g.asked = append(g.asked, id)
+	if g.refuses--; g.refuses >= 0 {
+		return nil, rpctypes.ErrUnhealthy
+	}
+	if id != g.at {
+		return nil, rpctypes.ErrMemberNotFound
+	}
+	return &clientv3.MemberRemoveResponse{}, nil
+}
+
+// TestAHandRemovesTheMemberThatItMeant: etcd refuses for a while, and the reply of the
+// removal is lost; who is at the host by then is another.
+func TestAHandRemovesTheMemberThatItMeant(t *testing.T) {
+	for name, c := range map[string]struct {
+		refuses int
+		becomes uint64 // who is at the host after the first second
+		host    string
+		says    string
+		asked   []uint64
+	}{
+		"at once":             {0, 2, "10.0.0.2", "member 2 was removed by hand", []uint64{2}},
+		"refused twice":       {2, 2, "10.0.0.2", "member 2 was removed by hand", []uint64{2, 2, 2}},
+		"another is there":    {1, 3, "10.0.0.2", "member 2 was removed by hand", []uint64{2, 2}},
+		"nobody is there":     {0, 2, "10.0.0.9", "", nil},
+		"refused to the last": {tries, 2, "10.0.0.2", "", []uint64{2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2}},
+	} {
+		g := &guarded{refuses: c.refuses, at: 2}
+		ask := func(ctx context.Context, what func(context.Context, Etcd) error) error { return what(ctx, g) }
+		sleep := func(context.Context, time.Duration) error { g.at = c.becomes; return nil }
+		said, err := RemoveBy(t.Context(), []Asking{ask}, c.host, sleep)
+		require.Equal(t, c.says, said, name)
+		require.Equal(t, c.says == "", err != nil, "%s: %v", name, err)
+		require.Equal(t, c.asked, g.asked, name)
+	}
+}
