@@ -118,9 +118,9 @@ func (o Observation) where(keep func(MemberView) bool) []MemberView {
 	return kept
 }
 
-// Shape says what the ring is and on which machines: "3 voters on m1, m2,
+// String says what the ring is and on which machines: "3 voters on m1, m2,
 // m4, 0 learners, all serving".
-func (o Observation) Shape() string {
+func (o Observation) String() string {
 	if len(o.Members) == 0 {
 		return "no members"
 	}

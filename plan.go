@@ -228,6 +228,8 @@ type Op struct {
 	// first, and then the machine's power.
 	Scope string   `json:"scope,omitempty"`
 	For   Duration `json:"for,omitempty"` // restart: how long what was ended stays down; at once when 0
+
+	Params map[string]string `json:"params,omitempty"` // of an operation from outside, those that no field is for
 }
 
 // Changes reports whether a restart is one with another release or other flags.
@@ -308,6 +310,8 @@ type Fault struct {
 	By       Duration  `json:"by,omitempty"`       // clock-skew: ahead, or behind when negative; slow-network, slow-disk: the delay that is added; time-passes: how much; volume-loss: how old the copy is
 	For      Duration  `json:"for,omitempty"`      // heals by itself after; 0: at the end of harm, or never for a loss; time-passes: in how much of the run
 	Stagger  Duration  `json:"stagger,omitempty"`  // heals one target after another, this far apart
+
+	Params map[string]string `json:"params,omitempty"` // of a fault from outside, those that no field is for
 }
 
 // The logs that a volume-loss may leave where it leaves one: none of them may run again

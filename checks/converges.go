@@ -63,9 +63,9 @@ func convergence(h *ringproof.History, healed ringproof.Instant, params Values) 
 		return with(fail(h.Evidence.Final.At, "expected %s at the end, saw %s%s", wanted(h.Evidence), saw, ineffective(h)), reasons(h, healed)...)
 	}
 	if whole(h, healed) {
-		return pass("%s after harm ended, when nothing was left to mend: %s", e.At.Sub(healed), h.Evidence.Final.Shape())
+		return pass("%s after harm ended, when nothing was left to mend: %s", e.At.Sub(healed), h.Evidence.Final.String())
 	}
-	return pass("%s after harm ended: %s", e.At.Sub(healed), h.Evidence.Final.Shape())
+	return pass("%s after harm ended: %s", e.At.Sub(healed), h.Evidence.Final.String())
 }
 
 // whole tells whether the ring was seen as it was asked for when harm ended, and
@@ -109,7 +109,7 @@ func amiss(o ringproof.Observation, asked ringproof.Evidence) string {
 	var wrong []string
 	idle := func(m ringproof.MemberView) bool { return !m.Serving }
 	if len(o.Voters()) != asked.Spec || len(o.Learners()) > 0 || slices.ContainsFunc(o.Members, idle) {
-		wrong = append(wrong, o.Shape())
+		wrong = append(wrong, o.String())
 	}
 	for _, m := range o.Members {
 		on, known := o.Machine(m.Machine)

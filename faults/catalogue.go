@@ -4,6 +4,8 @@
 package faults
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/ringproof/ringproof"
@@ -13,7 +15,7 @@ import (
 type Entry struct {
 	Kind     ringproof.FaultKind `json:"kind"`
 	Doc      string              `json:"doc"`
-	Params   []Param             `json:"params"`
+	Params   Params              `json:"params"`
 	OneOf    []string            `json:"oneOf,omitempty"`   // exactly one of these parameters is given
 	Targets  []string            `json:"targets,omitempty"` // forms of selectors; empty: it takes no target
 	Fairness string              `json:"fairness"`          // what a correct subject must survive, and why the rest is excluded
@@ -22,6 +24,15 @@ type Entry struct {
 	// Seam says that the subject's own program does it, told by the harness: a program
 	// that isn't linked with it can't be harmed so.
 	Seam bool `json:"seam,omitempty"`
+
+	// Causes are events that it may cause besides those of every fault; see the function of
+	// that name. Unfelt says that no member ends for it, and none is replaced.
+	Causes []ringproof.EventKind `json:"-"`
+	Unfelt bool                  `json:"-"`
+	// Sentence says what is done, for a person; nil: as the fault prints itself. TellsFor says
+	// that it tells what For is; else that is how long the harm lasts.
+	Sentence func(ringproof.Fault) string `json:"-"`
+	TellsFor bool                         `json:"-"`
 }
 
 // AtSeam reports whether the step harms the subject at its own seams.
@@ -33,33 +44,11 @@ func AtSeam(s ringproof.Step) bool {
 	return e.Seam
 }
 
-// Param is one parameter of a fault, named as it is written in a scenario.
-type Param struct {
-	Name     string   `json:"name"`
-	Doc      string   `json:"doc"`
-	Values   []string `json:"values,omitempty"` // the legal ones, the default first; empty: free
-	Required bool     `json:"required,omitempty"`
-	Most     int      `json:"most,omitempty"`   // of a number: the largest; 0: no limit
-	Signed   bool     `json:"signed,omitempty"` // of a duration: it may be negative
-}
-
 // Param returns the parameter with that name.
-func (e Entry) Param(name string) (Param, bool) {
-	i := slices.IndexFunc(e.Params, func(p Param) bool { return p.Name == name })
-	if i < 0 {
-		return Param{}, false
-	}
-	return e.Params[i], true
-}
+func (e Entry) Param(name string) (Param, bool) { return e.Params.Find(name) }
 
 // ParamNames lists what may be written under the fault.
-func (e Entry) ParamNames() []string {
-	names := make([]string, 0, len(e.Params))
-	for _, p := range e.Params {
-		names = append(names, p.Name)
-	}
-	return names
-}
+func (e Entry) ParamNames() []string { return e.Params.Names() }
 
 // All returns the catalogue: transient harms first, losses after.
 func All() []Entry { return slices.Clone(catalogue) }
@@ -98,14 +87,14 @@ var (
 	// other nobody else reads.
 	simulated = []string{"sim"}
 
-	target  = Param{Name: "target", Doc: "which machines it hits", Required: true}
-	someone = Param{Name: "target", Doc: "whose calls it hits; all when absent"}
-	whose   = Param{Name: "target", Doc: "only the agent on this machine, which counts for itself; when absent any agent, and all count together"}
+	target  = Param{Name: "target", Type: TypeTarget, Doc: "which machines it hits", Required: true}
+	someone = Param{Name: "target", Type: TypeTarget, Doc: "whose calls it hits; all when absent"}
+	whose   = Param{Name: "target", Type: TypeTarget, Doc: "only the agent on this machine, which counts for itself; when absent any agent, and all count together"}
 	asked   = Param{Name: "decision", Doc: "which decisions are counted and hit: what the ring should do next, or how etcd is started", Values: []string{"next", "boot"}}
-	turn    = Param{Name: "nth", Doc: "from the nth such decision on; 1 when absent"}
-	turns   = Param{Name: "count", Doc: "for how many decisions; 1 when absent", Most: 1000}
-	lasts   = Param{Name: "for", Doc: "heals by itself after this long; when absent, at the end of harm"}
-	stagger = Param{Name: "stagger", Doc: "heals one target after another, this far apart"}
+	turn    = Param{Name: "nth", Type: TypeNumber, Least: 1, Doc: "from the nth such decision on; 1 when absent"}
+	turns   = Param{Name: "count", Type: TypeNumber, Least: 1, Doc: "for how many decisions; 1 when absent", Most: 1000}
+	lasts   = Param{Name: "for", Type: TypeDuration, Doc: "heals by itself after this long; when absent, at the end of harm"}
+	stagger = Param{Name: "stagger", Type: TypeDuration, Doc: "heals one target after another, this far apart"}
 	scope   = Param{Name: "scope", Doc: "what dies: etcd's process, the subject's agent, or the machine with both", Values: []string{"process", "agent", "machine"}}
 )
 
@@ -121,56 +110,65 @@ var catalogue = []Entry{
 	{
 		Kind: ringproof.FaultKill,
 		Doc:  "SIGKILL to a process, or the cut of a machine's power: what wasn't synced is gone, what was is not",
-		Params: []Param{
+		Params: Params{
 			target, scope, lasts, stagger,
 		},
 		Targets:  union(MemberForms(), MachineForms(), SetForms()),
 		Fairness: transient + " A process that is killed is started again by whoever supervises it, not by the harness.",
 		Heals:    "the machine gets power, or the agent is started again; with stagger, one target after another",
 		Worlds:   everywhere,
+		Sentence: func(f ringproof.Fault) string {
+			return worded(f.Scope, "kill etcd on ", "agent", "kill the agent on ", "machine", "cut the power of ") + whom(f)
+		},
 	},
 	{
 		Kind: ringproof.FaultPause,
 		Doc:  "SIGSTOP for a time, then SIGCONT: to the others it is dead, to itself no time has passed",
-		Params: []Param{
+		Params: Params{
 			target, scope,
-			{Name: "for", Doc: "how long it is stopped", Required: true},
+			{Name: "for", Type: TypeDuration, Doc: "how long it is stopped", Required: true},
 		},
 		Targets:  union(MemberForms(), MachineForms(), SetForms()),
 		Fairness: transient + " A paused leader wakes up believing that it leads; so does a paused agent.",
 		Heals:    "SIGCONT",
 		Worlds:   everywhere,
+		Sentence: func(f ringproof.Fault) string {
+			return fmt.Sprintf("stop the %s on %s for %s", cmp.Or(f.Scope, "process"), whom(f), span(f.For))
+		},
+		TellsFor: true,
 	},
 	{
 		Kind: ringproof.FaultDiskFull,
 		Doc:  "the target's data filesystem is filled: every write of etcd fails with ENOSPC",
-		Params: []Param{
+		Params: Params{
 			target, lasts,
 		},
 		Targets:  union(MemberForms(), MachineForms()),
 		Fairness: transient + " etcd ends on a failed WAL write; the subject must not mistake that for a lost disk.",
 		Heals:    "the filler file is deleted",
 		Worlds:   everywhere,
+		Sentence: to("fill the disk of "),
 	},
 	{
 		Kind: ringproof.FaultPartition,
 		Doc:  "packets between machines are dropped; clients on a machine stay with it",
-		Params: []Param{
+		Params: Params{
 			target,
 			{Name: "shape", Doc: "split: the targets on one side, all others on the other; isolate: each target alone; one-way: the others don't hear the targets, the targets hear them; pair: the target and one other machine don't hear each other, all others hear both", Values: []string{"split", "isolate", "one-way", "pair"}},
-			{Name: "from", Doc: "pair: the other one"},
+			{Name: "from", Type: TypeTarget, Doc: "pair: the other one"},
 			lasts,
 		},
 		Targets:  union(MemberForms(), MachineForms(), []string{"minority", "leader-minority", "majority"}),
 		Fairness: transient + " The side without a quorum must not act as if it had one.",
 		Heals:    "the packets pass again",
 		Worlds:   everywhere,
+		Sentence: part,
 	},
 	{
 		Kind: ringproof.FaultStoreOutage,
 		Seam: true,
 		Doc:  "calls to the store fail",
-		Params: []Param{
+		Params: Params{
 			{Name: "calls", Doc: "which fail: reads and writes alike, or writes alone, as in a store that is full or may only be read", Values: []string{"all", "writes"}},
 			{Name: "records", Doc: "only calls about the records of this prefix, such as formed; about any when absent"},
 			someone, lasts,
@@ -178,47 +176,54 @@ var catalogue = []Entry{
 		Targets: union(MemberForms(), MachineForms()),
 		Fairness: transient + " The ring itself needs no store: clients must notice nothing. " +
 			"Who can't write down that something happened may not act as if it hadn't.",
-		Heals:  "the store answers again",
-		Worlds: withStore,
+		Heals:    "the store answers again",
+		Worlds:   withStore,
+		Unfelt:   true,
+		Sentence: failCalls,
 	},
 	{
 		Kind: ringproof.FaultStoreStale,
 		Seam: true,
 		Doc:  "reads of the store answer with the past; create-if-absent still tells the truth",
-		Params: []Param{
+		Params: Params{
 			someone, lasts,
 		},
 		Targets:  union(MemberForms(), MachineForms()),
 		Fairness: transient + " Writes are never undone: a store that loses what it acknowledged is outside every envelope.",
 		Heals:    "reads see the present again",
 		Worlds:   withStore,
+		Unfelt:   true,
+		Sentence: func(f ringproof.Fault) string { return "answer the store reads of " + whom(f) + " with the past" },
 	},
 	{
 		Kind: ringproof.FaultAgentCrash,
 		Seam: true,
 		Doc: "the subject is cut at a named action or effect of its own: its process dies before or after it, or lives on with the reply lost or the request refused. " +
 			"An action is a change as the subject tells of it; an effect is one call by which it changes anything at all",
-		Params: []Param{
-			{Name: "action", Doc: "the subject's action, such as add-learner"},
-			{Name: "effect", Doc: "one call at its seams, such as \"etcd put\", \"write disk.json\", \"create machines\", start"},
+		Params: Params{
+			{Name: "action", Type: TypeAction, Doc: "the subject's action, such as add-learner"},
+			{Name: "effect", Type: TypeEffect, Doc: "one call at its seams, such as \"etcd put\", \"write disk.json\", \"create machines\", start"},
 			{Name: "phase", Doc: "before the call, after its reply, between (done, and the reply lost), or refused (not done, and an error)", Values: []string{"before", "after", "reply-lost", "refused"}, Required: true},
-			{Name: "nth", Doc: "at the nth such action or effect since the step began; 1 when absent. What fails by itself is not counted in the phases that need it done"},
+			{Name: "nth", Type: TypeNumber, Least: 1, Doc: "at the nth such action or effect since the step began; 1 when absent. What fails by itself is not counted in the phases that need it done"},
 			whose,
-			{Name: "for", Doc: "the agent is started again after this long; when absent, at once"},
+			{Name: "for", Type: TypeDuration, Doc: "the agent is started again after this long; when absent, at once"},
 		},
 		OneOf:    []string{"action", "effect"},
 		Targets:  union(MemberForms(), MachineForms()),
 		Fairness: transient + " Every action and every effect may be cut anywhere, any number of times.",
 		Heals:    "the agent is started again with an empty memory; where it lives on, it tries again",
 		Worlds:   everywhere,
+		Unfelt:   true,
+		Sentence: crash,
+		TellsFor: true,
 	},
 	{
 		Kind: ringproof.FaultStaleView,
 		Seam: true,
 		Doc:  "the subject decides on what it was shown some decisions ago, as behind a cache that lags, or after a pause between looking and deciding",
-		Params: []Param{
+		Params: Params{
 			asked, turn,
-			{Name: "back", Doc: "how many decisions old the view is; 1 when absent. An agent that has not decided so often since it started is shown its first view", Most: MostBack},
+			{Name: "back", Type: TypeNumber, Least: 1, Doc: "how many decisions old the view is; 1 when absent. An agent that has not decided so often since it started is shown its first view", Most: MostBack},
 			turns, whose,
 		},
 		Targets: union(MemberForms(), MachineForms()),
@@ -228,114 +233,133 @@ var catalogue = []Entry{
 			"a list without a member beside the log which that member has written since. No launcher could tell that from a removal.",
 		Heals:  "it ends after so many decisions, or with the harm",
 		Worlds: withSeams,
+		Sentence: func(f ringproof.Fault) string {
+			return fmt.Sprintf("show %s a view %s old at %s", agent(f), counted(max(f.Back, 1), "decision"), decisions(f))
+		},
 	},
 	{
 		Kind: ringproof.FaultSkippedView,
 		Seam: true,
 		Doc:  "the subject is kept from deciding, and waits: states that last shorter are never seen by it",
-		Params: []Param{
+		Params: Params{
 			asked, turn, turns, whose,
 		},
 		Targets:  union(MemberForms(), MachineForms()),
 		Fairness: transient + " What is to be done must follow from what is there, not from having seen it come about.",
 		Heals:    "it ends after so many decisions, or with the harm",
 		Worlds:   withSeams,
+		Unfelt:   true,
+		Sentence: func(f ringproof.Fault) string { return fmt.Sprintf("keep %s from %s", agent(f), decisions(f)) },
 	},
 	{
 		Kind: ringproof.FaultReplyLoss,
 		Doc:  "what clients and agents on a machine ask of etcd is done, and some of the replies never come: they wait until they give up",
-		Params: []Param{
-			{Name: "percent", Doc: "how many of 100 replies are lost", Required: true, Most: 100},
+		Params: Params{
+			{Name: "percent", Type: TypeNumber, Least: 1, Doc: "how many of 100 replies are lost", Required: true, Most: 100},
 			someone, lasts,
 		},
 		Targets:  union(MemberForms(), MachineForms()),
 		Fairness: transient + " A request without a reply is neither done nor not done: whoever asked must look.",
 		Heals:    "replies come again; those that were lost stay lost",
 		Worlds:   simulated,
+		Sentence: func(f ringproof.Fault) string {
+			return fmt.Sprintf("lose %d of 100 replies to %s", f.Percent, whom(f))
+		},
 	},
 	{
 		Kind: ringproof.FaultSlowNetwork,
 		Doc:  "every packet from and to the target takes longer",
-		Params: []Param{
+		Params: Params{
 			target,
-			{Name: "by", Doc: "the time that each packet takes on top", Required: true},
+			{Name: "by", Type: TypeShift, Doc: "the time that each packet takes on top", Required: true},
 			lasts,
 		},
 		Targets:  union(MemberForms(), MachineForms(), SetForms()),
 		Fairness: transient + " A member that is slower than the election timeout may lose its lead for as long, and may not be taken for lost.",
 		Heals:    "packets take as long as before",
 		Worlds:   unreal,
+		Sentence: func(f ringproof.Fault) string {
+			return fmt.Sprintf("delay every packet from and to %s by %s", whom(f), span(f.By))
+		},
 	},
 	{
 		Kind: ringproof.FaultSlowDisk,
 		Doc:  "every sync of the target's disk takes longer: etcd's raft waits for it, and sends no heartbeat meanwhile",
-		Params: []Param{
+		Params: Params{
 			target,
-			{Name: "by", Doc: "the time that each sync takes on top, such as 3s", Required: true},
+			{Name: "by", Type: TypeShift, Doc: "the time that each sync takes on top, such as 3s", Required: true},
 			lasts,
 		},
 		Targets:  union(MemberForms(), MachineForms(), SetForms()),
 		Fairness: transient + " Who is slow is not lost, and nobody may be replaced for it sooner than for being away.",
 		Heals:    "syncs take as long as before",
 		Worlds:   simulated,
+		Sentence: func(f ringproof.Fault) string {
+			return fmt.Sprintf("delay every sync of the disk of %s by %s", whom(f), span(f.By))
+		},
 	},
 	{
 		Kind: ringproof.FaultForeignHand,
 		Doc:  "somebody else changes the membership, as with etcdctl: a person, or another tool",
-		Params: []Param{
+		Params: Params{
 			target,
 			{Name: "does", Doc: "what is asked of etcd: that the target's member is removed", Values: []string{"member-remove"}},
 		},
 		Targets: union(MemberForms(), []string{"mN", "machine/N"}),
 		Fairness: "Fair where etcd itself does it: it refuses what would leave too few that are connected. What the hand did is no change of the subject's. " +
 			"The ring must become what was asked for again, or the subject must halt and say who is missing.",
-		Heals:  "never: who was removed comes back as another member",
-		Worlds: withProcesses,
+		Heals:    "never: who was removed comes back as another member",
+		Worlds:   withProcesses,
+		Sentence: to("have somebody else remove the member of "),
 	},
 	{
 		Kind: ringproof.FaultClockSkew,
 		Doc:  "the target's clock jumps, and stays as far ahead or behind until it jumps back",
-		Params: []Param{
+		Params: Params{
 			target,
-			{Name: "by", Doc: "ahead by 5m, or behind by -5m", Required: true, Signed: true},
+			{Name: "by", Type: TypeShift, Doc: "ahead by 5m, or behind by -5m", Required: true, Signed: true},
 			lasts,
 		},
 		Targets: union(MemberForms(), MachineForms()),
 		Fairness: transient + " No two machines agree on the time, and a clock may go back: safety may rest on no clock. " +
 			"Certificates are made to bear five minutes; while clocks are further apart members may refuse each other, and must not once they are set right.",
-		Heals:  "the clock jumps back",
-		Worlds: unreal,
+		Heals:    "the clock jumps back",
+		Worlds:   unreal,
+		Sentence: skew,
 	},
 	{
 		Kind: ringproof.FaultTimePasses,
 		Doc:  "all clocks go on by months or years, in steps of ten days at most: what has an hour at which it ends comes to its end",
-		Params: []Param{
-			{Name: "by", Doc: "how much time passes, such as 400d", Required: true},
-			{Name: "for", Doc: "in how much of the run, a second at least for each thirty days", Required: true},
+		Params: Params{
+			{Name: "by", Type: TypeShift, Doc: "how much time passes, such as 400d", Required: true},
+			{Name: "for", Type: TypeDuration, Doc: "in how much of the run, a second at least for each thirty days", Required: true},
 		},
 		Fairness: transient + " What expires does so in the sight of whoever looks at a clock every few seconds, and is to be made anew before. " +
 			"Whatever waits for a time to pass by a clock has waited for it: a machine that is away meanwhile is away for months. " +
 			"The authority of ten years is not outlived.",
-		Heals:  "never: time doesn't go back",
-		Worlds: simulated,
+		Heals:    "never: time doesn't go back",
+		Worlds:   simulated,
+		Sentence: func(f ringproof.Fault) string { return "let " + span(f.By) + " pass by all clocks" },
 	},
 	{
 		Kind: ringproof.FaultDiskSwap,
 		Doc:  "the targets lose power, each disk comes into the next target's machine, and they get power again",
-		Params: []Param{
-			{Name: "target", Doc: "which machines: two at least", Required: true}, lasts,
+		Params: Params{
+			{Name: "target", Type: TypeTarget, Doc: "which machines: two at least", Required: true}, lasts,
 		},
 		Targets: append([]string{"mN,mN", "all"}, SetForms()...),
 		Fairness: transient + " Every disk keeps its log, so nothing is forgotten, and the disks come back to where they were. Meanwhile a correct subject may run a member where its disk is now, " +
 			"wait for the disk, or replace the members one after another; it may start none on another's log, nor clear a log while no quorum keeps what that one promised. " +
 			"No loss is admitted while disks are swapped: what a machine would lose is not its own.",
-		Heals:  "the targets lose power, the disks go back, and they get power again",
-		Worlds: simulated,
+		Heals:    "the targets lose power, the disks go back, and they get power again",
+		Worlds:   simulated,
+		Causes:   []ringproof.EventKind{ringproof.EventDiskReplaced},
+		Sentence: to("swap the disks of "),
 	},
 	{
 		Kind: ringproof.FaultStartFailure,
 		Doc:  "etcd ends, and whenever it is started it ends again at once with an error: a port that is in use, a binary that can't run",
-		Params: []Param{
+		Params: Params{
 			target,
 			{Name: "at", Doc: "when it ends: before it has written anything, or as soon as it has a log", Values: []string{"before-log", "after-log"}},
 			lasts,
@@ -344,11 +368,14 @@ var catalogue = []Entry{
 		Fairness: transient + " An etcd that ends by itself has lost nothing: its member may be replaced after some patience, and one that never wrote a log is no member that lost it.",
 		Heals:    "etcd starts again when it is started",
 		Worlds:   withProcesses,
+		Sentence: func(f ringproof.Fault) string {
+			return worded(f.At, "have etcd end before it writes a log, whenever it starts, on ", "after-log", "have etcd end once it has a log, whenever it starts, on ") + whom(f)
+		},
 	},
 	{
 		Kind: ringproof.FaultVolumeUnmounted,
 		Doc:  "the machine restarts and its data filesystem isn't mounted: an empty directory of the root filesystem is in its place. It is mounted later, with all that was on it",
-		Params: []Param{
+		Params: Params{
 			target,
 			{Name: "remount", Doc: "how it comes back: while the machine runs, or with another restart", Values: []string{"live", "reboot"}},
 			lasts,
@@ -358,37 +385,42 @@ var catalogue = []Entry{
 			"No loss is admitted while a filesystem isn't mounted: what a machine would lose is not its own.",
 		Heals:  "the filesystem is mounted",
 		Worlds: withProcesses,
+		Sentence: func(f ringproof.Fault) string {
+			return "restart " + whom(f) + " without its data filesystem, mounted again " + worded(f.Remount, "while it runs", "reboot", "with another restart")
+		},
 	},
 	{
 		Kind: ringproof.FaultVolumeCopy,
 		Doc:  "a member's data directory is copied to another machine, which loses power for it; nothing else of its disk is",
-		Params: []Param{
-			{Name: "target", Doc: "the machine that gets the copy; one without data of its own", Required: true},
-			{Name: "from", Doc: "whose data are copied", Required: true},
+		Params: Params{
+			{Name: "target", Type: TypeTarget, Doc: "the machine that gets the copy; one without data of its own", Required: true},
+			{Name: "from", Type: TypeTarget, Doc: "whose data are copied", Required: true},
 		},
 		Targets: []string{"spare", "mN", "machine/N"},
 		Fairness: "Always fair: the member goes on where it lives. A copy has forgotten whatever the member promised since: it may never start. " +
 			"Nobody but a person can know what the copy is for, so the machine that holds it need not serve while the member is in the ring.",
-		Heals:  "never; the copy stays until the member has left, or a person removes it",
-		Worlds: withProcesses,
+		Heals:    "never; the copy stays until the member has left, or a person removes it",
+		Worlds:   withProcesses,
+		Sentence: func(f ringproof.Fault) string { return "copy the data of " + f.From + " to " + whom(f) },
 	},
 	{
 		Kind: ringproof.FaultWrongRing,
 		Doc: "the machine is off, and an etcd of another ring, a plain one of a single member, answers at its address: " +
 			"as when an address is given to another machine, or a record names the wrong one",
-		Params: []Param{
+		Params: Params{
 			target, lasts,
 		},
 		Targets: union(MemberForms(), MachineForms()),
 		Fairness: transient + " To the ring the machine is off, no more. Whoever reads a list at that address must see that it isn't its own ring's: " +
 			"nothing that is changed in the other ring is forgiven. A ring with TLS is spared by its certificates. The clients of the workload reach nobody there.",
-		Heals:  "the other etcd is gone from the address, and the machine gets power",
-		Worlds: withSeams,
+		Heals:    "the other etcd is gone from the address, and the machine gets power",
+		Worlds:   withSeams,
+		Sentence: to("let another ring answer at the address of "),
 	},
 	{
 		Kind: ringproof.FaultDuplicate,
 		Doc:  "a second machine of the same name comes up at another address, as a clone does: the subject's agent runs on it, its disk is empty, and no etcd of the ring's release is installed on it",
-		Params: []Param{
+		Params: Params{
 			target, lasts,
 		},
 		Targets: union(MemberForms(), MachineForms()),
@@ -396,68 +428,79 @@ var catalogue = []Entry{
 			"While the first is off the second is heard of in its name; when it is back with its member's disk at its member's address it is who it was. " +
 			"Only one that is off for as long as a machine is waited for may be replaced, by the second or by any other. " +
 			"The clone can't run an etcd, so that a member which is given to it is the subject's own loss.",
-		Heals:  "the clone is gone, and its disk",
-		Worlds: withSeams,
+		Heals:    "the clone is gone, and its disk",
+		Worlds:   withSeams,
+		Sentence: to("bring up a second machine with the name of "),
 	},
 	{
 		Kind: ringproof.FaultDryRun,
 		Seam: true,
 		Doc:  "the subject's agent dies and is started again in a dry run, in which it says what it would do and changes nothing",
-		Params: []Param{
+		Params: Params{
 			target, lasts,
 		},
 		Targets: union(MemberForms(), MachineForms()),
 		Fairness: transient + " Whatever that agent changes is a finding: a file, a record in the store, a key or a lease in the ring. " +
 			"The others do what is to be done as if it weren't there; what only that machine can do waits.",
-		Heals:  "the agent dies and is started again as before",
-		Worlds: withSeams,
+		Heals:    "the agent dies and is started again as before",
+		Worlds:   withSeams,
+		Sentence: func(f ringproof.Fault) string { return "run the agent on " + whom(f) + " dry" },
 	},
 	{
 		Kind: ringproof.FaultKeysDamaged,
 		Doc:  "every key of the ring that is not the clients' is deleted or overwritten, as by `etcdctl del \"\" --prefix`: what the subject keeps there lies beside what its users keep",
-		Params: []Param{
+		Params: Params{
 			{Name: "leave", Doc: "what is left of them: nothing, or the keys with nonsense in them, which no lease ends, and others beside them", Values: []string{"nothing", "nonsense"}},
 		},
 		Fairness: transient + " The members, their logs and the store are as they were, and they say what is true: the subject must go on from them. " +
 			"What it can't know any more it may not guess: a member may be started on no disk but the one that holds its log.",
 		Heals:  "never by the harness: the subject makes its keys anew",
 		Worlds: withSeams,
+		Sentence: func(f ringproof.Fault) string {
+			return worded(f.Leave, "delete every key that is not the clients'", "nonsense", "overwrite every key that is not the clients'")
+		},
 	},
 	{
 		Kind:   ringproof.FaultAPIOutage,
 		Doc:    "on Kubernetes: the API server ends and stays away; the kubelets' pods run on",
-		Params: []Param{lasts},
+		Params: Params{lasts},
 		Fairness: transient + " The ring itself needs no API server, and nor does a member that starts again: clients must notice nothing. " +
 			"What can't be read meanwhile is unknown, and not absent.",
-		Heals:  "the API server is started again",
-		Worlds: onNodes,
+		Heals:    "the API server is started again",
+		Worlds:   onNodes,
+		Sentence: func(ringproof.Fault) string { return "take the cluster's API server away" },
 	},
 	{
 		Kind: ringproof.FaultVolumeLoss,
 		Doc:  "the machine stops and its disk comes back empty, without etcd's data, or with a log that may never run again",
-		Params: []Param{
+		Params: Params{
 			target,
 			{Name: "leave", Doc: "what is on the disk after: nothing; etcd's directories with no files in them; all but etcd's data, so that the disk says it is the one it was; " +
 				"all that was on it some time ago, as from a snapshot of the volume; all, with a wrong checksum in the middle of the log; " +
 				"or all, and in the log what etcd --force-new-cluster writes: every other member is removed", Values: []string{"nothing", "directories", "identity", ringproof.LeaveCopy, ringproof.LeaveDamaged, ringproof.LeaveForced}},
-			{Name: "by", Doc: "copy-of-before: how old the copy is; 10s when absent. It is made first, and put back then"},
-			{Name: "for", Doc: "how long the machine is off before it starts with the new disk; at once when absent"},
+			{Name: "by", Type: TypeShift, Doc: "copy-of-before: how old the copy is; 10s when absent. It is made first, and put back then"},
+			{Name: "for", Type: TypeDuration, Doc: "how long the machine is off before it starts with the new disk; at once when absent"},
 		},
 		Targets:  union(MemberForms(), MachineForms(), SetForms()),
 		Fairness: permanent + " The old member ID on the new disk has forgotten its votes, or is of a ring that nobody else is in: it may never start again. Whatever log is left, nobody may lose it.",
 		Heals:    "never; the machine serves again as a new member",
 		Worlds:   everywhere,
+		Causes:   emptied,
+		Sentence: loseVolume,
+		TellsFor: true,
 	},
 	{
 		Kind: ringproof.FaultMachineLoss,
 		Doc:  "a machine and its disk are gone for good",
-		Params: []Param{
+		Params: Params{
 			target,
 		},
 		Targets:  union(MemberForms(), MachineForms(), SetForms()),
 		Fairness: permanent + " As many machines as voters are wanted must remain, else nobody could converge.",
 		Heals:    "never; a spare takes its place",
 		Worlds:   everywhere,
+		Causes:   emptied,
+		Sentence: func(f ringproof.Fault) string { return "lose the machine of " + whom(f) + " and its disk, for good" },
 	},
 }
 

@@ -173,3 +173,32 @@ func TestValidate(t *testing.T) {
 		assert.Equal(t, test.want, got, "%+v", test.fault)
 	}
 }
+
+func TestSentences(t *testing.T) {
+	none := 0
+	for want, step := range map[string]ringproof.Step{
+		"cut the power of all, for 2s, ended one by one, 3s apart": {Fault: &ringproof.Fault{Kind: ringproof.FaultKill, Target: "all", Scope: "machine", For: ringproof.Duration(2e9), Stagger: ringproof.Duration(3e9)}},
+		"kill etcd on leader":                                                           {Fault: &ringproof.Fault{Kind: ringproof.FaultKill, Target: "leader", Scope: "process"}},
+		"fail every store call of all, for 8s":                                          {Fault: &ringproof.Fault{Kind: ringproof.FaultStoreOutage, For: ringproof.Duration(8e9)}},
+		"keep the others from hearing leader":                                           {Fault: &ringproof.Fault{Kind: ringproof.FaultPartition, Target: "leader", Shape: "one-way"}},
+		"crash the agent before promote number 2, started again after 5s":               {Fault: &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Action: "promote", Phase: "before", Nth: 2, For: ringproof.Duration(5e9)}},
+		"lose the reply of promote to the agent":                                        {Fault: &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Action: "promote", Phase: "reply-lost", For: ringproof.Duration(5e9)}},
+		"refuse the agent on m1 etcd put":                                               {Fault: &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Effect: "etcd put", Phase: "refused", Target: "m1"}},
+		"show the agent a view 1 decision old at decision 3 about the ring":             {Fault: &ringproof.Fault{Kind: ringproof.FaultStaleView, Nth: 3}},
+		"show the agent on m2 a view 4 decisions old at decisions 1 to 2 about a start": {Fault: &ringproof.Fault{Kind: ringproof.FaultStaleView, Target: "m2", Decision: "boot", Back: 4, Count: 2}},
+		"keep the agent from decisions 2 to 4 about the ring":                           {Fault: &ringproof.Fault{Kind: ringproof.FaultSkippedView, Decision: "next", Nth: 2, Count: 3}},
+		"lose 30 of 100 replies to all, for 5s":                                         {Fault: &ringproof.Fault{Kind: ringproof.FaultReplyLoss, Percent: 30, For: ringproof.Duration(5e9)}},
+		"delay every packet from and to leader by 200ms":                                {Fault: &ringproof.Fault{Kind: ringproof.FaultSlowNetwork, Target: "leader", By: ringproof.Duration(2e8)}},
+		"set the clock of follower 5m ahead":                                            {Fault: &ringproof.Fault{Kind: ringproof.FaultClockSkew, Target: "follower", By: ringproof.Duration(300e9)}},
+		"set the clock of follower 5m back":                                             {Fault: &ringproof.Fault{Kind: ringproof.FaultClockSkew, Target: "follower", By: ringproof.Duration(-300e9)}},
+		"let 400d pass by all clocks, for 40s":                                          {Fault: &ringproof.Fault{Kind: ringproof.FaultTimePasses, By: ringproof.Duration(400 * 24 * 3600e9), For: ringproof.Duration(40e9)}},
+		"swap the disks of m1,m2":                                                       {Fault: &ringproof.Fault{Kind: ringproof.FaultDiskSwap, Target: "m1,m2"}},
+		"lose the disk of leader, for good, off for 20s first":                          {Fault: &ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Target: "leader", For: ringproof.Duration(20e9)}},
+		"1s after a member stopped answering (step dark), ask for 4 voters, which must be refused": {
+			After: &ringproof.Trigger{Event: ringproof.EventMemberDown, Step: "dark", Delay: ringproof.Duration(1e9)}, Op: &ringproof.Op{Kind: ringproof.OpScale, To: 4, Refused: true}},
+		"at the end of grow and crash, expect within 1m 1 voter, 0 learners, equal data everywhere": {
+			Join: []string{"grow", "crash"}, Assert: &ringproof.Assert{Within: ringproof.Duration(60e9), Voters: 1, Learners: &none, HashKV: "equal"}},
+	} {
+		assert.Equal(t, want, faults.Sentence(step))
+	}
+}

@@ -4,8 +4,12 @@
 package faults
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,6 +28,24 @@ type Problem struct {
 // Error makes a Problem an error.
 func (p Problem) Error() string { return p.Field + ": " + p.Message }
 
+// grammar is what may be written under a kind of fault or operation.
+type grammar struct {
+	kind    string
+	params  Params
+	targets []string
+}
+
+// problems are those of a step's parameters, each by itself.
+func (g grammar) problems(step any) []Problem {
+	var all []Problem
+	for _, f := range g.fields(step) {
+		if p, bad := g.judge(f); bad {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
 // Validate checks a fault against its entry. It accepts the selector random,
 // which a scenario may hold and a plan may not.
 func Validate(f ringproof.Fault) []Problem {
@@ -31,12 +53,7 @@ func Validate(f ringproof.Fault) []Problem {
 	if !ok {
 		return []Problem{{Field: "kind", Value: string(f.Kind), Legal: Kinds(), Message: fmt.Sprintf("unknown fault %q", f.Kind)}}
 	}
-	var problems []Problem
-	for _, field := range fields(f) {
-		if p, bad := entry.judge(field); bad {
-			problems = append(problems, p)
-		}
-	}
+	problems := grammar{string(f.Kind), entry.Params, entry.Targets}.problems(&f)
 	if p, bad := entry.choose(f); bad {
 		problems = append(problems, p)
 	}
@@ -55,15 +72,24 @@ func Validate(f ringproof.Fault) []Problem {
 	return problems
 }
 
+// ValidateOperation checks an operation against its entry, as Validate does a fault.
+func ValidateOperation(op ringproof.Op) []Problem {
+	entry, ok := LookupOperation(op.Kind)
+	if !ok {
+		return []Problem{{Field: "kind", Value: string(op.Kind), Legal: OperationKinds(), Message: fmt.Sprintf("unknown operation %q", op.Kind)}}
+	}
+	return grammar{string(op.Kind), entry.Params, entry.Targets}.problems(&op)
+}
+
 // mostAge is for how long a ring's authority lives.
 const mostAge = 10 * 365 * 24 * time.Hour
 
 // choose wants exactly one of the parameters that exclude each other.
 func (e Entry) choose(f ringproof.Fault) (Problem, bool) {
 	var given []string
-	for _, field := range fields(f) {
-		if field.text != "" && slices.Contains(e.OneOf, field.name) {
-			given = append(given, field.name)
+	for _, name := range e.OneOf {
+		if Get(&f, name) != "" {
+			given = append(given, name)
 		}
 	}
 	choice := strings.Join(e.OneOf, " or ")
@@ -76,80 +102,70 @@ func (e Entry) choose(f ringproof.Fault) (Problem, bool) {
 	return Problem{Field: given[len(given)-1], Message: fmt.Sprintf("%s takes %s, not both", e.Kind, choice)}, true
 }
 
-// field is one field of a fault as text; a zero field is absent.
+// field is one field of a step, or what else it has or needs, as text; an absent one has
+// none.
 type field struct {
 	name, text string
 	negative   bool
 	number     int
 }
 
-func fields(f ringproof.Fault) []field {
-	all := []field{
-		{name: "target", text: f.Target},
-		{name: "scope", text: f.Scope},
-		{name: "shape", text: f.Shape},
-		{name: "action", text: f.Action},
-		{name: "effect", text: f.Effect},
-		{name: "phase", text: f.Phase},
-		{name: "decision", text: f.Decision},
-		{name: "leave", text: f.Leave},
-		{name: "at", text: f.At},
-		{name: "remount", text: f.Remount},
-		{name: "does", text: f.Does},
-		{name: "from", text: f.From},
-		{name: "calls", text: f.Calls},
-		{name: "records", text: f.Records},
-		{name: "by", text: length(f.By), negative: f.By < 0},
-		{name: "for", text: length(f.For), negative: f.For < 0},
-		{name: "stagger", text: length(f.Stagger), negative: f.Stagger < 0},
+// fields lists those of a *ringproof.Fault or *ringproof.Op in the order of its type, and
+// then its other parameters.
+func (g grammar) fields(step any) []field {
+	v := reflect.ValueOf(step).Elem()
+	var all []field
+	for i := range v.NumField() {
+		if name := nameOf(v.Type().Field(i)); !slices.Contains(apart, name) {
+			all = append(all, newField(name, v.Field(i)))
+		}
 	}
-	for _, n := range []field{{name: "nth", number: f.Nth}, {name: "back", number: f.Back}, {name: "count", number: f.Count}, {name: "percent", number: f.Percent}} {
-		n.text, n.negative = number(n.number), n.number < 0
-		all = append(all, n)
+	others, _ := v.FieldByName("Params").Interface().(map[string]string)
+	names := slices.Collect(maps.Keys(others)) // order: sorted below
+	for _, p := range g.params {
+		if _, there := others[p.Name]; !there && !fieldOf(v, p.Name).IsValid() {
+			names = append(names, p.Name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		n, _ := strconv.Atoi(others[name])
+		all = append(all, field{name, others[name], strings.HasPrefix(others[name], "-"), n})
 	}
 	return all
 }
 
-func number(n int) string {
-	if n == 0 {
-		return ""
+func newField(name string, v reflect.Value) field {
+	f := field{name: name, text: textOf(v)}
+	if v.CanInt() {
+		f.negative, f.number = v.Int() < 0, int(v.Int())
 	}
-	return fmt.Sprint(n)
+	return f
 }
 
-func length(d ringproof.Duration) string {
-	if d == 0 {
-		return ""
-	}
-	return d.String()
-}
-
-func (e Entry) judge(f field) (Problem, bool) {
-	param, takes := e.Param(f.name)
+func (g grammar) judge(f field) (Problem, bool) {
+	param, takes := g.params.Find(f.name)
 	problem := Problem{Field: f.name, Value: f.text}
-	switch {
-	case f.text == "" && takes && param.Required:
-		problem.Missing = true
-		problem.Legal = param.Values
-		problem.Message = fmt.Sprintf("%s needs %s: %s", e.Kind, f.name, param.Doc)
+	may := g.legal(param)
+	switch zero := param.Type == TypeNumber && param.Least == 0; {
+	case f.text == "" && takes && param.Required && !zero:
+		problem.Missing, problem.Legal = true, param.Values
+		problem.Message = fmt.Sprintf("%s needs %s: %s", g.kind, f.name, param.Doc)
 	case f.text == "":
 		return Problem{}, false
 	case !takes:
-		problem.Legal = e.ParamNames()
-		problem.Message = fmt.Sprintf("%s takes no %s; it takes %s", e.Kind, f.name, strings.Join(e.ParamNames(), ", "))
+		problem.Legal = g.params.Names()
+		problem.Message = fmt.Sprintf("%s takes no %s; it takes %s", g.kind, f.name, cmp.Or(strings.Join(g.params.Names(), ", "), "none"))
 	case f.negative && !param.Signed:
 		problem.Message = fmt.Sprintf("%s is negative", f.text)
 	case param.Most > 0 && f.number > param.Most:
-		problem.Message = fmt.Sprintf("%s is %d; it may be 1 to %d", f.name, f.number, param.Most)
-	case f.name == "effect" && !IsEffect(f.text):
+		problem.Message = fmt.Sprintf("%s is %d; it may be %d to %d", f.name, f.number, param.Least, param.Most)
+	case param.Type == TypeEffect && !IsEffect(f.text):
 		problem.Legal = EffectForms()
 		problem.Message = fmt.Sprintf("unknown effect %q", f.text)
-	case f.name == "target" && !Legal(f.text, e.Targets):
-		problem.Legal = e.Targets
-		problem.Message = fmt.Sprintf("%s can't target %q", e.Kind, f.text)
-	case f.name == "from" && !Legal(f.text, union(MemberForms(), MachineForms())):
-		problem.Legal = union(MemberForms(), MachineForms())
-		problem.Message = fmt.Sprintf("%s can't copy from %q", e.Kind, f.text)
+	case param.Type == TypeTarget && !Legal(f.text, may):
+		problem.Legal = may
+		problem.Message = fmt.Sprintf("%s can't %s %q", g.kind, worded(f.name, "target", "from", "copy from", "endpoint", "ask"), f.text)
 	case len(param.Values) > 0 && !slices.Contains(param.Values, f.text):
 		problem.Legal = param.Values
 		problem.Message = fmt.Sprintf("unknown %s %q", f.name, f.text)
@@ -157,4 +173,13 @@ func (e Entry) judge(f field) (Problem, bool) {
 		return Problem{}, false
 	}
 	return problem, true
+}
+
+// legal are the forms of a parameter that is a selector: whom something is taken from is
+// one machine, whatever is done to the targets.
+func (g grammar) legal(p Param) []string {
+	if p.Name == "from" || len(g.targets) == 0 {
+		return union(MemberForms(), MachineForms())
+	}
+	return g.targets
 }

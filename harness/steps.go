@@ -163,7 +163,7 @@ func (r *runner) await(ctx context.Context, s ringproof.Step, from int) error {
 		return err
 	}
 	if !met {
-		return fmt.Errorf("%s within %v: %w", describe(t), within, errTimeout)
+		return fmt.Errorf("no %s within %v: %w", t, within, errTimeout)
 	}
 	return r.world.Sleep(ctx, t.Delay.Std())
 }
@@ -173,10 +173,6 @@ func (r *runner) met(t ringproof.Trigger, from int) bool {
 		return e.Kind == t.Event && (t.Step == "" || t.Step == e.Step) && (t.Action == "" || t.Action == e.Action)
 	})
 	return n >= max(t.Nth, 1)
-}
-
-func describe(t ringproof.Trigger) string {
-	return strings.Join(strings.Fields(fmt.Sprintf("no %s %s %s number %d", t.Event, t.Action, t.Step, max(t.Nth, 1))), " ")
 }
 
 // join waits for detached steps.
@@ -202,7 +198,7 @@ func (r *runner) mark(s ringproof.Step) {
 
 // step carries out one step and records how it ended.
 func (r *runner) step(ctx context.Context, s ringproof.Step) {
-	r.record.Record(ringproof.Event{Kind: ringproof.EventStepBegun, Step: s.Name, Text: sentence(s)})
+	r.record.Record(ringproof.Event{Kind: ringproof.EventStepBegun, Step: s.Name, Text: s.String()})
 	within := s.Timeout.Std()
 	if within == 0 {
 		within = defaultTimeout
@@ -252,23 +248,6 @@ func (r *runner) end(s ringproof.Step) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.done[s.Name] = true
-}
-
-// sentence is the step as a person would say it.
-func sentence(s ringproof.Step) string {
-	switch {
-	case s.Op != nil && s.Op.Kind == ringproof.OpScale:
-		return fmt.Sprintf("scale to %d", s.Op.To)
-	case s.Op != nil && s.Op.Kind == ringproof.OpAsk:
-		return fmt.Sprintf("ask %s for %s", s.Op.Target, s.Op.Request)
-	case s.Op != nil:
-		return strings.TrimSpace(string(s.Op.Kind) + " " + s.Op.Target)
-	case s.Fault != nil:
-		return strings.Join(strings.Fields(fmt.Sprintf("%s %s %s %s %s", s.Fault.Kind, s.Fault.Shape, s.Fault.Action, s.Fault.Phase, s.Fault.Target)), " ")
-	case s.Assert != nil:
-		return "assert"
-	}
-	return ""
 }
 
 // op asks the subject, and waits until the ring is what was asked for.
@@ -349,9 +328,9 @@ func (r *runner) unasked(ctx context.Context, s ringproof.Step, targets []string
 	case r.vacant(targets):
 		return nil
 	case errors.Is(err, ringproof.ErrRefused):
-		return short("expected %s to be taken, saw it refused: %v", sentence(s), err)
+		return short("expected %s to be taken, saw it refused: %v", s, err)
 	case restarts(s.Op.Kind) && ctx.Err() != nil:
-		return short("expected %s to end, saw %s: %v", sentence(s), r.record.observation().Shape(), err)
+		return short("expected %s to end, saw %s: %v", s, r.record.observation().String(), err)
 	}
 	return err
 }
@@ -392,7 +371,7 @@ func (r *runner) still() bool {
 // that broke or gave no answer has not refused.
 func (r *runner) refusal(s ringproof.Step, text string, err error) error {
 	if err == nil {
-		return short("expected %s to be refused, saw it taken: %s", sentence(s), text)
+		return short("expected %s to be refused, saw it taken: %s", s, text)
 	}
 	if !errors.Is(err, ringproof.ErrRefused) {
 		return err
@@ -412,7 +391,7 @@ func (r *runner) reached(ctx context.Context, s ringproof.Step, within time.Dura
 		return over
 	})
 	if !over {
-		return short("expected %s within %v, saw %s", r.goal(s, targets), within, r.record.observation().Shape())
+		return short("expected %s within %v, saw %s", r.goal(s, targets), within, r.record.observation().String())
 	}
 	return nil
 }
@@ -699,9 +678,9 @@ func (r *runner) lastLook(since ringproof.Instant) string {
 	case o.At <= since:
 		return "nothing: no look at the ring ended since"
 	case !o.Fresh:
-		return "a member list that no quorum confirms: " + o.Shape()
+		return "a member list that no quorum confirms: " + o.String()
 	}
-	return o.Shape()
+	return o.String()
 }
 
 // unhalted says what the subject did instead of halting; "" when it halted.

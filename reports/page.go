@@ -28,7 +28,7 @@ var pageStyle string
 var pageScript string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"secs": secs, "count": count, "plain": plain, "href": href, "at": atText, "when": whenText, "what": stepText, "spent": spent,
+	"secs": secs, "count": count, "plain": plain, "href": href, "at": atText, "when": ringproof.Step.When, "what": ringproof.Step.String, "spent": spent,
 }).Parse(pageText))
 
 // pageView is what the page's template sees.

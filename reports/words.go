@@ -4,7 +4,6 @@
 package reports
 
 import (
-	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -151,82 +150,6 @@ func (m Measurements) others() [][3]string {
 		rows = append(rows, [3]string{name, strconv.FormatFloat(m.Other[name], 'g', 6, 64), ""})
 	}
 	return rows
-}
-
-// stepText says what a step does: "scale to 5", "volume-loss of leader".
-func stepText(s ringproof.Step) string {
-	switch {
-	case s.Op != nil:
-		return opText(*s.Op)
-	case s.Fault != nil:
-		return faultText(*s.Fault)
-	case s.Assert != nil:
-		return assertText(*s.Assert)
-	}
-	return ""
-}
-
-func opText(o ringproof.Op) string {
-	text := string(o.Kind)
-	if o.To != 0 {
-		text += fmt.Sprintf(" to %d", o.To)
-	}
-	if o.Target != "" {
-		text += " " + o.Target
-	}
-	if o.Refused {
-		text += ", to be refused"
-	}
-	return text
-}
-
-func faultText(f ringproof.Fault) string {
-	text := string(f.Kind)
-	for _, part := range []struct{ label, value string }{
-		{"of", f.Target}, {"scope", f.Scope}, {"shape", f.Shape}, {cmp.Or(f.Phase, "at"), f.Action}, {"leaving", f.Leave}, {"calls", f.Calls}, {"at", f.At}, {"does", f.Does}, {"from", f.From}, {"remount", f.Remount}, {"about", f.Records},
-	} {
-		if part.value != "" {
-			text += " " + part.label + " " + part.value
-		}
-	}
-	if f.For != 0 {
-		text += " for " + f.For.String()
-	}
-	if f.Stagger != 0 {
-		text += ", healed " + f.Stagger.String() + " apart"
-	}
-	return text
-}
-
-func assertText(a ringproof.Assert) string {
-	return fmt.Sprintf("%s within %s", strings.Join(a.Wants(), ", "), a.Within)
-}
-
-// whenText says when a step begins.
-func whenText(s ringproof.Step) string {
-	var parts []string
-	if t := s.After; t != nil {
-		text := "after " + string(t.Event)
-		for _, of := range []string{t.Step, t.Action} {
-			if of != "" {
-				text += " of " + of
-			}
-		}
-		if t.Nth > 1 {
-			text += fmt.Sprintf(" number %d", t.Nth)
-		}
-		if t.Delay != 0 {
-			text += " + " + t.Delay.String()
-		}
-		parts = append(parts, text)
-	}
-	if len(s.Join) > 0 {
-		parts = append(parts, "joins "+strings.Join(s.Join, ", "))
-	}
-	if s.Detach {
-		parts = append(parts, "detached")
-	}
-	return strings.Join(parts, ", ")
 }
 
 func wall(m Measurements) time.Duration {

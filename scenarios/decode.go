@@ -15,7 +15,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/ringproof/ringproof"
-	"github.com/ringproof/ringproof/faults"
 )
 
 // decoder fills Go values from YAML nodes by the types' json and jsonschema
@@ -128,28 +127,50 @@ func (d *decoder) decodeStruct(n *yaml.Node, v reflect.Value, path string) {
 	for key, value := range d.pairs(n) {
 		i := slices.IndexFunc(fields, func(f field) bool { return f.name == key.Value })
 		child := join(path, key.Value)
-		if i < 0 || !d.takes(v, path, key.Value) {
-			c := unknownKey(v.Type(), path, key.Value, fields)
-			d.complain(placeOf(key), c, "")
-			if meant, ok := nearest(c); ok {
-				seen[meant] = true // one mistake is told once
-			}
+		if i < 0 {
+			d.stray(key, complaint{"S010", fmt.Sprintf("unknown key %q", key.Value), namesOf(fields)}, seen)
 			continue
 		}
 		seen[key.Value] = true
 		d.keys[child] = placeOf(key)
-		before := len(d.found)
-		d.decode(value, v.Field(fields[i].index), child)
-		if len(d.found) == before {
-			d.obey(fields[i], v.Field(fields[i].index), child)
-		}
+		d.decodeField(value, fields[i], v.Field(fields[i].index), child)
 	}
+	d.missing(fields, seen, path)
+	d.judge(v, path)
+}
+
+// decodeField fills a value, and holds it against what its key may hold.
+func (d *decoder) decodeField(n *yaml.Node, f field, v reflect.Value, path string) {
+	before := len(d.found)
+	d.decode(n, v, path)
+	if len(d.found) == before {
+		d.obey(f, v, path)
+	}
+}
+
+// stray complains of a key that means nothing. The key that was meant counts as seen: one
+// mistake is told once.
+func (d *decoder) stray(key *yaml.Node, c complaint, seen map[string]bool) {
+	d.complain(placeOf(key), c, "")
+	if meant, ok := nearest(c); ok {
+		seen[meant] = true
+	}
+}
+
+// missing complains of required keys that were not seen.
+func (d *decoder) missing(fields []field, seen map[string]bool, path string) {
 	for _, f := range fields {
 		if f.required && !seen[f.name] {
 			d.complain(d.keyed(path), complaint{code: "S011", message: fmt.Sprintf("%s needs %q", cmp.Or(noun(path), "a "+d.text.holds), f.name)}, "")
 		}
 	}
-	d.judge(v, path)
+}
+
+func namesOf(fields []field) (names []string) {
+	for _, f := range fields {
+		names = append(names, f.name)
+	}
+	return names
 }
 
 // pairs yields the keys and values of a mapping once each.
@@ -172,34 +193,6 @@ func (d *decoder) pairs(n *yaml.Node) func(func(key, value *yaml.Node) bool) {
 			}
 		}
 	}
-}
-
-// takes tells whether the key is legal here beyond the struct's fields: a
-// fault takes only what the catalogue gives it.
-func (d *decoder) takes(v reflect.Value, path, key string) bool {
-	if v.Type() != reflect.TypeFor[Harm]() {
-		return true
-	}
-	entry, _ := faults.Lookup(ringproof.FaultKind(last(path)))
-	_, ok := entry.Param(key)
-	return ok
-}
-
-func unknownKey(t reflect.Type, path, key string, fields []field) complaint {
-	var legal []string
-	for _, f := range fields {
-		legal = append(legal, f.name)
-	}
-	switch t {
-	case reflect.TypeFor[Op]():
-		return complaint{"S013", fmt.Sprintf("unknown operation %q", key), legal}
-	case reflect.TypeFor[Fault]():
-		return complaint{"S014", fmt.Sprintf("unknown fault %q", key), legal}
-	case reflect.TypeFor[Harm]():
-		entry, _ := faults.Lookup(ringproof.FaultKind(last(path)))
-		return complaint{"S024", fmt.Sprintf("%q is no parameter of %s", key, entry.Kind), entry.ParamNames()}
-	}
-	return complaint{"S010", fmt.Sprintf("unknown key %q", key), legal}
 }
 
 // obey holds a value against the tags of its field.
@@ -319,17 +312,10 @@ func (d *decoder) want(n *yaml.Node, kind yaml.Kind, path string) bool {
 	return false
 }
 
-// judge holds unions and faults against the rules that tags can't say.
+// judge holds a step against the rule that tags can't say.
 func (d *decoder) judge(v reflect.Value, path string) {
-	switch form := v.Addr().Interface().(type) {
-	case *Step:
+	if form, ok := v.Addr().Interface().(*Step); ok {
 		d.exactlyOne("S022", "a step", path, map[string]bool{"op": form.Op != nil, "fault": form.Fault != nil, "assert": form.Assert != nil})
-	case *Op:
-		d.exactlyOne("S023", "an op", path, kindsSet(v))
-	case *Fault:
-		d.exactlyOne("S023", "a fault", path, kindsSet(v))
-	case *Harm:
-		d.judgeFault(form.fault(ringproof.FaultKind(last(path))), path)
 	}
 }
 
@@ -358,41 +344,6 @@ func (d *decoder) exactlyOne(code, what, path string, set map[string]bool) {
 func (d *decoder) inside(c Diagnostic, path string) bool {
 	from := d.at[path]
 	return c.Line > from.line || c.Line == from.line && c.Column >= from.column
-}
-
-func kindsSet(v reflect.Value) map[string]bool {
-	set := map[string]bool{}
-	for _, f := range fieldsOf(v.Type()) {
-		if field := v.Field(f.index); field.Kind() == reflect.Pointer {
-			set[f.name] = !field.IsNil()
-		}
-	}
-	return set
-}
-
-func (d *decoder) judgeFault(f ringproof.Fault, path string) {
-	for _, p := range faults.Validate(f) {
-		c := complaint{code: "S019", message: p.Message, legal: p.Legal}
-		switch {
-		case p.Missing:
-			c.code, c.legal = "S025", nil
-		case p.Field == "kind":
-			c.code = "S014"
-		case p.Field == "target":
-			c.code = "S016"
-		case p.Legal != nil && slices.Contains(p.Legal, "target") && !slices.Contains(p.Legal, p.Field):
-			c.code, c.legal = "S024", nil
-		case p.Field == "effect" && p.Legal != nil:
-			c.code = "S029"
-		}
-		where, written := d.at[join(path, p.Field)]
-		if !written {
-			where = d.keyed(path)
-		}
-		if !written && p.Missing || !slices.ContainsFunc(d.found, func(e Diagnostic) bool { return e.Line == where.line && e.Column == where.column }) {
-			d.complain(where, c, "")
-		}
-	}
 }
 
 func join(path, key string) string {

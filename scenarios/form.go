@@ -103,123 +103,13 @@ type After struct {
 	Timeout ringproof.Duration `json:"timeout,omitempty" jsonschema_description:"how long to wait for the event; 60s when absent"`
 }
 
-// Op is one operation: exactly one of its kinds is set.
-type Op struct {
-	Scale      *Scale   `json:"scale,omitempty" jsonschema_description:"change the number of voters"`
-	Replace    *Member  `json:"replace,omitempty" jsonschema_description:"move a healthy member to a spare machine"`
-	Restart    *Restart `json:"restart,omitempty" jsonschema_description:"end one etcd in order, or more than it, and wait until it serves again; with another release or other flags from then on, if they are given"`
-	Roll       *Roll    `json:"roll,omitempty" jsonschema_description:"restart every member, one after another, the leader last"`
-	MoveLeader *Member  `json:"move-leader,omitempty" jsonschema_description:"hand leadership to a member"`
+// Op is one operation: exactly one of its kinds is set. Which parameters a kind takes is
+// in the catalogue of package faults.
+type Op struct{ ringproof.Op }
 
-	Reset *Reset `json:"reset,omitempty" jsonschema_description:"end the agent of a machine in order, empty its disk by the subject's own command, and start it again; the subject refuses while the ring lists the member"`
-
-	CancelReplace *Plain `json:"cancel-replace,omitempty" jsonschema_description:"take back the replacements that were asked for"`
-	Suspend       *Plain `json:"suspend,omitempty" jsonschema_description:"leave the ring as it is, whatever is asked for, until resume"`
-	Resume        *Plain `json:"resume,omitempty" jsonschema_description:"go on after suspend"`
-
-	Ask *Ask `json:"ask,omitempty" jsonschema_description:"ask one member what its operator may ask, as with etcdctl: the subject has no part in it"`
-
-	Refused bool `json:"refused,omitempty" jsonschema_description:"the subject must refuse it"`
-	Rival   bool `json:"rival,omitempty" jsonschema_description:"of a detached step: the next one is another operator's, who doesn't wait until this one is heard, so that both ask at once"`
-}
-
-// Scale is the number of voters asked for.
-type Scale struct {
-	To int `json:"to" jsonschema:"required,minimum=0,maximum=99" jsonschema_description:"voters"`
-}
-
-// Restart is what is ended in good order, and where.
-type Restart struct {
-	Target Selector           `json:"target" jsonschema:"required" jsonschema_description:"which member: leader, follower/2, m3, …"`
-	Scope  string             `json:"scope,omitempty" jsonschema:"enum=process,enum=agent,enum=service,enum=machine" jsonschema_description:"what hears SIGTERM. process (default): etcd. agent: the subject's process, which ends its etcd or leaves it. service: both at once. machine: the agent, and once it has ended the power is cut"`
-	For    ringproof.Duration `json:"for,omitempty" jsonschema_description:"how long what was ended stays down; at once when absent"`
-
-	Version Release         `json:"version,omitempty" jsonschema_description:"the release that it runs from then on"`
-	Flags   map[string]Text `json:"flags,omitempty" jsonschema_description:"more flags from then on; an empty one is taken away"`
-}
-
-// Reset is whose disk is emptied, and who says whether its member has left.
-type Reset struct {
-	Target   Selector `json:"target" jsonschema:"required" jsonschema_description:"which machine: leader, follower/2, m3, …"`
-	Endpoint Selector `json:"endpoint,omitempty" jsonschema_description:"at whose address the members are asked for; at everybody's when absent"`
-}
-
-// Ask is one request to one member.
-type Ask struct {
-	Target  Selector `json:"target" jsonschema:"required" jsonschema_description:"which member: leader, follower/2, m3, …"`
-	Request string   `json:"request" jsonschema:"required,enum=status,enum=hash,enum=alarms,enum=disarm,enum=defrag,enum=snapshot,enum=compact" jsonschema_description:"status, hash: of itself, and of its keys. alarms, disarm: list those raised, take them back. defrag: give the space of what was deleted back. snapshot: a backup. compact: discard all history up to now"`
-}
-
-// Plain has no parameters.
-type Plain struct{}
-
-// Roll restarts every member in the same way.
-type Roll struct {
-	Scope string `json:"scope,omitempty" jsonschema:"enum=process,enum=agent,enum=service,enum=machine" jsonschema_description:"what hears SIGTERM, as of restart"`
-}
-
-// Member is the one that an operation is about.
-type Member struct {
-	Target Selector `json:"target" jsonschema:"required" jsonschema_description:"which member: leader, follower/2, m3, …"`
-}
-
-// Fault is one harm: exactly one of its kinds is set. Which parameters a kind
-// takes is in package faults.
-type Fault struct {
-	Kill        *Harm `json:"kill,omitempty"`
-	Pause       *Harm `json:"pause,omitempty"`
-	DiskFull    *Harm `json:"disk-full,omitempty"`
-	Partition   *Harm `json:"partition,omitempty"`
-	StoreOutage *Harm `json:"store-outage,omitempty"`
-	StoreStale  *Harm `json:"store-stale,omitempty"`
-	AgentCrash  *Harm `json:"agent-crash,omitempty"`
-	StaleView   *Harm `json:"stale-view,omitempty"`
-	SkippedView *Harm `json:"skipped-view,omitempty"`
-	ReplyLoss   *Harm `json:"reply-loss,omitempty"`
-	SlowNetwork *Harm `json:"slow-network,omitempty"`
-	SlowDisk    *Harm `json:"slow-disk,omitempty"`
-	ForeignHand *Harm `json:"foreign-hand,omitempty"`
-	ClockSkew   *Harm `json:"clock-skew,omitempty"`
-	TimePasses  *Harm `json:"time-passes,omitempty"`
-	DiskSwap    *Harm `json:"disk-swap,omitempty"`
-
-	StartFailure    *Harm `json:"start-failure,omitempty"`
-	VolumeUnmounted *Harm `json:"volume-unmounted,omitempty"`
-	VolumeCopy      *Harm `json:"volume-copy,omitempty"`
-	WrongRing       *Harm `json:"wrong-ring,omitempty"`
-	Duplicate       *Harm `json:"duplicate-machine,omitempty"`
-	DryRun          *Harm `json:"dry-run,omitempty"`
-	KeysDamaged     *Harm `json:"keys-damaged,omitempty"`
-	APIOutage       *Harm `json:"api-outage,omitempty"`
-
-	VolumeLoss  *Harm `json:"volume-loss,omitempty"`
-	MachineLoss *Harm `json:"machine-loss,omitempty"`
-}
-
-// Harm holds the parameters of every fault; each kind takes some of them.
-type Harm struct {
-	Target   Selector           `json:"target,omitempty"`
-	Scope    string             `json:"scope,omitempty"`
-	Shape    string             `json:"shape,omitempty"`
-	Action   Action             `json:"action,omitempty"`
-	Effect   Effect             `json:"effect,omitempty"`
-	Phase    string             `json:"phase,omitempty"`
-	Decision string             `json:"decision,omitempty"`
-	Leave    string             `json:"leave,omitempty"`
-	At       string             `json:"at,omitempty"`
-	Remount  string             `json:"remount,omitempty"`
-	Does     string             `json:"does,omitempty"`
-	From     Selector           `json:"from,omitempty"`
-	Calls    string             `json:"calls,omitempty"`
-	Records  string             `json:"records,omitempty"`
-	Nth      int                `json:"nth,omitempty" jsonschema:"minimum=1,maximum=1000"`
-	Back     int                `json:"back,omitempty" jsonschema:"minimum=1,maximum=100"`
-	Count    int                `json:"count,omitempty" jsonschema:"minimum=1,maximum=1000"`
-	Percent  int                `json:"percent,omitempty" jsonschema:"minimum=1,maximum=100"`
-	By       Shift              `json:"by,omitempty"`
-	For      ringproof.Duration `json:"for,omitempty"`
-	Stagger  ringproof.Duration `json:"stagger,omitempty"`
-}
+// Fault is one harm: exactly one of its kinds is set, with parameters as the catalogue
+// says.
+type Fault struct{ ringproof.Fault }
 
 // Assert is a state that the ring must reach.
 type Assert struct {

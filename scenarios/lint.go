@@ -299,7 +299,7 @@ func (r review) trigger(i int) Diagnostics {
 // causes tells whether the step, taken at that many voters, may cause what the
 // trigger waits for. In doubt it says yes: a false error is worse here.
 func (r review) causes(s ringproof.Step, voters int, t *ringproof.Trigger) bool {
-	events := r.effects(s, voters)
+	events := faults.Causes(s, voters, r.plan.Plan)
 	own := slices.Collect(maps.Values(r.plan.Ring.Members)) // order: any one is enough
 	if slices.ContainsFunc(append(own, ringproof.Own{Flags: r.plan.Ring.Flags}), func(o ringproof.Own) bool { return o.Flags["quota-backend-bytes"] != "" }) {
 		events = append(events, ringproof.EventAlarm) // clients fill it
@@ -314,68 +314,6 @@ func (r review) causes(s ringproof.Step, voters int, t *ringproof.Trigger) bool 
 	}
 	need, known := needs[t.Action]
 	return !known || slices.Contains(events, need)
-}
-
-var (
-	always   = []ringproof.EventKind{ringproof.EventStepBegun, ringproof.EventStepDone, ringproof.EventStepFailed, ringproof.EventStepMissed}
-	acted    = []ringproof.EventKind{ringproof.EventActionBegun, ringproof.EventActionDone, ringproof.EventActionFailed, ringproof.EventWaiting, ringproof.EventBoot, ringproof.EventLeads}
-	grown    = []ringproof.EventKind{ringproof.EventMemberAdded, ringproof.EventMemberStarted, ringproof.EventMemberPromoted, ringproof.EventProcessStarted, ringproof.EventMemberUp}
-	shrunk   = []ringproof.EventKind{ringproof.EventMemberRemoved, ringproof.EventMemberDown, ringproof.EventProcessExited, ringproof.EventLeaderChanged}
-	bounced  = []ringproof.EventKind{ringproof.EventMemberDown, ringproof.EventMemberUp, ringproof.EventProcessExited, ringproof.EventProcessStarted, ringproof.EventLeaderChanged}
-	harmed   = []ringproof.EventKind{ringproof.EventFaultLanded, ringproof.EventFaultMissed, ringproof.EventFaultHealed, ringproof.EventFaultDowngraded}
-	replaced = union(grown, shrunk)
-)
-
-func union(lists ...[]ringproof.EventKind) []ringproof.EventKind { return slices.Concat(lists...) }
-
-// effects lists every event that the step may cause.
-func (r review) effects(s ringproof.Step, voters int) []ringproof.EventKind {
-	switch {
-	case s.Op != nil && s.Op.Refused:
-		return append(slices.Clone(always), ringproof.EventRefused, ringproof.EventWaiting)
-	case s.Op != nil && s.Op.Kind == ringproof.OpScale && s.Op.To > voters:
-		return union(always, acted, grown)
-	case s.Op != nil && s.Op.Kind == ringproof.OpScale:
-		return union(always, acted, shrunk)
-	case s.Op != nil && s.Op.Kind == ringproof.OpReplace:
-		return union(always, acted, replaced)
-	case s.Op != nil && slices.Contains([]ringproof.OpKind{ringproof.OpCancelReplace, ringproof.OpSuspend, ringproof.OpResume}, s.Op.Kind):
-		return union(always, acted, replaced) // of what was asked for before
-	case s.Op != nil && s.Op.Kind == ringproof.OpReset:
-		return union(always, acted, bounced, []ringproof.EventKind{ringproof.EventRefused, ringproof.EventDiskReplaced})
-	case s.Op != nil && s.Op.Kind == ringproof.OpAsk:
-		return always
-	case s.Op != nil && s.Op.Kind == ringproof.OpMoveLeader:
-		return union(always, acted, []ringproof.EventKind{ringproof.EventLeaderChanged})
-	case s.Op != nil && s.Op.Flags["quota-backend-bytes"] != "":
-		return union(always, acted, bounced, []ringproof.EventKind{ringproof.EventAlarm})
-	case s.Op != nil:
-		return union(always, acted, bounced)
-	case s.Fault != nil:
-		return union(always, r.harm(*s.Fault))
-	}
-	return always
-}
-
-func (r review) harm(f ringproof.Fault) []ringproof.EventKind {
-	events := union(harmed, acted)
-	switch f.Kind {
-	case ringproof.FaultStoreOutage, ringproof.FaultStoreStale, ringproof.FaultAgentCrash, ringproof.FaultSkippedView:
-		return events
-	case ringproof.FaultVolumeLoss, ringproof.FaultMachineLoss:
-		events = append(events, ringproof.EventDiskReplaced)
-		events = append(events, replaced...)
-	case ringproof.FaultDiskSwap:
-		events = append(events, ringproof.EventDiskReplaced)
-	}
-	// Who is away for long is replaced.
-	if f.For == 0 || f.For >= r.plan.Ring.ReplaceAfter {
-		events = append(events, replaced...)
-	}
-	if r.plan.Mode == ringproof.ModeDisaster {
-		events = append(events, ringproof.EventHalted)
-	}
-	return append(events, bounced...)
 }
 
 // claims judges whom an assert names, and its pattern.
@@ -421,9 +359,6 @@ func (r review) step(i int) Diagnostics {
 	if s.After != nil && s.After.Delay >= s.After.Timeout {
 		found = append(found, r.say(at(i, ".after.delay"), Error, "S046", "", "the delay of %s is no shorter than the trigger's timeout of %s", s.After.Delay, s.After.Timeout)...)
 	}
-	if form.Op != nil {
-		found = append(found, r.opTarget(i, s.Op)...)
-	}
 	if f := s.Fault; f != nil && f.Kind == ringproof.FaultDiskSwap {
 		size := largest(r.plan.Ring.Size, r.plan.Steps)
 		if n := faults.Sketch(f.Target, size); f.Target != "all" && n < 2 {
@@ -431,23 +366,6 @@ func (r review) step(i int) Diagnostics {
 		}
 	}
 	return found
-}
-
-// opTarget: an operation is about one member, and a reset about one machine.
-func (r review) opTarget(i int, op *ringproof.Op) Diagnostics {
-	legal := append(faults.MemberForms(), "mN", "machine/N")
-	if op.Kind == ringproof.OpReset {
-		legal = append(legal, "spare")
-		if op.Endpoint != "" && !faults.Legal(op.Endpoint, legal) {
-			c := complaint{"S016", fmt.Sprintf("%s can't ask %q", op.Kind, op.Endpoint), legal}
-			return Diagnostics{r.decoder.text.at(r.decoder.placed(at(i, ".op.reset.endpoint")), Error, c, "")}
-		}
-	}
-	if op.Target == "" || faults.Legal(op.Target, legal) {
-		return nil
-	}
-	c := complaint{"S016", fmt.Sprintf("%s can't target %q", op.Kind, op.Target), legal}
-	return Diagnostics{r.decoder.text.at(r.decoder.placed(at(i, ".op."+string(op.Kind)+".target")), Error, c, "")}
 }
 
 // portable asks whether the world can run the cell.

@@ -9,7 +9,6 @@ import (
 	"io"
 	"reflect"
 	"regexp"
-	"slices"
 
 	"go.yaml.in/yaml/v3"
 
@@ -140,10 +139,10 @@ func (d *decoder) judgeStep(s ringproof.Step, earlier map[string]bool, path stri
 		}
 	}
 	if s.Op != nil {
-		d.judgeOp(*s.Op, path+".op")
+		d.judgeParams(faults.ValidateOperation(*s.Op), path+".op", "S013")
 	}
 	if s.Fault != nil {
-		d.judgeFault(*s.Fault, path+".fault")
+		d.judgeParams(faults.Validate(*s.Fault), path+".fault", "S014")
 	}
 	if s.Assert != nil {
 		if _, err := regexp.Compile(s.Assert.Said); err != nil {
@@ -155,52 +154,4 @@ func (d *decoder) judgeStep(s ringproof.Step, earlier map[string]bool, path stri
 			d.complain(d.placed(path), complaint{code: "S051", message: "a plan holds no random target"}, "")
 		}
 	}
-}
-
-func (d *decoder) judgeOp(op ringproof.Op, path string) {
-	needsTarget, known := map[ringproof.OpKind]bool{
-		ringproof.OpScale: false, ringproof.OpRoll: false, ringproof.OpReplace: true, ringproof.OpRestart: true, ringproof.OpMoveLeader: true,
-		ringproof.OpCancelReplace: false, ringproof.OpSuspend: false, ringproof.OpResume: false, ringproof.OpReset: true, ringproof.OpAsk: true,
-	}[op.Kind]
-	switch {
-	case !known:
-		d.complain(d.placed(path+".kind"), complaint{"S013", fmt.Sprintf("unknown operation %q", op.Kind), Ops()}, "")
-	case op.Endpoint != "" && (op.Kind != ringproof.OpReset || faults.Form(op.Endpoint) == ""):
-		d.complain(d.placed(path+".endpoint"), complaint{code: "S016", message: fmt.Sprintf("%s can't ask %q", op.Kind, op.Endpoint)}, "")
-	case !slices.Contains(requests(op.Kind), op.Request):
-		d.complain(d.placed(path+".request"), complaint{"S019", fmt.Sprintf("%s can't ask for %q", op.Kind, op.Request), requests(op.Kind)}, "")
-	case needsTarget != (op.Target != "") || needsTarget && faults.Form(op.Target) == "":
-		d.complain(d.placed(path+".target"), complaint{code: "S016", message: fmt.Sprintf("%s can't target %q", op.Kind, op.Target)}, "")
-	}
-}
-
-// requests lists what an operation of the kind may ask a member for.
-func requests(kind ringproof.OpKind) []string {
-	if kind != ringproof.OpAsk {
-		return []string{""}
-	}
-	all := fieldsOf(reflect.TypeFor[Ask]())
-	return all[slices.IndexFunc(all, func(f field) bool { return f.name == "request" })].enum
-}
-
-// Ops lists the operations that can be asked of a subject.
-func Ops() []string {
-	var names []string
-	for _, f := range fieldsOf(reflect.TypeFor[Op]()) {
-		if f.name != "refused" && f.name != "rival" {
-			names = append(names, f.name)
-		}
-	}
-	return names
-}
-
-// OpDoc returns what an operation does.
-func OpDoc(kind ringproof.OpKind) string {
-	t := reflect.TypeFor[Op]()
-	for _, f := range fieldsOf(t) {
-		if f.name == string(kind) {
-			return t.Field(f.index).Tag.Get("jsonschema_description")
-		}
-	}
-	return ""
 }

@@ -238,9 +238,11 @@ func (s Step) step() ringproof.Step {
 	}
 	switch {
 	case s.Op != nil:
-		step.Op = s.Op.operation()
+		op := s.Op.Op
+		step.Op = &op
 	case s.Fault != nil:
-		step.Fault = s.Fault.harm()
+		fault := faults.Completed(s.Fault.Fault)
+		step.Fault = &fault
 	case s.Assert != nil:
 		step.Assert = s.Assert.state(s.Timeout)
 		step.Timeout = cmp.Or(s.Timeout, step.Assert.Within)
@@ -253,77 +255,6 @@ func (a After) trigger() *ringproof.Trigger {
 	return &ringproof.Trigger{
 		Event: ringproof.EventKind(a.Event), Step: a.Step, Action: string(a.Action), Nth: cmp.Or(a.Nth, 1), Since: ringproof.EventKind(a.Since),
 		Delay: a.Delay, Timeout: cmp.Or(a.Timeout, defaultTimeout),
-	}
-}
-
-func (o Op) operation() *ringproof.Op {
-	op := &ringproof.Op{Refused: o.Refused, Rival: o.Rival}
-	switch {
-	case o.Scale != nil:
-		op.Kind, op.To = ringproof.OpScale, o.Scale.To
-	case o.Replace != nil:
-		op.Kind, op.Target = ringproof.OpReplace, string(o.Replace.Target)
-	case o.Restart != nil:
-		op.Kind, op.Target, op.Scope, op.For = ringproof.OpRestart, string(o.Restart.Target), o.Restart.Scope, o.Restart.For
-		op.Version, op.Flags = string(o.Restart.Version), texts(o.Restart.Flags)
-	case o.Roll != nil:
-		op.Kind, op.Scope = ringproof.OpRoll, o.Roll.Scope
-	case o.MoveLeader != nil:
-		op.Kind, op.Target = ringproof.OpMoveLeader, string(o.MoveLeader.Target)
-	case o.CancelReplace != nil:
-		op.Kind = ringproof.OpCancelReplace
-	case o.Reset != nil:
-		op.Kind, op.Target, op.Endpoint = ringproof.OpReset, string(o.Reset.Target), string(o.Reset.Endpoint)
-	case o.Suspend != nil:
-		op.Kind = ringproof.OpSuspend
-	case o.Resume != nil:
-		op.Kind = ringproof.OpResume
-	case o.Ask != nil:
-		op.Kind, op.Target, op.Request = ringproof.OpAsk, string(o.Ask.Target), o.Ask.Request
-	}
-	return op
-}
-
-// harm is the fault with its first legal values where none was written.
-func (f Fault) harm() *ringproof.Fault {
-	for kind, params := range f.kinds() {
-		if params == nil {
-			continue
-		}
-		fault := params.fault(kind)
-		entry, _ := faults.Lookup(kind)
-		for _, choice := range []struct {
-			name  string
-			value *string
-		}{{"scope", &fault.Scope}, {"shape", &fault.Shape}, {"leave", &fault.Leave}, {"calls", &fault.Calls}, {"at", &fault.At}, {"remount", &fault.Remount}, {"does", &fault.Does}, {"decision", &fault.Decision}} {
-			if p, ok := entry.Param(choice.name); ok {
-				*choice.value = cmp.Or(*choice.value, p.Values[0])
-			}
-		}
-		return &fault
-	}
-	return nil
-}
-
-func (f Fault) kinds() map[ringproof.FaultKind]*Harm {
-	return map[ringproof.FaultKind]*Harm{
-		ringproof.FaultKill: f.Kill, ringproof.FaultPause: f.Pause, ringproof.FaultDiskFull: f.DiskFull,
-		ringproof.FaultPartition: f.Partition, ringproof.FaultStoreOutage: f.StoreOutage, ringproof.FaultStoreStale: f.StoreStale,
-		ringproof.FaultAgentCrash: f.AgentCrash, ringproof.FaultStaleView: f.StaleView, ringproof.FaultSkippedView: f.SkippedView,
-		ringproof.FaultReplyLoss: f.ReplyLoss, ringproof.FaultSlowNetwork: f.SlowNetwork, ringproof.FaultClockSkew: f.ClockSkew,
-		ringproof.FaultDiskSwap: f.DiskSwap, ringproof.FaultVolumeLoss: f.VolumeLoss, ringproof.FaultMachineLoss: f.MachineLoss,
-		ringproof.FaultStartFailure: f.StartFailure, ringproof.FaultVolumeUnmounted: f.VolumeUnmounted, ringproof.FaultVolumeCopy: f.VolumeCopy,
-		ringproof.FaultTimePasses: f.TimePasses,
-		ringproof.FaultWrongRing:  f.WrongRing, ringproof.FaultDuplicate: f.Duplicate, ringproof.FaultDryRun: f.DryRun, ringproof.FaultKeysDamaged: f.KeysDamaged,
-		ringproof.FaultAPIOutage: f.APIOutage, ringproof.FaultForeignHand: f.ForeignHand, ringproof.FaultSlowDisk: f.SlowDisk,
-	}
-}
-
-func (h Harm) fault(kind ringproof.FaultKind) ringproof.Fault {
-	return ringproof.Fault{
-		Kind: kind, Target: string(h.Target), Scope: h.Scope, Shape: h.Shape, Action: string(h.Action), Effect: string(h.Effect),
-		Phase: h.Phase, Decision: h.Decision, Leave: h.Leave, Calls: h.Calls, Records: h.Records, At: h.At, Remount: h.Remount, Does: h.Does, From: string(h.From), Nth: h.Nth, Back: h.Back, Count: h.Count, Percent: h.Percent,
-		By: ringproof.Duration(h.By), For: h.For, Stagger: h.Stagger,
 	}
 }
 
@@ -392,7 +323,7 @@ func Estimate(p ringproof.Plan) time.Duration {
 	total := start + judge
 	size := p.Ring.Size
 	for _, s := range p.Steps {
-		took := stepTime(p, s, size)
+		took := faults.Estimate(s, size, p)
 		if s.Op != nil && s.Op.Kind == ringproof.OpScale && !s.Op.Refused {
 			size = s.Op.To
 		}
@@ -406,30 +337,6 @@ func Estimate(p ringproof.Plan) time.Duration {
 	}
 	return total
 }
-
-// stepTime is what one step takes. Detached steps count in full: what waits
-// for them waits that long.
-func stepTime(p ringproof.Plan, s ringproof.Step, size int) time.Duration {
-	switch {
-	case s.Op != nil && !s.Op.Refused:
-		return map[ringproof.OpKind]time.Duration{
-			ringproof.OpScale: time.Duration(abs(s.Op.To-size)) * 4 * time.Second, ringproof.OpReplace: 6 * time.Second,
-			ringproof.OpRestart: 3 * time.Second, ringproof.OpRoll: time.Duration(size) * 4 * time.Second, ringproof.OpMoveLeader: time.Second,
-			ringproof.OpCancelReplace: time.Second, ringproof.OpSuspend: time.Second, ringproof.OpResume: time.Second,
-			ringproof.OpReset: 4 * time.Second,
-			ringproof.OpAsk:   time.Second,
-		}[s.Op.Kind]
-	case s.Fault != nil && s.Fault.Kind == ringproof.FaultMachineLoss:
-		return p.Ring.ReplaceAfter.Std() + 6*time.Second
-	case s.Fault != nil && s.Fault.Kind == ringproof.FaultVolumeLoss:
-		return s.Fault.For.Std() + 6*time.Second
-	case s.Fault != nil:
-		return max(time.Second, s.Fault.For.Std()) + time.Duration(size-1)*s.Fault.Stagger.Std()
-	}
-	return 2 * time.Second
-}
-
-func abs(n int) int { return max(n, -n) }
 
 // FaultsPerOp is how many faults a plan does for each operation; a plan
 // without operations counts as one that has one: the ring's creation.

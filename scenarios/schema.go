@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
+	"strconv"
 
 	"github.com/invopop/jsonschema"
 
@@ -22,9 +23,6 @@ func Schema() []byte {
 	schema.ID = "https://ringproof.dev/schemas/scenario-v1alpha1.json"
 	schema.Title = "ringproof scenario"
 	defs := schema.Definitions
-	eachFault(defs)
-	defs["Op"].OneOf = requireOne(Ops())
-	defs["Fault"].OneOf = requireOne(faults.Kinds())
 	defs["Step"].OneOf = requireOne([]string{"op", "fault", "assert"})
 	for name, def := range defs {
 		if name != "Metadata" && name != "Matrix" {
@@ -58,32 +56,69 @@ func durations(t reflect.Type) *jsonschema.Schema {
 	return nil
 }
 
-// eachFault gives every fault the parameters that the catalogue says it takes.
-func eachFault(defs jsonschema.Definitions) {
-	harm := defs["Harm"]
+// JSONSchema is made of the catalogue.
+func (Fault) JSONSchema() *jsonschema.Schema {
+	s := choice("a harm", faults.Kinds())
 	for _, entry := range faults.All() {
-		s := &jsonschema.Schema{Type: "object", Description: entry.Doc, Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema}
-		for _, param := range entry.Params {
-			written, _ := harm.Properties.Get(param.Name)
-			property := *written
-			property.Description = param.Doc
-			for _, value := range param.Values {
-				property.Enum = append(property.Enum, value)
-			}
-			s.Properties.Set(param.Name, &property)
-			if param.Required {
-				s.Required = append(s.Required, param.Name)
-			}
-		}
+		one := parameters(entry.Doc, entry.Params)
 		if len(entry.OneOf) > 0 {
-			s.OneOf = requireOne(entry.OneOf)
+			one.OneOf = requireOne(entry.OneOf)
 		}
-		for pair := s.Properties.Oldest(); pair != nil; pair = pair.Next() {
-			pair.Value = orReference(pair.Value)
-		}
-		defs["Fault"].Properties.Set(string(entry.Kind), s)
+		s.Properties.Set(string(entry.Kind), one)
 	}
-	delete(defs, "Harm")
+	return s
+}
+
+// JSONSchema is made of the catalogue.
+func (Op) JSONSchema() *jsonschema.Schema {
+	s := choice("an operation that is asked of the subject", faults.OperationKinds())
+	for _, entry := range faults.Operations() {
+		s.Properties.Set(string(entry.Kind), parameters(entry.Doc, entry.Params))
+	}
+	for _, flag := range []struct{ name, doc string }{
+		{"refused", "the subject must refuse it"},
+		{"rival", "of a detached step: the next one is another operator's, who doesn't wait until this one is heard, so that both ask at once"},
+	} {
+		s.Properties.Set(flag.name, orReference(&jsonschema.Schema{Type: "boolean", Description: flag.doc}))
+	}
+	return s
+}
+
+// choice is an object of which exactly one of the keys is given.
+func choice(doc string, kinds []string) *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema, OneOf: requireOne(kinds), Description: doc}
+}
+
+// parameters is the object of what a fault or an operation takes.
+func parameters(doc string, params faults.Params) *jsonschema.Schema {
+	s := &jsonschema.Schema{Type: "object", Description: doc, Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema}
+	for _, p := range params {
+		s.Properties.Set(p.Name, orReference(parameter(p)))
+		if p.Required {
+			s.Required = append(s.Required, p.Name)
+		}
+	}
+	return s
+}
+
+func parameter(p faults.Param) *jsonschema.Schema {
+	s := &jsonschema.Schema{Type: "string"}
+	switch form := reflect.Zero(written[p.Type]).Interface().(type) {
+	case int:
+		f := fieldFor(p)
+		s = &jsonschema.Schema{Type: "integer", Minimum: json.Number(strconv.Itoa(*f.min)), Maximum: json.Number(strconv.Itoa(*f.max))}
+	case ringproof.Duration:
+		s.Pattern = durationPattern
+	case map[string]Text:
+		s = &jsonschema.Schema{Type: "object", AdditionalProperties: Text("").JSONSchema()}
+	case interface{ JSONSchema() *jsonschema.Schema }:
+		s = form.JSONSchema()
+	}
+	s.Description = p.Doc
+	for _, value := range p.Values {
+		s.Enum = append(s.Enum, value)
+	}
+	return s
 }
 
 func requireOne(names []string) []*jsonschema.Schema {

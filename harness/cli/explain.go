@@ -96,7 +96,7 @@ func (r Registry) explain(word string) ([]topic, error) {
 
 func (r Registry) topics() ([]topic, error) {
 	shipped, err := scenarioTopics()
-	return slices.Concat(codeTopics(), r.faultTopics(), effectTopics(), opTopics(), checkTopics(), eventTopics(), targetTopics(), r.mutantTopics(), shipped, variableTopics(), termTopics()), err
+	return slices.Concat(codeTopics(), r.faultTopics(), effectTopics(), r.opTopics(), checkTopics(), eventTopics(), targetTopics(), r.mutantTopics(), shipped, variableTopics(), termTopics()), err
 }
 
 func scenarioTopics() ([]topic, error) {
@@ -121,10 +121,7 @@ func codeTopics() []topic {
 func (r Registry) faultTopics() []topic {
 	var all []topic
 	for _, f := range faults.All() {
-		t := topic{Kind: "fault", Word: string(f.Kind), Title: f.Doc}
-		for _, p := range f.Params {
-			t.Facts = append(t.Facts, fact{p.Name, paramText(p)})
-		}
+		t := topic{Kind: "fault", Word: string(f.Kind), Title: f.Doc, Facts: paramFacts(f.Params)}
 		if len(f.OneOf) > 0 {
 			t.Facts = append(t.Facts, fact{"give", "one of " + strings.Join(f.OneOf, ", ")})
 		}
@@ -143,6 +140,13 @@ func (r Registry) here(names []string) []string {
 		_, err := r.worldOf(name)
 		return err != nil
 	})
+}
+
+func paramFacts(params faults.Params) (facts []fact) {
+	for _, p := range params {
+		facts = append(facts, fact{p.Name, paramText(p)})
+	}
+	return facts
 }
 
 func paramText(p faults.Param) string {
@@ -172,10 +176,15 @@ func effectTopics() []topic {
 	return all
 }
 
-func opTopics() []topic {
+func (r Registry) opTopics() []topic {
 	var all []topic
-	for _, op := range scenarios.Ops() {
-		all = append(all, topic{Kind: "op", Word: op, Title: scenarios.OpDoc(ringproof.OpKind(op))})
+	for _, o := range faults.Operations() {
+		t := topic{Kind: "op", Word: string(o.Kind), Title: o.Doc, Facts: paramFacts(o.Params)}
+		if _, takes := o.Params.Find("target"); takes {
+			t.Facts = append(t.Facts, fact{"targets", strings.Join(o.Targets, ", ")})
+		}
+		t.Facts = append(t.Facts, fact{"owed", o.Owes}, fact{"worlds", strings.Join(r.here(o.Worlds), ", ")})
+		all = append(all, t)
 	}
 	return all
 }

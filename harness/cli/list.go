@@ -111,17 +111,22 @@ var scenarioListing = listing{"the shipped scenarios, with what each claims", []
 type faultEntry struct{ faults.Entry }
 
 func (f faultEntry) columns() []string {
-	params := slices.DeleteFunc([]string{strings.Join(f.OneOf, "|")}, func(p string) bool { return p == "" })
-	for _, p := range f.Params {
+	return []string{string(f.Kind), parameters(f.Params, f.OneOf), f.Doc}
+}
+
+// parameters prints "action|effect phase [nth]".
+func parameters(all faults.Params, oneOf []string) string {
+	names := slices.DeleteFunc([]string{strings.Join(oneOf, "|")}, func(p string) bool { return p == "" })
+	for _, p := range all {
 		switch {
-		case slices.Contains(f.OneOf, p.Name):
+		case slices.Contains(oneOf, p.Name):
 		case p.Required:
-			params = append(params, p.Name)
+			names = append(names, p.Name)
 		default:
-			params = append(params, "["+p.Name+"]")
+			names = append(names, "["+p.Name+"]")
 		}
 	}
-	return []string{string(f.Kind), strings.Join(params, " "), f.Doc}
+	return strings.Join(names, " ")
 }
 
 var faultListing = listing{"the harms that can be done", []string{"FAULT", "PARAMETERS", "WHAT IT DOES"}, func() ([]row, error) {
@@ -152,22 +157,15 @@ var effectListing = listing{"the side effects of a subject that agent-crash can 
 	return rowsOf(faults.Effects(), func(e faults.Effect) effectEntry { return effectEntry{e} }), nil
 }}
 
-// opEntry is an operation and what it does.
-type opEntry struct {
-	Kind ringproof.OpKind `json:"kind"`
-	Doc  string           `json:"doc"`
+type opEntry struct{ faults.Operation }
+
+func (o opEntry) columns() []string {
+	return []string{string(o.Kind), parameters(o.Params, nil), o.Doc}
 }
 
-func (o opEntry) columns() []string { return []string{string(o.Kind), o.Doc} }
-
-var opListing = listing{"the operations that a subject can be asked for", []string{"OP", "WHAT IT DOES"}, func() ([]row, error) {
-	return rowsOf(scenarios.Ops(), newOpEntry), nil
+var opListing = listing{"the operations that a subject can be asked for", []string{"OP", "PARAMETERS", "WHAT IT DOES"}, func() ([]row, error) {
+	return rowsOf(faults.Operations(), func(o faults.Operation) opEntry { return opEntry{o} }), nil
 }}
-
-func newOpEntry(name string) opEntry {
-	kind := ringproof.OpKind(name)
-	return opEntry{kind, scenarios.OpDoc(kind)}
-}
 
 // checkEntry is a check, with the modes that it judges.
 type checkEntry struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/faults"
 	"github.com/ringproof/ringproof/harness"
 	"github.com/ringproof/ringproof/scenarios"
 )
@@ -92,7 +93,7 @@ func newPlanCell(job harness.Job) planCell {
 	cell := planCell{Cell: p.Cell, World: p.World, Etcd: p.Ring.Version, Steps: []string{}, NotApplicable: job.NotApplicable, Skipped: job.Lacking,
 		FaultsPerOp: scenarios.FaultsPerOp(p), Plan: p}
 	for _, s := range p.Steps {
-		cell.Steps = append(cell.Steps, s.Name+": "+sentence(s))
+		cell.Steps = append(cell.Steps, s.Name+": "+faults.Sentence(s))
 	}
 	if job.NotApplicable+job.Lacking == "" {
 		cell.EstimateSeconds = scenarios.Estimate(p).Seconds()

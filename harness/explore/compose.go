@@ -277,10 +277,9 @@ func (c *composer) swarm() {
 			c.kinds = append(c.kinds, e)
 		}
 	}
-	for _, kind := range []ringproof.OpKind{ringproof.OpScale, ringproof.OpReplace, ringproof.OpRestart, ringproof.OpRoll, ringproof.OpMoveLeader,
-		ringproof.OpCancelReplace, ringproof.OpSuspend, ringproof.OpResume, ringproof.OpReset} {
-		if c.draw("swarm/"+string(kind), 2) == 1 {
-			c.ops = append(c.ops, kind)
+	for _, o := range faults.Operations() {
+		if !o.Beside && slices.Contains(o.Worlds, "sim") && c.draw("swarm/"+string(o.Kind), 2) == 1 {
+			c.ops = append(c.ops, o.Kind)
 		}
 	}
 	if slices.Contains(c.ops, ringproof.OpSuspend) {
@@ -331,11 +330,26 @@ func (c *composer) operation(n int) []ringproof.Trigger {
 		}
 	case ringproof.OpSuspend, ringproof.OpResume:
 		c.suspended = op.Kind == ringproof.OpSuspend
+	default:
+		c.asCatalogued(op, label)
 	}
 	c.add(step)
 	c.changeOfMind(step, label)
 	c.question(step.Name, label)
 	return milestones(*op, more)
+}
+
+// asCatalogued draws the parameters of an operation of which nothing more is known than
+// its entry.
+func (c *composer) asCatalogued(op *ringproof.Op, label func(string) string) {
+	entry, _ := faults.LookupOperation(op.Kind)
+	for _, p := range entry.Params {
+		if p.Type == faults.TypeTarget {
+			faults.Put(op, p.Name, c.aim(label(p.Name), "leader", "follower", "voter"))
+			continue
+		}
+		c.any(op, p, label(p.Name))
+	}
 }
 
 // question has a member asked for something on the way of an operation.

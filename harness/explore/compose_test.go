@@ -174,7 +174,7 @@ func TestPlansDoEverythingAndNotAlways(t *testing.T) {
 			want = append(want, string(e.Kind))
 		}
 	}
-	for _, kind := range scenarios.Ops() {
+	for _, kind := range faults.OperationKinds() {
 		want = append(want, kind)
 	}
 	for _, version := range versions {

@@ -145,13 +145,8 @@ func (c *composer) harmOf(e faults.Entry, label func(string) string) ringproof.F
 	return f
 }
 
+// param draws one parameter: those of the same name alike, and any other by its type.
 func (c *composer) param(f *ringproof.Fault, e faults.Entry, p faults.Param, label string) {
-	word := func() string {
-		if len(p.Values) == 0 {
-			return ""
-		}
-		return one(c.draw, label, p.Values...)
-	}
 	switch p.Name {
 	case "target":
 		legal := slices.DeleteFunc(slices.Clone(selectors), func(s string) bool { return !faults.Legal(s, e.Targets) })
@@ -159,43 +154,38 @@ func (c *composer) param(f *ringproof.Fault, e faults.Entry, p faults.Param, lab
 		if c.focus != "" && faults.Legal(c.focus, e.Targets) && c.draw(label+"/focus", 2) == 1 {
 			f.Target = c.focus
 		}
-	case "scope":
-		f.Scope = word()
-	case "shape":
-		f.Shape = word()
 	case "leave":
 		f.Leave = one(c.draw, label, slices.DeleteFunc(slices.Clone(p.Values), unknowable)...)
-	case "calls":
-		f.Calls = word()
-	case "at":
-		f.At = word()
-	case "remount":
-		f.Remount = word()
-	case "does":
-		f.Does = word()
-	case "from":
-		f.From = one(c.draw, label, c.present("follower", "leader")...)
 	case "records":
 		f.Records = one(c.draw, label, records...)
-	case "phase":
-		f.Phase = word()
-	case "decision":
-		f.Decision = word()
 	case "nth":
 		f.Nth = 1 + c.draw(label, 3)
-	case "back":
-		f.Back = 1 + c.draw(label, 4)
-	case "count":
-		f.Count = 1 + c.draw(label, 4)
 	case "percent":
 		f.Percent = one(c.draw, label, 20, 50, 100)
 	case "by":
 		f.By = one(c.draw, label, c.amounts(e.Kind)...)
-	case "for":
-		// Always: what heals only at the end of harm leaves nothing to overlap with.
-		f.For = one(c.draw, label, c.lengths...)
 	case "stagger":
 		f.Stagger = one(c.draw, label, 0, second)
+	default:
+		c.any(f, p, label)
+	}
+}
+
+// any draws a parameter of a *ringproof.Fault or *ringproof.Op by its type alone. A word
+// that is one of no list, a release and flags are left out: they can't be guessed.
+func (c *composer) any(step any, p faults.Param, label string) {
+	switch {
+	case len(p.Values) > 0:
+		faults.Put(step, p.Name, one(c.draw, label, p.Values...))
+	case p.Type == faults.TypeTarget:
+		faults.Put(step, p.Name, one(c.draw, label, c.present("follower", "leader")...))
+	case p.Type == faults.TypeNumber:
+		faults.Put(step, p.Name, p.Least+c.draw(label, min(4, cmp.Or(p.Most, 4))))
+	case p.Type == faults.TypeDuration:
+		// Always: what heals only at the end of harm leaves nothing to overlap with.
+		faults.Put(step, p.Name, one(c.draw, label, c.lengths...))
+	case p.Type == faults.TypeShift:
+		faults.Put(step, p.Name, one(c.draw, label, delays...))
 	}
 }
 

@@ -4,6 +4,7 @@
 package explore
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -215,23 +216,21 @@ func simplerTargets(target string) []string {
 func plainWords(f ringproof.Fault) []ringproof.Fault {
 	entry, _ := faults.Lookup(f.Kind)
 	var all []ringproof.Fault
-	simpler := f
-	for _, of := range []struct {
-		name string
-		word *string
-	}{{"scope", &simpler.Scope}, {"shape", &simpler.Shape}, {"leave", &simpler.Leave}, {"calls", &simpler.Calls}, {"at", &simpler.At}, {"remount", &simpler.Remount}, {"phase", &simpler.Phase}} {
-		p, ok := entry.Param(of.name)
-		if was := *of.word; ok && len(p.Values) > 0 && was != p.Values[0] && was != "" {
-			*of.word = p.Values[0]
-			all = append(all, simpler)
-			switch plain := &all[len(all)-1]; of.name {
-			case "shape":
-				plain.From = "" // only a pair has another end
-			case "leave":
-				plain.By = 0 // only a copy has an age
-			}
-			*of.word = was
+	for _, p := range entry.Params {
+		was := faults.Get(&f, p.Name)
+		if len(p.Values) == 0 || was == p.Values[0] || was == "" {
+			continue
 		}
+		plain := f
+		plain.Params = maps.Clone(f.Params)
+		faults.Put(&plain, p.Name, p.Values[0])
+		switch p.Name {
+		case "shape":
+			plain.From = "" // only a pair has another end
+		case "leave":
+			plain.By = 0 // only a copy has an age
+		}
+		all = append(all, plain)
 	}
 	return all
 }
