@@ -72,6 +72,10 @@ func Main(args []string, r Registry) int {
 		fmt.Fprintln(os.Stderr, "ringproof: the registry has nobody to put on trial, or no world: a main gives cli.Main one of each")
 		return exitBug
 	}
+	if err := r.register(); err != nil {
+		fmt.Fprintln(os.Stderr, "ringproof: "+err.Error())
+		return exitBug
+	}
 	if os.Getenv("GOGC") == "" {
 		ballast = make([]byte, 32<<20)
 		debug.SetGCPercent(400)

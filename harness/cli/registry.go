@@ -5,11 +5,13 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/faults"
 	"github.com/ringproof/ringproof/harness"
 	"github.com/ringproof/ringproof/harness/explore"
 	"github.com/ringproof/ringproof/internal/virtual"
@@ -21,6 +23,10 @@ import (
 type Registry struct {
 	Subjects []Subject
 	Worlds   []World
+	// Faults and Operations are what may be done besides what the catalogue has; see
+	// faults.Register. Their deeds are in the worlds and the subjects.
+	Faults     []faults.Entry
+	Operations []faults.Operation
 	// Simulation is what explore, sweep, shrink and gauge run a plan by; nil:
 	// Registry.Simulate. A test puts a toy there.
 	Simulation explore.Simulate
@@ -100,6 +106,18 @@ type Trial struct {
 
 // Builder builds programs, unless they are there, and tells progress.
 type Builder func(ctx context.Context, progress func(string)) (virtual.Kit, error)
+
+// register adds what the program brings along to the catalogue.
+func (r Registry) register() error {
+	var errs []error
+	for _, e := range r.Faults {
+		errs = append(errs, faults.Register(e))
+	}
+	for _, o := range r.Operations {
+		errs = append(errs, faults.RegisterOperation(o))
+	}
+	return errors.Join(errs...)
+}
 
 func (w World) columns() []string { return []string{w.Name, w.Needs, w.Doc} }
 

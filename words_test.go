@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package ringproof_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/ringproof/ringproof"
+)
+
+// Whatever a step has is in what it prints.
+func TestStepsPrintThemselves(t *testing.T) {
+	const second = ringproof.Duration(1e9)
+	for want, value := range map[string]fmt.Stringer{
+		"scale to 0, to be refused":                                ringproof.Op{Kind: ringproof.OpScale, Refused: true},
+		"restart leader scope agent as v3.6.16 with a=1 b= for 5s": ringproof.Op{Kind: ringproof.OpRestart, Target: "leader", Scope: "agent", Version: "v3.6.16", For: 5 * second, Flags: map[string]string{"b": "", "a": "1"}},
+		"ask m2 for defrag":                                        ringproof.Step{Op: &ringproof.Op{Kind: ringproof.OpAsk, Target: "m2", Request: "defrag"}},
+		"reset m1 asking m2":                                       ringproof.Op{Kind: ringproof.OpReset, Target: "m1", Endpoint: "m2"},
+		"kill of leader scope machine for 2s, healed 3s apart":     ringproof.Step{Fault: &ringproof.Fault{Kind: ringproof.FaultKill, Target: "leader", Scope: "machine", For: 2 * second, Stagger: 3 * second}},
+		"agent-crash before etcd put number 2":                     ringproof.Fault{Kind: ringproof.FaultAgentCrash, Effect: "etcd put", Phase: "before", Nth: 2},
+		"nap of m1 deep=yes":                                       ringproof.Fault{Kind: "nap", Target: "m1", Params: map[string]string{"deep": "yes"}},
+		"3 voters within 1m0s":                                     ringproof.Step{Assert: &ringproof.Assert{Voters: 3, Within: 60 * second}},
+		"member-added of grow of bind number 2 + 1s":               ringproof.Trigger{Event: ringproof.EventMemberAdded, Step: "grow", Action: "bind", Nth: 2, Delay: second},
+		"nothing": ringproof.Step{},
+	} {
+		assert.Equal(t, want, value.String())
+	}
+	s := ringproof.Step{After: &ringproof.Trigger{Event: ringproof.EventHealPhase}, Join: []string{"a", "b"}, Detach: true}
+	assert.Equal(t, "after heal-phase, joins a, b, detached", s.When())
+}
