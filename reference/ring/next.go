@@ -98,9 +98,15 @@ func paused(spec Spec, _ Observed) (Decision, bool) {
 // begunAnew halts where most of the members on record aren't listed, and nobody let them
 // go. Somebody has made one of them a ring of its own with --force-new-cluster, and the
 // others may hold more; or somebody has removed them by hand. Either is a person's to say.
-func begunAnew(_ Spec, o Observed) (Decision, bool) {
+// First every member that is listed gets its record: of three voters the record of one is
+// damaged, and somebody removes another; the one on record is no majority of two, and
+// two would be one of three.
+func begunAnew(spec Spec, o Observed) (Decision, bool) {
 	if len(o.Missing) == 0 || Whole(o.Recorded, o.Missing) {
 		return pass()
+	}
+	if d, decided := foreign(spec, o); decided && (d.Wait != "" || d.Action != nil && d.Action.Kind == Bind) {
+		return d, true
 	}
 	d := Decision{Halt: fmt.Sprintf("of %d members on record %d are not listed, and nobody let them go: if this ring was begun anew from one of them (--force-new-cluster), the logs of the others may hold more, and nothing there is touched", o.Recorded+len(o.Missing), len(o.Missing)),
 		Commands: []string{"ringadm member list"}}

@@ -72,6 +72,15 @@ func TestRecordsAreMadeAnew(t *testing.T) {
 			bound(o, 0)
 			o.Members, o.Recorded, o.Missing = o.Members[:1], 1, []ring.ID{2, 3}
 		}, "halt: of 3 members on record 2 are not listed, and nobody let them go: if this ring was begun anew from one of them (--force-new-cluster), the logs of the others may hold more, and nothing there is touched"},
+		{"one of two on record was removed by hand, and the record of the third is gone", func(o *ring.Observed) {
+			o.Members[0].Disk = "disk-m1"
+			o.Members, o.Recorded, o.Missing = o.Members[:2], 1, []ring.ID{3}
+		}, "ringadm member bind 2 --machine m2 --disk disk-m2"},
+		{"one of two on record was removed by hand, and the record of the third is gone, whose machine has not spoken yet", func(o *ring.Observed) {
+			o.Members[0].Disk = "disk-m1"
+			o.Members, o.Recorded, o.Missing = o.Members[:2], 1, []ring.ID{3}
+			o.Machines[1].Told = false
+		}, "wait: the record of member m2 (2) is gone, and its machine has not said yet whose log it holds"},
 		{"one of those on record was removed by hand", func(o *ring.Observed) {
 			bound(o, 0)
 			o.Members, o.Recorded, o.Missing = o.Members[:2], 2, []ring.ID{3}
