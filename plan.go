@@ -284,6 +284,7 @@ const (
 	FaultAPIOutage   FaultKind = "api-outage"        // the API server of a cluster is away
 	FaultForeignHand FaultKind = "foreign-hand"      // somebody else changes the membership
 	FaultSlowDisk    FaultKind = "slow-disk"         // every sync of a disk takes longer
+	FaultNameStale   FaultKind = "name-stale"        // a machine comes back, and its name doesn't lead to it yet
 )
 
 // Fault is one harm. Fields that a kind doesn't use stay zero.
@@ -300,6 +301,7 @@ type Fault struct {
 	At       string    `json:"at,omitempty"`       // start-failure: "before-log" or "after-log"
 	Remount  string    `json:"remount,omitempty"`  // volume-unmounted: "live" or "reboot"
 	Does     string    `json:"does,omitempty"`     // foreign-hand: "member-remove"
+	Answers  string    `json:"answers,omitempty"`  // name-stale: "old-address", "nothing" or "other-machine"
 	From     string    `json:"from,omitempty"`     // volume-copy: a selector of whose data are copied; partition of a pair: of the other one
 	Calls    string    `json:"calls,omitempty"`    // store-outage: "all" or "writes"
 	Records  string    `json:"records,omitempty"`  // store-outage: only calls about these records; "": about any
@@ -320,6 +322,18 @@ const (
 	LeaveCopy    = "copy-of-before" // the disk as it was By ago
 	LeaveDamaged = "damaged-log"    // the log has a wrong checksum in the middle
 	LeaveForced  = "ring-of-one"    // somebody has started etcd on it with --force-new-cluster
+)
+
+// NameKept is for how long at most whoever has looked a name up goes by what it was told:
+// Go's resolver reads /etc/hosts anew after five seconds. So long takes the restart of a
+// machine whose name becomes stale, and one second more: nobody finds it by an old answer.
+const NameKept = 5 * time.Second
+
+// What the name of a machine resolves to while it is stale.
+const (
+	AnswersOldAddress = "old-address"   // one at which nobody is any more
+	AnswersNothing    = "nothing"       // no such host
+	AnswersOther      = "other-machine" // another machine of the plan
 )
 
 // Age is how old the copy is that a copy-of-before puts back; 0 for all other faults.

@@ -299,6 +299,26 @@ var catalogue = []Entry{
 		},
 	},
 	{
+		Kind: ringproof.FaultNameStale,
+		Doc: "the target restarts with another address, and for a while its name doesn't resolve to that: DNS lags. It takes a ring in a domain; clients of the workload know addresses. " +
+			"The machine is off for six seconds, so that nobody finds it by what it was told before",
+		Params: Params{
+			target,
+			{Name: "answers", Doc: "what every machine is told of the name: the address of before, where nobody is; that there is no such host; or the address of the next machine", Values: []string{ringproof.AnswersOldAddress, ringproof.AnswersNothing, ringproof.AnswersOther}},
+			lasts,
+		},
+		Targets: union(MemberForms(), MachineForms()),
+		Fairness: transient + " The machine hears others, and nobody reaches it: peers refuse it too, whose certificate names a host that doesn't resolve to where it comes from. " +
+			"It is as one that is away, and whoever answers in its place is not it. A ring without TLS may not have another machine answer: " +
+			"whoever sends a message to a member that it isn't for is answered 403, takes that as the word that it has been removed itself, and ends.",
+		Heals:  "the name resolves to the machine",
+		Worlds: withProcesses,
+		Sentence: func(f ringproof.Fault) string {
+			return "restart " + whom(f) + " at another address, while its name resolves to " +
+				worded(f.Answers, "the one of before", ringproof.AnswersNothing, "nothing", ringproof.AnswersOther, "another machine")
+		},
+	},
+	{
 		Kind: ringproof.FaultForeignHand,
 		Doc:  "somebody else changes the membership, as with etcdctl: a person, or another tool",
 		Params: Params{

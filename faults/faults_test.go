@@ -92,7 +92,7 @@ func TestCatalogueIsWhole(t *testing.T) {
 		ringproof.FaultClockSkew, ringproof.FaultDiskSwap, ringproof.FaultTimePasses,
 		ringproof.FaultStartFailure, ringproof.FaultVolumeUnmounted, ringproof.FaultVolumeCopy,
 		ringproof.FaultWrongRing, ringproof.FaultDuplicate, ringproof.FaultDryRun, ringproof.FaultKeysDamaged, ringproof.FaultAPIOutage,
-		ringproof.FaultForeignHand, ringproof.FaultSlowDisk,
+		ringproof.FaultForeignHand, ringproof.FaultSlowDisk, ringproof.FaultNameStale,
 	}
 	require.Len(t, faults.Kinds(), len(kinds))
 	for _, kind := range kinds {

@@ -70,6 +70,8 @@ var codes = []Code{
 	{"S059", "program that can't be run", "The first word of run is a program: with a slash it is found from the directory of the subject's file, without one in PATH. It must be a file that may be executed."},
 	{"S060", "pattern that can't be read", "The lines that a subject tells something by are matched by Go's regular expressions (https://pkg.go.dev/regexp/syntax)."},
 	{"S061", "etcd that nobody chose", "A scenario names the release that is run, and its report claims that. A subject must be handed it: {{.Etcd}} is the path of its binary, {{.Version}} its name."},
+	{"S062", "name that nobody has", "The fault is about a machine's name, and this ring's machines have none: they are known by their addresses. Give spec.ring.domain."},
+	{"S063", "name that leads a ring without TLS astray", "A member that gets a message which isn't for it answers 403, and whoever sent it takes that for its own removal and ends (etcd's EtcdServer.Process, and rafthttp's pipeline). Under TLS the certificate shows that it is another, and nothing is sent."},
 }
 
 // Codes lists every code.

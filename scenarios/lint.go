@@ -58,6 +58,7 @@ func (r review) all(world World, worlds []string) Diagnostics {
 	found = append(found, r.releases()...)
 	found = append(found, r.flags()...)
 	found = append(found, r.asserted()...)
+	found = append(found, r.names()...)
 	for i := range r.plan.Steps {
 		found = append(found, r.order(i)...)
 		found = append(found, r.trigger(i)...)
@@ -124,6 +125,20 @@ func (r review) releaseAt(path, release string) Diagnostics {
 		return nil
 	}
 	return r.say(path, Error, "S054", "", "no etcd %s is known: there are %s", release, strings.Join(minors, ", "))
+}
+
+// names judges the faults about machines' names.
+func (r review) names() (found Diagnostics) {
+	for i, s := range r.plan.Steps {
+		switch ring := r.plan.Ring; {
+		case s.Fault == nil || s.Fault.Kind != ringproof.FaultNameStale:
+		case ring.Domain == "":
+			found = append(found, r.say(at(i, ".fault.name-stale"), Error, "S062", "write ring: {domain: ring.example.internal}", "the machines of this ring have no names")...)
+		case ring.Security == "plain" && s.Fault.Answers == ringproof.AnswersOther:
+			found = append(found, r.say(at(i, ".fault.name-stale.answers"), Error, "S063", "write ring: {security: tls}", "without TLS etcd may end of it, whatever the subject does")...)
+		}
+	}
+	return found
 }
 
 // asserted judges the numbers of voters that are asserted. A request that is detached

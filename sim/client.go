@@ -28,13 +28,13 @@ type connection struct {
 	with     *server // that has let it in; it does so once for each connection
 }
 
-// enter does the handshake that the etcd at the endpoint asks for.
-func (x *connection) enter(to *server) error {
+// enter does the handshake that the etcd at the place asks for.
+func (x *connection) enter(to *server, at *place) error {
 	if x.with == to {
 		return nil
 	}
-	err := admit(x.who, to.client, x.to, to.machine.clock())
-	if err == nil {
+	err := admit(x.who, to.client, at, to.machine.clock())
+	if err == nil && at == x.to {
 		x.with = to
 	}
 	return err

@@ -90,6 +90,7 @@ func init() {
 		ringproof.FaultKeysDamaged:     nothing,
 		ringproof.FaultForeignHand:     nothing,
 		ringproof.FaultSlowDisk:        (*World).slowDisk,
+		ringproof.FaultNameStale:       nothing,
 	}
 }
 
@@ -118,6 +119,8 @@ func (w *World) Do(ctx context.Context, s ringproof.Step, targets []string) (str
 		return client.RemoveBy(ctx, w.asking(), w.machine(targets[0]).address, w.Sleep)
 	case s.Fault.Kind == ringproof.FaultReplyLoss:
 		targets = w.all(targets)
+	case s.Fault.Kind == ringproof.FaultNameStale:
+		return w.staleNames(ctx, s, targets)
 	case s.Fault.Kind == ringproof.FaultVolumeLoss && s.Fault.Leave == ringproof.LeaveCopy:
 		return w.putBackCopies(ctx, s, targets)
 	}
@@ -607,6 +610,8 @@ func (w *World) healOne(m *Machine, s ringproof.Step) {
 		w.dismissStranger(m)
 	case f.Kind == ringproof.FaultDuplicate:
 		w.dismissTwin(m, s.Name)
+	case f.Kind == ringproof.FaultNameStale:
+		m.learnName(s.Name)
 	case m.lost:
 	case f.Kind == ringproof.FaultDryRun:
 		delete(m.dry, s.Name)

@@ -53,6 +53,7 @@ type Machine struct {
 	dry     map[string]bool // by the steps that have its agent change nothing
 	standIn *Machine        // who answers at its address meanwhile
 	strange bool            // no machine of the plan's: nobody counts it
+	lookup  *lookup         // what others are told of its name; nil: its address
 }
 
 var _ host.Host = (*Machine)(nil)

@@ -40,6 +40,7 @@ type network struct {
 	mute  map[*Machine]map[string]int           // of 100 replies, how many are lost, by step
 	spare []*parcel
 	reset bool // what is cut is refused, not dropped
+	stale int  // how many machines' names don't resolve to them
 }
 
 func newNetwork(w *World) *network {
@@ -178,6 +179,9 @@ func (s *server) reach(address string, f func(*server), failed func(error)) {
 	n := s.machine.world.network
 	e := s.engine
 	at, err := n.at(address)
+	if err == nil {
+		at, err = n.resolve(s.machine, at)
+	}
 	if err != nil {
 		e.after(0, prioArrival, kindPacket, s.process, func() { failed(err) })
 		return
@@ -199,7 +203,7 @@ func (s *server) reach(address string, f func(*server), failed func(error)) {
 			back(fmt.Errorf("dial tcp %s: connect: %w", at.host, errRefused))
 		default:
 			to.hear(func() {
-				if err := meet(s.peer, to.peer, at, m.clock()); err != nil {
+				if err := s.greet(to, at); err != nil {
 					back(err)
 					return
 				}
@@ -275,9 +279,22 @@ func (s *server) Send(address string, p etcd.Packet, failed func(error)) {
 	s.engine.schedule(&x.timer, n.inOrder(s.machine, to.machine))
 }
 
-// route is where a peer's URL leads, looked up once: the process sends to the same
-// few all its life.
+// route is where a peer's URL leads. A stream that stands needs no name.
 func (s *server) route(address string) (*route, error) {
+	r, err := s.known(address)
+	if err != nil || r.with != nil && r.with == r.machine.etcd {
+		return r, err
+	}
+	at, err := s.machine.world.network.resolve(s.machine, r.place)
+	if err != nil || at == r.place {
+		return r, err
+	}
+	return &route{address: address, place: at}, nil
+}
+
+// known is the route to the URL's machine, looked up once: the process sends to the
+// same few all its life.
+func (s *server) known(address string) (*route, error) {
 	for _, r := range s.routes {
 		if r.address == address {
 			return r, nil
@@ -306,7 +323,7 @@ func (r *route) enter(from, to *server) error {
 	if r.with == to {
 		return nil
 	}
-	err := meet(from.peer, to.peer, r.place, to.machine.clock())
+	err := from.greet(to, r.place)
 	if err == nil {
 		r.with = to
 	}
@@ -480,16 +497,20 @@ func (x *connection) ask(ctx context.Context, request any) (any, error) {
 	return c.reply, c.err
 }
 
-// place is where the endpoint is, once there is such a machine.
+// place is where the endpoint is, once there is such a machine. A connection that
+// stands needs no name.
 func (x *connection) place() (*place, error) {
-	if x.to != nil {
-		return x.to, nil
-	}
-	to, err := x.world.network.at(x.endpoint)
-	if err == nil {
+	if x.to == nil {
+		to, err := x.world.network.at(x.endpoint)
+		if err != nil {
+			return nil, err
+		}
 		x.to = to
 	}
-	return to, err
+	if x.with != nil && x.with == x.to.machine.etcd {
+		return x.to, nil
+	}
+	return x.world.network.resolve(x.from, x.to)
 }
 
 // cease ends a call that its caller doesn't wait for any more. gRPC tells the
@@ -545,7 +566,7 @@ func (x *connection) arrive(c *call) {
 func (s *server) serve(c *call) {
 	n := s.machine.world.network
 	s.engine.trace.aside(func() string { return fmt.Sprintf("%s is asked %T", s.name, c.request) })
-	if err := c.from.enter(s); err != nil {
+	if err := c.from.enter(s, c.to); err != nil {
 		n.answer(c, s.machine, nil, undialled(err))
 		return
 	}

@@ -82,7 +82,7 @@ func (s *streams) start(r *pb.WatchCreateRequest, leaderless bool) (*channel, er
 			c.end(m, undialled(fmt.Errorf("dial tcp %s: connect: %w", at.host, errRefused)))
 		default:
 			to.hear(func() {
-				if err := x.enter(to); err != nil {
+				if err := x.enter(to, at); err != nil {
 					c.end(m, undialled(err))
 					return
 				}

@@ -282,10 +282,24 @@ func (c *composer) swarm() {
 			c.ops = append(c.ops, o.Kind)
 		}
 	}
+	c.nameable()
 	if slices.Contains(c.ops, ringproof.OpSuspend) {
 		// Nobody repairs the records of a ring that is suspended, and no member that is
 		// restarted may start without its own.
 		c.kinds = slices.DeleteFunc(c.kinds, func(e faults.Entry) bool { return e.Kind == ringproof.FaultKeysDamaged })
+	}
+}
+
+// nameable keeps what is about names only where machines have them, and gives some of the
+// rings names for it.
+func (c *composer) nameable() {
+	about := func(e faults.Entry) bool { return e.Kind == ringproof.FaultNameStale }
+	switch {
+	case c.plan.Ring.Domain != "" || !slices.ContainsFunc(c.kinds, about):
+	case c.draw("ring/named", 5) == 0:
+		c.plan.Ring.Domain = domains[1]
+	default:
+		c.kinds = slices.DeleteFunc(c.kinds, about)
 	}
 }
 

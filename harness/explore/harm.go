@@ -130,6 +130,8 @@ func (c *composer) harmOf(e faults.Entry, label func(string) string) ringproof.F
 		if f.Shape == "pair" {
 			f.Shape = "split"
 		}
+	case f.Answers == ringproof.AnswersOther && c.plan.Ring.Security == "plain":
+		f.Answers = ringproof.AnswersOldAddress // etcd itself may end of the other
 	case e.Kind == ringproof.FaultVolumeLoss:
 		f.By = 0 // nothing that is drawn has an age
 	case e.Kind == ringproof.FaultDiskSwap && c.fewest < 3:

@@ -23,6 +23,9 @@ type Lab interface {
 	Add(ctx context.Context, name string) (Host, error)
 	Shared() string      // a directory that the run and every machine see at the same path
 	Gateway() netip.Addr // the run's own address
+	// Resolve has every machine resolve the name of one to the address from now on; the zero
+	// Addr: to nothing.
+	Resolve(name string, to netip.Addr) error
 	// Left are the processes of ours that run on, by program and pid, once the lab is
 	// closed: those whose command line has one of these paths.
 	Left(ours []string) []string

@@ -87,6 +87,7 @@ type node struct {
 	broken broken          // by the steps that keep its etcd from starting
 	copied string          // the state of the log that was copied to it; "": none was
 	taken  bool            // an etcd of another ring answers at its address
+	stale  string          // the step that has its name resolve to something else; "": none
 }
 
 var _ ringproof.World = (*World)(nil)
@@ -641,6 +642,8 @@ func (w *World) harm(ctx context.Context, n *node, step ringproof.Step) (machine
 		return w.unmount(ctx, n)
 	case ringproof.FaultVolumeCopy:
 		return w.copyData(ctx, n, f.From)
+	case ringproof.FaultNameStale:
+		return w.staleName(ctx, n, step)
 	case ringproof.FaultClockSkew, ringproof.FaultSlowNetwork:
 		return bend(n, *f, f.By.Std())
 	}
@@ -890,6 +893,8 @@ func (w *World) healOne(ctx context.Context, n *node, s ringproof.Step) error {
 		return w.dismissStranger(ctx, n)
 	case f.Kind == ringproof.FaultStartFailure:
 		return w.mendStarts(n, s.Name)
+	case f.Kind == ringproof.FaultNameStale:
+		return w.learnName(n, s.Name)
 	case n.lost:
 		return nil
 	case f.Kind == ringproof.FaultClockSkew || f.Kind == ringproof.FaultSlowNetwork:

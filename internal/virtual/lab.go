@@ -38,6 +38,7 @@ const (
 type lab struct {
 	machines.Options
 	orders *lockstep.Orders
+	names  machines.Names // of whoever is started on a machine
 	dir    string // what the run and all machines share
 
 	mu    sync.Mutex
@@ -57,8 +58,17 @@ func newLab(dir string) func(context.Context, machines.Options) (local.Lab, erro
 		if l.VolumeBytes == 0 {
 			l.VolumeBytes = machines.DefaultVolume
 		}
-		return l, errors.Join(os.MkdirAll(l.dir, 0o700), os.MkdirAll(l.WorkDir, 0o700))
+		l.names = machines.Names{File: filepath.Join(l.dir, "hosts"), Domain: l.Domain}
+		return l, errors.Join(os.MkdirAll(l.dir, 0o700), os.MkdirAll(l.WorkDir, 0o700), l.publish())
 	}
+}
+
+// publish gives whoever is started from now on the lab's names.
+func (l *lab) publish() error {
+	if l.Domain == "" {
+		return nil
+	}
+	return l.orders.Do(lockstep.Deed{Do: lockstep.DoNames, Path: l.names.File})
 }
 
 // Shared is the directory that all see.
@@ -74,26 +84,12 @@ func (l *lab) Add(_ context.Context, name string) (local.Host, error) {
 	h := &host{lab: l, name: name, number: first + l.added, on: true, tasks: map[string]*task{}, pids: map[int]string{}}
 	l.hosts[h.number] = h
 	l.added++
-	return h, errors.Join(l.publish(h), h.furnish())
+	return h, errors.Join(l.Resolve(name, h.Addr()), h.furnish())
 }
 
-// publish has every machine that is started on from now on know the machine's name.
-func (l *lab) publish(h *host) error {
-	if l.Domain == "" {
-		return nil
-	}
-	name := filepath.Join(l.dir, "hosts")
-	file, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	own := ""
-	if l.added == 1 {
-		own = "127.0.0.1 localhost\n"
-	}
-	_, err = fmt.Fprintf(file, "%s%v %s.%s\n", own, h.Addr(), h.name, l.Domain)
-	return errors.Join(err, file.Close(), l.orders.Do(lockstep.Deed{Do: lockstep.DoNames, Path: name}))
-}
+// Resolve has every machine resolve the name of one to the address from now on; the zero Addr: to
+// nothing.
+func (l *lab) Resolve(name string, to netip.Addr) error { return l.names.Set(name, to) }
 
 // Close ends every process on every machine, and removes the volumes.
 func (l *lab) Close() error {

@@ -28,6 +28,7 @@ type Lab struct {
 	// volumes is where the run sees the volumes.
 	volumes string
 	shared  string
+	names   Names
 	// trace is what Clean goes by, in the fallback only.
 	trace *trace
 
@@ -97,31 +98,16 @@ func (l *Lab) open() (err error) {
 			return fmt.Errorf("making a place for mount points: %w", err)
 		}
 	}
-	if l.opts.Domain != "" {
-		if err := os.WriteFile(filepath.Join(l.shared, hostsFile), []byte("127.0.0.1 localhost\n"), 0o644); err != nil {
-			return fmt.Errorf("making a file of the machines' names: %w", err)
-		}
-	}
+	l.names.File, l.names.Domain = filepath.Join(l.shared, hostsFile), l.opts.Domain
 	l.bridge, l.subnet, err = addBridge()
 	return err
 }
 
-// hostsFile is what machines have as /etc/hosts in a lab with a domain, in its shared directory. It is
-// only ever added to: a mount is of the file, and not of its name.
+// hostsFile is what machines have as /etc/hosts in a lab with a domain, in its shared directory.
 const hostsFile = ".hosts"
 
-// publish lets every machine resolve the name of one.
-func (l *Lab) publish(m *Machine) error {
-	if l.opts.Domain == "" {
-		return nil
-	}
-	file, err := os.OpenFile(filepath.Join(l.shared, hostsFile), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(file, "%v %s.%s\n", m.addr, m.name, l.opts.Domain)
-	return errors.Join(err, file.Close())
-}
+// Resolve has every machine resolve the name of one to the address from now on; see [Names.Set].
+func (l *Lab) Resolve(name string, to netip.Addr) error { return l.names.Set(name, to) }
 
 func (l *Lab) openFallback() (err error) {
 	if l.opts.Domain != "" {
@@ -175,7 +161,7 @@ func (l *Lab) Add(ctx context.Context, name string) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = errors.Join(l.publish(m), m.furnish()); err == nil {
+	if err = errors.Join(l.Resolve(m.name, m.addr), m.furnish()); err == nil {
 		_, err = m.PowerOn(ctx)
 	}
 	if err != nil {
