@@ -344,6 +344,15 @@ func (f Fault) Age() time.Duration {
 	return cmp.Or(f.By.Std(), 10*time.Second)
 }
 
+// Leaps is how time passes: in so many leaps, each so long, and so far apart. None is
+// longer than ten days, so that whoever looks at a clock now and then sees a time before
+// each end that is near.
+func (f Fault) Leaps() (n int, by, every time.Duration) {
+	const most = 10 * 24 * time.Hour
+	n = int(f.By.Std()/most) + 1
+	return n, f.By.Std() / time.Duration(n), f.For.Std() / time.Duration(n)
+}
+
 // LeavesLog reports whether the fault leaves a log on the disk that it takes.
 func (f Fault) LeavesLog() bool {
 	return f.Kind == FaultVolumeLoss && (f.Leave == LeaveCopy || f.Leave == LeaveDamaged || f.Leave == LeaveForced)

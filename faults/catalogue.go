@@ -83,8 +83,7 @@ var (
 	withProcesses = []string{"sim", "virtual", "local"}
 	// One host has one clock, which is not the harness's to set.
 	unreal = []string{"sim", "virtual"}
-	// It has no device that can be carried to another, and what real processes say to each
-	// other nobody else reads.
+	// What real processes say to each other nobody else reads, and their disks are the host's.
 	simulated = []string{"sim"}
 
 	target  = Param{Name: "target", Type: TypeTarget, Doc: "which machines it hits", Required: true}
@@ -358,7 +357,7 @@ var catalogue = []Entry{
 			"Whatever waits for a time to pass by a clock has waited for it: a machine that is away meanwhile is away for months. " +
 			"The authority of ten years is not outlived.",
 		Heals:    "never: time doesn't go back",
-		Worlds:   simulated,
+		Worlds:   unreal,
 		Sentence: func(f ringproof.Fault) string { return "let " + span(f.By) + " pass by all clocks" },
 	},
 	{
@@ -372,7 +371,7 @@ var catalogue = []Entry{
 			"wait for the disk, or replace the members one after another; it may start none on another's log, nor clear a log while no quorum keeps what that one promised. " +
 			"No loss is admitted while disks are swapped: what a machine would lose is not its own.",
 		Heals:    "the targets lose power, the disks go back, and they get power again",
-		Worlds:   simulated,
+		Worlds:   withProcesses,
 		Causes:   []ringproof.EventKind{ringproof.EventDiskReplaced},
 		Sentence: to("swap the disks of "),
 	},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/faults"
 	"github.com/ringproof/ringproof/internal/client"
 	"github.com/ringproof/ringproof/internal/look"
 	"github.com/ringproof/ringproof/internal/raftlog"
@@ -420,19 +421,16 @@ func (w *World) copyData(m *Machine, s ringproof.Step) (string, error) {
 	return fmt.Sprintf("%s: the data of %s were copied to it", m.name, from.name), nil
 }
 
-// letPass has all clocks go on by so much, in steps, so that whoever looks at one now
-// and then sees a time before each end that is near. Timers are by none of them.
+// letPass has all clocks go on, at once for the first time. Timers are by none of them.
 func (w *World) letPass(s ringproof.Step) (string, error) {
-	const most = 10 * 24 * time.Hour
-	steps := s.Fault.By.Std()/most + 1
-	by, pause := s.Fault.By.Std()/steps, s.Fault.For.Std()/steps
+	leaps, by, pause := s.Fault.Leaps()
 	w.passing[s.Name] = true
 	var pass func()
 	pass = func() {
-		if steps == 0 || !w.passing[s.Name] {
+		if leaps == 0 || !w.passing[s.Name] {
 			return
 		}
-		steps--
+		leaps--
 		w.passed += by
 		w.engine.after(pause, prioTimer, kindMachine, nil, pass)
 	}
@@ -473,14 +471,16 @@ func (w *World) putBack(step string) error {
 	if len(w.swaps) > 0 {
 		return nil
 	}
-	away := slices.DeleteFunc(w.present(), func(m *Machine) bool { return m.disk.home == m })
-	disks := map[*Machine]*disk{}
-	for _, m := range away {
-		disks[m.disk.home] = m.disk
+	in, disks := map[string]string{}, map[string]*disk{}
+	for _, m := range w.present() {
+		if disks[m.name] = m.disk; m.disk.home != m {
+			in[m.name] = m.disk.home.name
+		}
 	}
-	for _, m := range away {
-		if own := disks[m]; own != nil {
-			m.reinsert(own)
+	from := faults.PutBack(in)
+	for _, m := range w.present() {
+		if at := from[m.name]; at != "" && at != m.name {
+			m.reinsert(disks[at])
 		}
 	}
 	return nil

@@ -132,7 +132,7 @@ func (w *World) spoilVolume(ctx context.Context, n *node, f ringproof.Fault) (ma
 // after so long. What is on the disk then is nobody's memory.
 func (w *World) whileOff(ctx context.Context, n *node, off time.Duration, do func() error) error {
 	w.keepLog(n)
-	w.mark(n, func() { n.disk, n.wal, n.swap = n.disk+1, 0, true })
+	w.mark(n, func() { n.anotherDisk(); n.swap = true })
 	defer w.mark(n, func() { n.swap = false })
 	if _, err := n.machine.PowerOff(); err != nil {
 		return err

@@ -140,7 +140,7 @@ func (w *World) noticeWipe(n *node) {
 		inode = stat.Sys().(*syscall.Stat_t).Ino
 	}
 	if n.wal != 0 && n.wal != inode {
-		n.disk++
+		n.anotherDisk()
 	}
 	n.wal = inode
 }

@@ -64,6 +64,8 @@ type World struct {
 	pace    pace
 	pressed ringproof.Pressure // when the run began
 	over    chan struct{}      // closed when the world is
+	swaps   map[string]bool    // steps that have disks in other machines
+	passing map[string]bool    // steps that have clocks go on
 	said    map[string][]byte  // the logs of its processes, once it is closed
 }
 
@@ -73,8 +75,11 @@ type node struct {
 	machine  Host
 	run      string
 	disk     int
-	wal      uint64 // inode of the log on the disk; 0: none was seen
-	swap     bool   // its volume is being swapped
+	had      int           // of disks; at least as many as the number of the one that it has
+	home     *node         // whose disk it has, moved there by a fault; nil: its own
+	numbers  map[*node]int // of the disks that it had, by whose they are
+	wal      uint64        // inode of the log on the disk; 0: none was seen
+	swap     bool          // its volume is being swapped
 	lost     bool
 	paused   bool
 	etcd     int // pid of its etcd, as last seen
@@ -221,6 +226,7 @@ func (w *World) Tools() ringproof.Tools {
 func (w *World) Start(ctx context.Context, plan ringproof.Plan, recorder ringproof.Recorder) (err error) {
 	w.plan, w.recorder = plan, recorder
 	w.looks, w.steps, w.twins = map[string]*looker{}, map[string]ringproof.FaultKind{}, map[string]Host{}
+	w.swaps, w.passing = map[string]bool{}, map[string]bool{}
 	labs := w.Labs
 	if labs == nil {
 		labs = OnThisHost
@@ -566,6 +572,10 @@ func (w *World) Do(ctx context.Context, s ringproof.Step, targets []string) (str
 	switch s.Fault.Kind {
 	case ringproof.FaultPartition:
 		return w.partition(*s.Fault, targets)
+	case ringproof.FaultDiskSwap:
+		return w.rotate(ctx, s.Name, targets)
+	case ringproof.FaultTimePasses:
+		return w.letPass(ctx, s)
 	case ringproof.FaultKeysDamaged:
 		return client.DamageBy(ctx, w.asking(), s.Fault.Leave)
 	case ringproof.FaultAPIOutage:
@@ -725,7 +735,7 @@ func (w *World) loseVolume(ctx context.Context, n *node, f ringproof.Fault) (mac
 			directories = append(directories, filepath.Join(w.Subject.Etcd().Dir, "member", part))
 		}
 	}
-	w.mark(n, func() { n.disk, n.wal, n.swap = n.disk+1, 0, true }) // first: what starts next is on it
+	w.mark(n, func() { n.anotherDisk(); n.home, n.swap = nil, true }) // first: what starts next is on it
 	defer w.mark(n, func() { n.swap = false })
 	var e machines.Evidence
 	var err error
@@ -865,6 +875,11 @@ func (w *World) Heal(ctx context.Context, s ringproof.Step, targets []string) er
 			errs = append(errs, w.Subject.Harm(Seams{Step: s.Name}, n.name))
 		}
 		return errors.Join(errs...)
+	case ringproof.FaultDiskSwap:
+		return w.putBack(ctx, s.Name)
+	case ringproof.FaultTimePasses:
+		w.mark(nil, func() { delete(w.passing, s.Name) })
+		return nil
 	case ringproof.FaultAPIOutage:
 		_, err := w.outage(false)
 		return err

@@ -39,10 +39,11 @@ type lab struct {
 	machines.Options
 	orders *lockstep.Orders
 	names  machines.Names // of whoever is started on a machine
-	dir    string // what the run and all machines share
+	dir    string         // what the run and all machines share
 
 	mu    sync.Mutex
 	added byte
+	aged  time.Duration // that all wall clocks went on by
 	hosts map[byte]*host
 }
 
@@ -308,7 +309,27 @@ func (h *host) DialContext(ctx context.Context, network, address string) (net.Co
 func (h *host) Skew(by time.Duration) (machines.Evidence, error) {
 	h.mark(func() { h.skew += by })
 	e := machines.Evidence{What: "clock of machine " + h.name, Detail: fmt.Sprintf("it jumps by %v, and is off by %v", by, h.skew)}
-	return e, h.lab.orders.Do(lockstep.Deed{Do: lockstep.DoWall, Machines: h.numbers(), By: h.skew})
+	return e, h.setWall()
+}
+
+// setWall sets the machine's wall clock.
+func (h *host) setWall() error {
+	var off time.Duration
+	h.mark(func() { off = h.skew + h.lab.aged })
+	return h.lab.orders.Do(lockstep.Deed{Do: lockstep.DoWall, Machines: h.numbers(), By: off})
+}
+
+// Age has all wall clocks go on by so much: the machines', and the run's.
+func (l *lab) Age(by time.Duration) error {
+	l.mu.Lock()
+	l.aged += by
+	all := maps.Clone(l.hosts)
+	l.mu.Unlock()
+	err := l.orders.Do(lockstep.Deed{Do: lockstep.DoWall, Machines: []byte{seat}, By: l.aged})
+	for _, n := range slices.Sorted(maps.Keys(all)) {
+		err = errors.Join(err, all[n].setWall())
+	}
+	return err
 }
 
 // Slow has what comes from and to the machine take longer, but for the run and its clients.
