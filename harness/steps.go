@@ -371,7 +371,9 @@ func (r *runner) still() bool {
 // that broke or gave no answer has not refused.
 func (r *runner) refusal(s ringproof.Step, text string, err error) error {
 	if err == nil {
-		return short("expected %s to be refused, saw it taken: %s", s, text)
+		asked := *s.Op
+		asked.Refused = false // it is said here
+		return short("expected %s to be refused, saw it taken: %s", asked, text)
 	}
 	if !errors.Is(err, ringproof.ErrRefused) {
 		return err
