@@ -316,6 +316,30 @@ type Fault struct {
 	Params map[string]string `json:"params,omitempty"` // of a fault from outside, those that no field is for
 }
 
+// Seams is what one step does at the subject's own seams on one machine, in every world.
+type Seams struct {
+	Step        string
+	StoreOutage *Fault // which calls to the store fail; nil: none
+	StoreStale  bool
+	Fault       *Fault // at an action, effect or decision of the subject, which its decorators carry out; nil: none
+}
+
+// At is the step's harm as a subject is told of it. A step without a fault takes its harm
+// away.
+func (s Step) At() Seams {
+	harm := Seams{Step: s.Name}
+	switch {
+	case s.Fault == nil:
+	case s.Fault.Kind == FaultStoreOutage:
+		harm.StoreOutage = s.Fault
+	case s.Fault.Kind == FaultStoreStale:
+		harm.StoreStale = true
+	default:
+		harm.Fault = s.Fault
+	}
+	return harm
+}
+
 // The logs that a volume-loss may leave where it leaves one: none of them may run again
 // under its ID.
 const (

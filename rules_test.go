@@ -10,6 +10,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -237,6 +238,17 @@ func imported(s source) []string {
 
 func oneOf(patterns []string, path string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, path) })
+}
+
+// TestNoTestLibraryIsShipped: what draws and compares in tests is no part of a program.
+func TestNoTestLibraryIsShipped(t *testing.T) {
+	linked, err := exec.Command("go", "list", "-deps", "./cmd/ringproof", "./cmd/ringadm").Output()
+	require.NoError(t, err)
+	for _, path := range strings.Fields(string(linked)) {
+		for _, library := range []string{"pgregory.net/rapid", "github.com/stretchr/testify", "github.com/rogpeppe/go-internal/testscript"} {
+			hold(t, !below(library, path), "a shipped program links %s, which is for tests", path)
+		}
+	}
 }
 
 // TestPropertiesHaveASeed: in CI a property is drawn from the seed that internal/needs

@@ -545,21 +545,12 @@ func (w *World) block(step string, from, to []*Machine) {
 // seam sets a fault at the subject's own seams. It has landed when the subject
 // meets it.
 func (w *World) seam(s ringproof.Step, targets []string) error {
-	harm := Seams{Step: s.Name}
-	switch s.Fault.Kind {
-	case ringproof.FaultStoreOutage:
-		harm.StoreOutage = s.Fault
-	case ringproof.FaultStoreStale:
-		harm.StoreStale = true
-	default:
-		harm.Fault = s.Fault
-	}
 	var errs []error
 	for _, name := range w.all(targets) {
 		if s.Fault.Kind == ringproof.FaultAgentCrash {
 			w.machine(name).down = s.Fault.For.Std()
 		}
-		errs = append(errs, w.Subject.Harm(harm, name))
+		errs = append(errs, w.Subject.Harm(s.At(), name))
 	}
 	return errors.Join(errs...)
 }
@@ -582,7 +573,7 @@ func (w *World) Heal(_ context.Context, s ringproof.Step, targets []string) erro
 	case seams[s.Fault.Kind]:
 		var errs []error
 		for _, name := range w.all(targets) {
-			errs = append(errs, w.Subject.Harm(Seams{Step: s.Name}, name))
+			errs = append(errs, w.Subject.Harm(ringproof.Step{Name: s.Name}.At(), name))
 		}
 		return errors.Join(errs...)
 	case s.Fault.Kind == ringproof.FaultDiskSwap:
@@ -647,7 +638,9 @@ func (w *World) operate(ctx context.Context, op ringproof.Op, targets []string) 
 		}
 		return w.restart(ctx, w.machine(targets[0]), op)
 	case ringproof.OpRoll:
-		return w.roll(ctx, op)
+		return look.Roll(ctx, w.Observe, func(ctx context.Context, machine string) (string, error) {
+			return w.restart(ctx, w.machine(machine), op)
+		})
 	case ringproof.OpReset:
 		return w.reset(ctx, op, targets[0])
 	}
@@ -686,21 +679,6 @@ func (w *World) reset(ctx context.Context, op ringproof.Op, machine string) (tex
 		}
 	}
 	return text, err
-}
-
-// roll restarts one member after another, the leader last.
-func (w *World) roll(ctx context.Context, op ringproof.Op) (string, error) {
-	o, err := w.Observe(ctx)
-	if err != nil {
-		return "", err
-	}
-	members := look.Rolled(o)
-	for _, m := range members {
-		if _, err := w.restart(ctx, w.machine(m.Machine), op); err != nil {
-			return "", err
-		}
-	}
-	return fmt.Sprintf("%d members", len(members)), nil
 }
 
 // restart ends in order what the operation says, and waits until the subject has

@@ -41,12 +41,7 @@ type Subject interface {
 }
 
 // Seams are the faults at the subject's seams on one machine.
-type Seams struct {
-	Step        string
-	StoreOutage *ringproof.Fault // which calls to the store fail; nil: none
-	StoreStale  bool
-	Fault       *ringproof.Fault // one that the subject's decorators carry out; nil: none
-}
+type Seams = ringproof.Seams
 
 // World is a simulated ring of machines. One is used once, for one plan.
 type World struct {

@@ -52,7 +52,7 @@ func TestTheReferenceSurvivesDrawnPlans(t *testing.T) {
 	require.NoError(t, flag.Set("rapid.checks", "30"))
 	require.NoError(t, flag.Set("rapid.seed", "1"))
 	rapid.Check(t, func(t *rapid.T) {
-		p := explore.Plans().Draw(t, "plan")
+		p := explore.Drawn(func(label string, n int) int { return rapid.IntRange(0, n-1).Draw(t, label) })
 		p.Subject = subject.Reference
 		o, err := registry.Simulate(context.Background(), p, explore.Options{})
 		require.NoError(t, err)

@@ -4,20 +4,16 @@
 package explore
 
 import (
-	"pgregory.net/rapid"
-
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/scenarios"
 )
 
-// Plans generates the plans that explore draws, for property-based tests. The
-// seed of the noise is drawn last, and 0 is the simplest of all.
-func Plans() *rapid.Generator[ringproof.Plan] {
-	return rapid.Custom(func(t *rapid.T) ringproof.Plan {
-		draw := func(label string, n int) int { return rapid.IntRange(0, n-1).Draw(t, label) }
-		p := Compose(draw, 0)
-		return reseeded(p, rapid.Uint64Range(0, 1<<20).Draw(t, "seed"))
-	})
+// Drawn is a plan that explore may draw, of the draws of whoever asks: a property-based
+// test hands in those of its library. The seed of the noise is drawn last, and 0 is the
+// simplest of all.
+func Drawn(draw Draw) ringproof.Plan {
+	p := Compose(draw, 0)
+	return reseeded(p, uint64(draw("seed", 1<<20+1)))
 }
 
 // reseeded is the plan with another noise.

@@ -122,12 +122,7 @@ type Machine struct {
 }
 
 // Seams is what one step does at the subject's seams on one machine.
-type Seams struct {
-	Step        string
-	StoreOutage *ringproof.Fault // which calls to the store fail; nil: none
-	StoreStale  bool
-	Fault       *ringproof.Fault // at an action, effect or decision of the subject
-}
+type Seams = ringproof.Seams
 
 // Way makes the subject of one plan: ringadm is the path of the program to put on trial,
 // mutants are the names of the mistakes planted in it.

@@ -838,16 +838,9 @@ func (w *World) present() []*node {
 // seam sets a fault at the subject's own seams. It has landed when the subject
 // says that it met it.
 func (w *World) seam(s ringproof.Step, targets []string) (string, bool, error) {
-	harm := Seams{Step: s.Name}
 	switch s.Fault.Kind {
-	case ringproof.FaultStoreOutage:
-		harm.StoreOutage = s.Fault
-	case ringproof.FaultStoreStale:
-		harm.StoreStale = true
-	case ringproof.FaultStaleView, ringproof.FaultSkippedView:
-		harm.Fault = s.Fault
+	case ringproof.FaultStoreOutage, ringproof.FaultStoreStale, ringproof.FaultStaleView, ringproof.FaultSkippedView:
 	case ringproof.FaultAgentCrash:
-		harm.Fault = s.Fault
 		w.mu.Lock()
 		w.down = s.Fault.For.Std()
 		w.mu.Unlock()
@@ -861,7 +854,7 @@ func (w *World) seam(s ringproof.Step, targets []string) (string, bool, error) {
 	}
 	var errs []error
 	for _, name := range targets {
-		errs = append(errs, w.Subject.Harm(harm, name))
+		errs = append(errs, w.Subject.Harm(s.At(), name))
 	}
 	return "", true, errors.Join(errs...)
 }
@@ -872,7 +865,7 @@ func (w *World) Heal(ctx context.Context, s ringproof.Step, targets []string) er
 	case ringproof.FaultStoreOutage, ringproof.FaultStoreStale, ringproof.FaultAgentCrash, ringproof.FaultStaleView, ringproof.FaultSkippedView:
 		var errs []error
 		for _, n := range w.present() {
-			errs = append(errs, w.Subject.Harm(Seams{Step: s.Name}, n.name))
+			errs = append(errs, w.Subject.Harm(ringproof.Step{Name: s.Name}.At(), n.name))
 		}
 		return errors.Join(errs...)
 	case ringproof.FaultDiskSwap:
@@ -966,26 +959,13 @@ func (w *World) operate(ctx context.Context, op ringproof.Op, targets []string) 
 		}
 		return w.restart(ctx, w.node(targets[0]), op)
 	case ringproof.OpRoll:
-		return w.roll(ctx, op)
+		return look.Roll(ctx, w.Observe, func(ctx context.Context, machine string) (string, error) {
+			return w.restart(ctx, w.node(machine), op)
+		})
 	case ringproof.OpReset:
 		return w.reset(ctx, op, w.node(targets[0]))
 	}
 	return ask()
-}
-
-// roll restarts one member after another, the leader last.
-func (w *World) roll(ctx context.Context, op ringproof.Op) (string, error) {
-	o, err := w.Observe(ctx)
-	if err != nil {
-		return "", err
-	}
-	members := look.Rolled(o)
-	for _, m := range members {
-		if _, err := w.restart(ctx, w.node(m.Machine), op); err != nil {
-			return "", err
-		}
-	}
-	return fmt.Sprintf("%d members", len(members)), nil
 }
 
 // restart ends in order what the operation says, and waits until the subject has

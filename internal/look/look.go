@@ -7,6 +7,7 @@ package look
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net"
 	"slices"
@@ -111,6 +112,22 @@ func describe(m *ringproof.MemberView, answers []Answer) {
 			slices.Sort(m.Peers)
 		}
 	}
+}
+
+// Roll has one member after another restarted, the leader last, as observe shows them
+// now, and says how many.
+func Roll(ctx context.Context, observe func(context.Context) (ringproof.Observation, error), restart func(ctx context.Context, machine string) (string, error)) (string, error) {
+	o, err := observe(ctx)
+	if err != nil {
+		return "", err
+	}
+	members := Rolled(o)
+	for _, m := range members {
+		if _, err := restart(ctx, m.Machine); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("%d members", len(members)), nil
 }
 
 // Rolled is the members of the ring in the order in which they are restarted:
