@@ -285,13 +285,21 @@ const (
 	FaultForeignHand FaultKind = "foreign-hand"      // somebody else changes the membership
 	FaultSlowDisk    FaultKind = "slow-disk"         // every sync of a disk takes longer
 	FaultNameStale   FaultKind = "name-stale"        // a machine comes back, and its name doesn't lead to it yet
+
+	FaultKubeDelete       FaultKind = "kube-delete"       // an object of a member is deleted: its pod, its claim or its volume
+	FaultForeignFinalizer FaultKind = "foreign-finalizer" // an object of a member can't go: somebody else's finalizer holds it
+	FaultDrain            FaultKind = "drain"             // a node is drained, as kubectl drain does
+	FaultKubeKill         FaultKind = "kube-kill"         // SIGKILL the subject's controller, or a part of the control plane
+	FaultKubePause        FaultKind = "kube-pause"        // SIGSTOP one of them for a time, or a kubelet
 )
 
 // Fault is one harm. Fields that a kind doesn't use stay zero.
 type Fault struct {
 	Kind     FaultKind `json:"kind"`
 	Target   string    `json:"target,omitempty"`   // a selector: leader, follower, learner, joining, all, m3, machine/2, …
-	Scope    string    `json:"scope,omitempty"`    // kill, pause: "process" (etcd), "agent" or "machine"
+	Scope    string    `json:"scope,omitempty"`    // kill, pause: "process" (etcd), "agent" or "machine"; kube-kill, kube-pause: "controller", "kubelet", "kube-apiserver", …
+	Object   string    `json:"object,omitempty"`   // kube-delete, foreign-finalizer: the member's "pod", "claim" or "volume"
+	How      string    `json:"how,omitempty"`      // kube-delete: "graceful" or "forced"
 	Shape    string    `json:"shape,omitempty"`    // partition: "split", "isolate", "one-way", "pair"
 	Action   string    `json:"action,omitempty"`   // agent-crash: the subject's action, "add-learner"
 	Effect   string    `json:"effect,omitempty"`   // agent-crash: one call at the subject's seams, "etcd member-add"; instead of Action
@@ -382,7 +390,21 @@ func (f Fault) LeavesLog() bool {
 	return f.Kind == FaultVolumeLoss && (f.Leave == LeaveCopy || f.Leave == LeaveDamaged || f.Leave == LeaveForced)
 }
 
-// Permanent tells whether nothing ever heals f: what it took is gone.
+// Permanent tells whether nothing ever heals f: what it took is gone. A claim that was
+// deleted takes its volume with it once the pod that uses it ends.
 func (f Fault) Permanent() bool {
-	return f.Kind == FaultMachineLoss || f.Kind == FaultVolumeLoss
+	return f.Kind == FaultMachineLoss || f.Kind == FaultVolumeLoss || f.Kind == FaultKubeDelete && f.Object != ObjectPod
 }
+
+// The objects of a member on Kubernetes.
+const (
+	ObjectPod    = "pod"
+	ObjectClaim  = "claim"
+	ObjectVolume = "volume"
+)
+
+// Forced is how a pod is deleted that gets no grace.
+const Forced = "forced"
+
+// ScopeKubelet is what a kube-pause stops that is on one node, and not in the cluster once.
+const ScopeKubelet = "kubelet"

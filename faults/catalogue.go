@@ -86,6 +86,9 @@ var (
 	// What real processes say to each other nobody else reads, and their disks are the host's.
 	simulated = []string{"sim"}
 
+	// The parts of it that are stateless.
+	controlPlane = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"}
+
 	target  = Param{Name: "target", Type: TypeTarget, Doc: "which machines it hits", Required: true}
 	someone = Param{Name: "target", Type: TypeTarget, Doc: "whose calls it hits; all when absent"}
 	whose   = Param{Name: "target", Type: TypeTarget, Doc: "only the agent on this machine, which counts for itself; when absent any agent, and all count together"}
@@ -488,6 +491,83 @@ var catalogue = []Entry{
 		Heals:    "the API server is started again",
 		Worlds:   onNodes,
 		Sentence: func(ringproof.Fault) string { return "take the cluster's API server away" },
+	},
+	{
+		Kind: ringproof.FaultKubeDelete,
+		Doc: "on Kubernetes: an object of the target's member is deleted, as with kubectl delete. A pod ends and is made anew. " +
+			"A claim that a pod uses is Terminating until that pod ends. A volume's protection is taken off first: its object is gone at once, its claim is Lost, and whoever has its files open runs on",
+		Params: Params{
+			target,
+			{Name: "object", Doc: "what is deleted: the member's pod, the claim of its disk, or the volume that the claim is bound to", Values: []string{ringproof.ObjectPod, ringproof.ObjectClaim, ringproof.ObjectVolume}},
+			{Name: "how", Doc: "in good order, or by force: a pod without any grace, its object at once, as with --force", Values: []string{"graceful", ringproof.Forced}},
+		},
+		Targets: union(MemberForms(), MachineForms()),
+		Fairness: "Of a pod always fair: nothing is lost with it. A deleted volume, or claim, is a loss like volume-loss, charged to that member alone: no other pod need be restarted for it. " +
+			permanent,
+		Heals:  "never; the cluster makes a pod anew, and the subject replaces the member of a claim or a volume",
+		Worlds: onNodes,
+		Causes: emptied,
+		Sentence: func(f ringproof.Fault) string {
+			return fmt.Sprintf("delete the %s of %s%s", f.Object, whom(f), worded(f.How, "", ringproof.Forced, " by force"))
+		},
+	},
+	{
+		Kind: ringproof.FaultForeignFinalizer,
+		Doc:  "on Kubernetes: an object of the target's member has a finalizer of somebody else's, as a backup's or a storage driver's: once it is deleted it stays Terminating until that is taken off",
+		Params: Params{
+			target,
+			{Name: "object", Doc: "what can't go: the claim of the member's disk, its pod, or its volume", Values: []string{ringproof.ObjectClaim, ringproof.ObjectPod, ringproof.ObjectVolume}},
+			lasts,
+		},
+		Targets:  union(MemberForms(), MachineForms()),
+		Fairness: transient + " Who waits for an object to go may not wait without end for what wakes nobody, and may take no finalizer off that isn't its own.",
+		Heals:    "the finalizer is taken off",
+		Worlds:   onNodes,
+		Sentence: func(f ringproof.Fault) string {
+			return fmt.Sprintf("hold the %s of %s by somebody else's finalizer", f.Object, whom(f))
+		},
+	},
+	{
+		Kind: ringproof.FaultDrain,
+		Doc: "on Kubernetes: the target's node is cordoned and its pods are evicted, as with kubectl drain: an eviction that a disruption budget refuses is tried again every five seconds, " +
+			"until the step's time is over",
+		Params:   Params{target, lasts},
+		Targets:  union(MemberForms(), MachineForms()),
+		Fairness: transient + " A pod whose volume only that node reaches waits until the node takes pods again. The subject's budget must let no quorum be evicted.",
+		Heals:    "the node is uncordoned",
+		Worlds:   onNodes,
+		Sentence: to("drain the node of "),
+	},
+	{
+		Kind: ringproof.FaultKubeKill,
+		Doc:  "on Kubernetes: SIGKILL to the subject's controller, to the pod of it that acts, or to a part of the control plane",
+		Params: Params{
+			{Name: "scope", Doc: "what dies", Values: slices.Concat([]string{"controller"}, controlPlane)},
+		},
+		Fairness: transient + " Whatever it was about is taken up again by another, or by itself once it is back: kubelets and the control plane's supervisor start again what ends.",
+		Heals:    "it is started again by whoever supervises it, not by the harness",
+		Worlds:   onNodes,
+		Sentence: func(f ringproof.Fault) string { return "kill the cluster's " + f.Scope },
+	},
+	{
+		Kind: ringproof.FaultKubePause,
+		Doc: "on Kubernetes: SIGSTOP for a time to the subject's controller, to a part of the control plane, or to a kubelet: " +
+			"its node is not ready after a while, and the containers on it run on",
+		Params: Params{
+			{Name: "target", Type: TypeTarget, Doc: "kubelet: on whose nodes"},
+			{Name: "scope", Doc: "what is stopped", Values: slices.Concat([]string{"controller", ringproof.ScopeKubelet}, controlPlane)},
+			{Name: "for", Type: TypeDuration, Doc: "how long it is stopped", Required: true},
+		},
+		Targets:  union(MemberForms(), MachineForms()),
+		Fairness: transient + " A controller that was stopped wakes up believing that it leads; what it was about to write may no longer be so.",
+		Heals:    "SIGCONT",
+		Worlds:   onNodes,
+		Sentence: func(f ringproof.Fault) string {
+			if f.Target == "" {
+				return "stop the cluster's " + f.Scope
+			}
+			return "stop the " + f.Scope + " of " + f.Target
+		},
 	},
 	{
 		Kind: ringproof.FaultVolumeLoss,

@@ -93,6 +93,7 @@ func TestCatalogueIsWhole(t *testing.T) {
 		ringproof.FaultStartFailure, ringproof.FaultVolumeUnmounted, ringproof.FaultVolumeCopy,
 		ringproof.FaultWrongRing, ringproof.FaultDuplicate, ringproof.FaultDryRun, ringproof.FaultKeysDamaged, ringproof.FaultAPIOutage,
 		ringproof.FaultForeignHand, ringproof.FaultSlowDisk, ringproof.FaultNameStale,
+		ringproof.FaultKubeDelete, ringproof.FaultForeignFinalizer, ringproof.FaultDrain, ringproof.FaultKubeKill, ringproof.FaultKubePause,
 	}
 	require.Len(t, faults.Kinds(), len(kinds))
 	for _, kind := range kinds {
@@ -161,6 +162,11 @@ func TestValidate(t *testing.T) {
 		{ringproof.Fault{Kind: "partition", Target: "leader", Shape: "pair", From: "follower"}, nil},
 		{ringproof.Fault{Kind: "partition", Target: "leader", Shape: "pair"}, []string{"from: a pair has two ends: partition takes from with shape pair, and with no other"}},
 		{ringproof.Fault{Kind: "partition", Target: "leader", Shape: "split", From: "follower"}, []string{"from: a pair has two ends: partition takes from with shape pair, and with no other"}},
+		{ringproof.Fault{Kind: "kube-pause", Scope: "kubelet", Target: "m1", For: 5}, nil},
+		{ringproof.Fault{Kind: "kube-pause", Scope: "kubelet", For: 5}, []string{"target: a kubelet is one of many: kube-pause takes target with scope kubelet, and with no other"}},
+		{ringproof.Fault{Kind: "kube-pause", Scope: "controller", Target: "m1", For: 5}, []string{"target: a kubelet is one of many: kube-pause takes target with scope kubelet, and with no other"}},
+		{ringproof.Fault{Kind: "kube-delete", Object: "pod", Target: "leader", How: "forced"}, nil},
+		{ringproof.Fault{Kind: "kube-delete", Object: "claim", Target: "leader", How: "forced"}, []string{"how: only a pod has a grace that it can be denied"}},
 		{ringproof.Fault{Kind: "slow-network", Target: "m1", By: -5}, []string{"by: -5ns is negative"}},
 		{ringproof.Fault{Kind: "reply-loss", Percent: 101}, []string{"percent: percent is 101; it may be 1 to 100"}},
 		{ringproof.Fault{Kind: "disk-swap", Target: "m1,m2"}, nil},

@@ -69,6 +69,12 @@ func Validate(f ringproof.Fault) []Problem {
 	if f.Kind == ringproof.FaultPartition && (f.From != "") != (f.Shape == "pair") {
 		problems = append(problems, Problem{Field: "from", Value: f.From, Missing: f.From == "", Message: "a pair has two ends: partition takes from with shape pair, and with no other"})
 	}
+	if nodes := f.Kind == ringproof.FaultKubePause && f.Scope == ringproof.ScopeKubelet; f.Kind == ringproof.FaultKubePause && (f.Target != "") != nodes {
+		problems = append(problems, Problem{Field: "target", Value: f.Target, Missing: f.Target == "", Message: "a kubelet is one of many: kube-pause takes target with scope kubelet, and with no other"})
+	}
+	if f.Kind == ringproof.FaultKubeDelete && f.How == ringproof.Forced && f.Object != ringproof.ObjectPod {
+		problems = append(problems, Problem{Field: "how", Value: f.How, Message: "only a pod has a grace that it can be denied"})
+	}
 	return problems
 }
 
