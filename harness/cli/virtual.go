@@ -43,7 +43,7 @@ func Virtual() World {
 // runsVirtually says why a plan's ring can't be had in virtual time.
 func runsVirtually(p ringproof.Plan) error {
 	if p.Ring.On != ringproof.OnKubernetes {
-		return nil
+		return local.RunsOnMachines(p)
 	}
 	return local.RunsOnNodes(p, lacking())
 }

@@ -68,15 +68,6 @@ type Host interface {
 
 var _ Host = (*machines.Machine)(nil)
 
-// Nodes is a lab whose machines are nodes of a Kubernetes cluster. What runs there the
-// cluster keeps running, and it tells what that prints.
-type Nodes interface {
-	Lab
-	Kubeconfig() string // the path of an administrator's
-	Listen(tell func(machine, line string))
-	Outage(away bool) (machines.Evidence, error) // of the API server: it goes, or it comes back
-}
-
 // Slotted is a host on which a member has names of its own, that go with it to another:
 // a pod's.
 type Slotted interface {

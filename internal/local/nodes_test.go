@@ -46,3 +46,13 @@ func TestRunsOnNodes(t *testing.T) {
 	assert.ErrorIs(t, RunsOnNodes(plain(), ringproof.ErrHost), ringproof.ErrHost, "without namespaces there are no pods")
 	assert.ErrorContains(t, Runs(plain(), nil), "only virtual has one")
 }
+
+// What only a cluster has no ring on machines can suffer: it is not applicable.
+func TestRunsOnMachines(t *testing.T) {
+	for _, kind := range ofCluster {
+		p := ringproof.Plan{Steps: []ringproof.Step{{Name: "harm", Fault: &ringproof.Fault{Kind: kind}}}}
+		assert.ErrorIs(t, RunsOnMachines(p), errors.ErrUnsupported, kind)
+		assert.NoError(t, RunsOnNodes(p, nil), kind)
+	}
+	assert.NoError(t, RunsOnMachines(ringproof.Plan{Steps: []ringproof.Step{{Name: "harm", Fault: &ringproof.Fault{Kind: ringproof.FaultKill}}}}))
+}

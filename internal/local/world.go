@@ -59,6 +59,7 @@ type World struct {
 	steps   map[string]ringproof.FaultKind
 	down    time.Duration   // of an agent that was made to crash
 	twins   map[string]Host // of machines, by name and step
+	stopped pod             // of the subject's controller, that was signalled last
 	ending  bool
 	tools   int // commands that operators ran on machines
 	pace    pace
@@ -172,36 +173,6 @@ func Runs(p ringproof.Plan, limits error) error {
 	}
 	if p.Ring.Domain != "" && limits != nil {
 		return fmt.Errorf("machines in %s: %w", p.Ring.Domain, limits)
-	}
-	return nil
-}
-
-// onNodes are the faults that nodes of a cluster can have.
-var onNodes = []ringproof.FaultKind{ringproof.FaultKill, ringproof.FaultPause, ringproof.FaultPartition, ringproof.FaultDiskFull, ringproof.FaultMachineLoss,
-	ringproof.FaultVolumeLoss, ringproof.FaultClockSkew, ringproof.FaultSlowNetwork, ringproof.FaultAPIOutage}
-
-// RunsOnNodes tells why a ring on Kubernetes can't be had with these limits (nil:
-// namespaces), or not so as the plan has it; nil: it can.
-func RunsOnNodes(p ringproof.Plan, limits error) error {
-	r := p.Ring
-	switch {
-	case limits != nil:
-		return fmt.Errorf("pods: %w", limits)
-	case r.Security == "plain":
-		return fmt.Errorf("a ring on Kubernetes that talks plainly (%w)", errors.ErrUnsupported)
-	case r.Heartbeat+r.Election > 0 || r.SnapCount > 0 || len(r.Flags)+len(r.Members) > 0 || r.Domain != "":
-		return fmt.Errorf("an EtcdRing has no heartbeat, election, snapCount, flags, members or domain (%w)", errors.ErrUnsupported)
-	}
-	for _, s := range p.Steps {
-		if s.Fault != nil && !slices.Contains(onNodes, s.Fault.Kind) {
-			return fmt.Errorf("%s: no harm of nodes and pods yet (%w)", s.Fault.Kind, errors.ErrUnsupported)
-		}
-		if s.Fault != nil && s.Fault.LeavesLog() {
-			return fmt.Errorf("volume-loss that leaves a %s: no harm of nodes and pods yet (%w)", s.Fault.Leave, errors.ErrUnsupported)
-		}
-		if s.Fault != nil && s.Fault.Kind == ringproof.FaultKill && s.Fault.Scope == "agent" && s.Fault.For > 0 {
-			return fmt.Errorf("kill of an agent for %v: a kubelet starts it again when it will (%w)", s.Fault.For, errors.ErrUnsupported)
-		}
 	}
 	return nil
 }
@@ -569,6 +540,9 @@ func (w *World) Do(ctx context.Context, s ringproof.Step, targets []string) (str
 	if evidence, seam, err := w.seam(s, targets); seam {
 		return evidence, err
 	}
+	if evidence, ours, err := w.harmCluster(ctx, s, targets); ours {
+		return evidence, err
+	}
 	switch s.Fault.Kind {
 	case ringproof.FaultPartition:
 		return w.partition(*s.Fault, targets)
@@ -578,8 +552,6 @@ func (w *World) Do(ctx context.Context, s ringproof.Step, targets []string) (str
 		return w.letPass(ctx, s)
 	case ringproof.FaultKeysDamaged:
 		return client.DamageBy(ctx, w.asking(), s.Fault.Leave)
-	case ringproof.FaultAPIOutage:
-		return w.outage(true)
 	case ringproof.FaultForeignHand:
 		return client.RemoveBy(ctx, w.asking(), w.address(w.node(targets[0])), w.Sleep)
 	}
@@ -587,16 +559,6 @@ func (w *World) Do(ctx context.Context, s ringproof.Step, targets []string) (str
 		return w.putBackCopies(ctx, s, targets)
 	}
 	return w.each(targets, func(n *node) (machines.Evidence, error) { return w.harm(ctx, n, s) })
-}
-
-// outage takes the cluster's API server away, or lets it come back.
-func (w *World) outage(away bool) (string, error) {
-	nodes, ok := w.lab.(Nodes)
-	if !ok {
-		return "", errors.New("machines have no API server")
-	}
-	e, err := nodes.Outage(away)
-	return e.String(), err
 }
 
 // each does the same to every target at once, as a power cut does.
@@ -861,6 +823,9 @@ func (w *World) seam(s ringproof.Step, targets []string) (string, bool, error) {
 
 // Heal takes a fault away.
 func (w *World) Heal(ctx context.Context, s ringproof.Step, targets []string) error {
+	if ours, err := w.healCluster(ctx, s, targets); ours {
+		return err
+	}
 	switch s.Fault.Kind {
 	case ringproof.FaultStoreOutage, ringproof.FaultStoreStale, ringproof.FaultAgentCrash, ringproof.FaultStaleView, ringproof.FaultSkippedView:
 		var errs []error
@@ -873,9 +838,6 @@ func (w *World) Heal(ctx context.Context, s ringproof.Step, targets []string) er
 	case ringproof.FaultTimePasses:
 		w.mark(nil, func() { delete(w.passing, s.Name) })
 		return nil
-	case ringproof.FaultAPIOutage:
-		_, err := w.outage(false)
-		return err
 	case ringproof.FaultPartition:
 		for _, n := range w.present() {
 			if _, err := n.machine.Unblock(ctx); err != nil {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -50,6 +51,7 @@ type Pods struct {
 }
 
 var _ local.Subject = (*Pods)(nil)
+var _ local.Controlled = (*Pods)(nil)
 
 // The ring of a plan, and the class of its volumes, which the cluster has.
 const (
@@ -180,6 +182,23 @@ func (p *Pods) create(ctx context.Context, o kubeclient.Object) (err error) {
 		}
 	}
 	return err
+}
+
+// election is the Lease that says who of the controllers acts.
+const election = "ringadm-controller"
+
+// Controller is the pod whose controller acts. Who holds the Lease is told by the pod's host
+// name, and what client-go adds to it.
+func (p *Pods) Controller(ctx context.Context) (namespace, name string, err error) {
+	lease := &coordinationv1.Lease{}
+	if err := p.api.Get(ctx, kubeclient.ObjectKey{Namespace: config.Namespace, Name: election}, lease); err != nil {
+		return "", "", fmt.Errorf("which controller acts: %w", err)
+	}
+	name, _, told := strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
+	if !told || name == "" {
+		return "", "", errors.New("no controller acts just now")
+	}
+	return config.Namespace, name, nil
 }
 
 // Agent is nothing: kubelets keep the launchers running.

@@ -24,10 +24,7 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/ringproof/ringproof/internal/image"
 	"github.com/ringproof/ringproof/internal/local"
@@ -277,14 +274,9 @@ func (c *cluster) images() []image.Image {
 
 // forget deletes a Node.
 func (c *cluster) forget(name string) {
-	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig())
-	if err != nil {
-		return
-	}
-	api, err := kubernetes.NewForConfig(config)
+	api, err := c.api()
 	for ; err == nil; time.Sleep(time.Second) {
-		gone := api.CoreV1().Nodes().Delete(context.Background(), name, metav1.DeleteOptions{})
-		if gone == nil || apierrors.IsNotFound(gone) {
+		if gone(api.CoreV1().Nodes().Delete(context.Background(), name, metav1.DeleteOptions{})) == nil {
 			return
 		}
 	}

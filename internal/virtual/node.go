@@ -27,7 +27,7 @@ type node struct {
 	*host
 	cluster *cluster
 
-	slot, dns string // of the last pod with a claim
+	namespace, slot, dns string // of the last pod with a claim
 }
 
 var _ local.Host = (*node)(nil)
@@ -113,7 +113,7 @@ func (n *node) Slot() (name, host string, here bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if here {
-		n.slot, n.dns = p.Name, p.Host
+		n.namespace, n.slot, n.dns = p.Namespace, p.Name, p.Host
 	}
 	return n.slot, n.dns, here
 }

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/internal/local/machines"
+)
+
+// Nodes is a lab whose machines are nodes of a Kubernetes cluster. What runs there the
+// cluster keeps running, and it tells what that prints.
+type Nodes interface {
+	Lab
+	Kubeconfig() string // the path of an administrator's
+	Listen(tell func(machine, line string))
+	Outage(away bool) (machines.Evidence, error)                                     // of the API server: it goes, or it comes back
+	SignalPart(name string, sig syscall.Signal) (machines.Evidence, error)           // of the control plane
+	SignalPod(namespace, name string, sig syscall.Signal) (machines.Evidence, error) // the first process of each container
+	Release(ctx context.Context, finalizer string) error                             // takes it off whatever has it
+}
+
+// Kept is a host on which a cluster keeps a member's pod, that has a claim and a volume. Its
+// kubelet is a process like any other.
+type Kept interface {
+	// Delete deletes an object of the member that is on the host, or was last. It returns
+	// when the object is gone, but for a claim, which a pod that uses it keeps.
+	Delete(ctx context.Context, object string, force bool) (machines.Evidence, error)
+	// Hold gives such an object a finalizer.
+	Hold(ctx context.Context, object, finalizer string) (machines.Evidence, error)
+	// Drain cordons the node and evicts its pods; it returns when they are gone.
+	Drain(context.Context) (machines.Evidence, error)
+	Uncordon(context.Context) error
+	SignalKubelet(syscall.Signal) (machines.Evidence, error)
+}
+
+// Controlled is a subject whose controller runs in pods.
+type Controlled interface {
+	// Controller is the pod of it that acts.
+	Controller(context.Context) (namespace, name string, err error)
+}
+
+// onNodes are the faults that nodes of a cluster can have.
+var onNodes = slices.Concat([]ringproof.FaultKind{ringproof.FaultKill, ringproof.FaultPause, ringproof.FaultPartition, ringproof.FaultDiskFull, ringproof.FaultMachineLoss,
+	ringproof.FaultVolumeLoss, ringproof.FaultClockSkew, ringproof.FaultSlowNetwork}, ofCluster)
+
+// ofCluster are those that nothing but a cluster has.
+var ofCluster = []ringproof.FaultKind{ringproof.FaultAPIOutage, ringproof.FaultKubeDelete, ringproof.FaultForeignFinalizer, ringproof.FaultDrain, ringproof.FaultKubeKill, ringproof.FaultKubePause}
+
+// RunsOnNodes tells why a ring on Kubernetes can't be had with these limits (nil:
+// namespaces), or not so as the plan has it; nil: it can.
+func RunsOnNodes(p ringproof.Plan, limits error) error {
+	r := p.Ring
+	switch {
+	case limits != nil:
+		return fmt.Errorf("pods: %w", limits)
+	case r.Security == "plain":
+		return fmt.Errorf("a ring on Kubernetes that talks plainly (%w)", errors.ErrUnsupported)
+	case r.Heartbeat+r.Election > 0 || r.SnapCount > 0 || len(r.Flags)+len(r.Members) > 0 || r.Domain != "":
+		return fmt.Errorf("an EtcdRing has no heartbeat, election, snapCount, flags, members or domain (%w)", errors.ErrUnsupported)
+	}
+	for _, s := range p.Steps {
+		if s.Fault == nil {
+			continue
+		}
+		if err := happensOnNodes(*s.Fault); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func happensOnNodes(f ringproof.Fault) error {
+	switch {
+	case !slices.Contains(onNodes, f.Kind):
+		return fmt.Errorf("%s: no harm of nodes and pods yet (%w)", f.Kind, errors.ErrUnsupported)
+	case f.LeavesLog():
+		return fmt.Errorf("volume-loss that leaves a %s: no harm of nodes and pods yet (%w)", f.Leave, errors.ErrUnsupported)
+	case f.Kind == ringproof.FaultKill && f.Scope == "agent" && f.For > 0:
+		return fmt.Errorf("kill of an agent for %v: a kubelet starts it again when it will (%w)", f.For, errors.ErrUnsupported)
+	}
+	return nil
+}
+
+// RunsOnMachines tells why the plan can't be had where machines are no nodes of a cluster;
+// nil: it can.
+func RunsOnMachines(p ringproof.Plan) error {
+	for _, s := range p.Steps {
+		if s.Fault != nil && slices.Contains(ofCluster, s.Fault.Kind) {
+			return fmt.Errorf("%s: only a ring on Kubernetes can have it (%w)", s.Fault.Kind, errors.ErrUnsupported)
+		}
+	}
+	return nil
+}
+
+// harmCluster does what only a cluster can suffer; ours: the fault is such a one.
+func (w *World) harmCluster(ctx context.Context, s ringproof.Step, targets []string) (evidence string, ours bool, err error) {
+	f := *s.Fault
+	switch {
+	case f.Kind == ringproof.FaultAPIOutage:
+		evidence, err = w.outage(true)
+	case f.Kind == ringproof.FaultKubeKill:
+		evidence, err = w.signalCluster(ctx, f.Scope, syscall.SIGKILL)
+	case f.Kind == ringproof.FaultKubePause && f.Scope != ringproof.ScopeKubelet:
+		evidence, err = w.signalCluster(ctx, f.Scope, syscall.SIGSTOP)
+	case slices.Contains(ofCluster, f.Kind):
+		evidence, err = w.each(targets, func(n *node) (machines.Evidence, error) { return w.harmKept(ctx, n, s) })
+	default:
+		return "", false, nil
+	}
+	return evidence, true, err
+}
+
+// harmKept harms a member's pod, or its node.
+func (w *World) harmKept(ctx context.Context, n *node, s ringproof.Step) (machines.Evidence, error) {
+	kept, ok := n.machine.(Kept)
+	if !ok {
+		return machines.Evidence{}, fmt.Errorf("%s is no node of a cluster", n.name)
+	}
+	switch f := *s.Fault; f.Kind {
+	case ringproof.FaultKubeDelete:
+		if f.Permanent() {
+			w.keepLog(n)
+		}
+		return kept.Delete(ctx, f.Object, f.How == ringproof.Forced)
+	case ringproof.FaultForeignFinalizer:
+		return kept.Hold(ctx, f.Object, finalizerOf(s))
+	case ringproof.FaultDrain:
+		return kept.Drain(ctx)
+	}
+	return kept.SignalKubelet(syscall.SIGSTOP)
+}
+
+// finalizerOf is the one by which a step holds objects.
+func finalizerOf(s ringproof.Step) string { return "ringproof.dev/" + s.Name }
+
+// healCluster takes such a fault away; ours: it is one.
+func (w *World) healCluster(ctx context.Context, s ringproof.Step, targets []string) (ours bool, err error) {
+	f := *s.Fault
+	switch {
+	case f.Kind == ringproof.FaultAPIOutage:
+		_, err = w.outage(false)
+	case f.Kind == ringproof.FaultKubePause && f.Scope == ringproof.ScopeKubelet:
+		err = w.eachKept(targets, func(k Kept) error { _, err := k.SignalKubelet(syscall.SIGCONT); return err })
+	case f.Kind == ringproof.FaultKubePause:
+		_, err = w.signalCluster(ctx, f.Scope, syscall.SIGCONT)
+	case f.Kind == ringproof.FaultDrain:
+		err = w.eachKept(targets, func(k Kept) error { return k.Uncordon(ctx) })
+	case f.Kind == ringproof.FaultForeignFinalizer:
+		err = w.cluster(func(c Nodes) error { return c.Release(ctx, finalizerOf(s)) })
+	default:
+		return slices.Contains(ofCluster, f.Kind), nil
+	}
+	return true, err
+}
+
+// eachKept does it to those of the targets that are not lost by now.
+func (w *World) eachKept(targets []string, do func(Kept) error) error {
+	_, err := w.each(targets, func(n *node) (machines.Evidence, error) {
+		kept, ok := n.machine.(Kept)
+		if !ok || n.lost || !n.machine.On() {
+			return machines.Evidence{}, nil
+		}
+		return machines.Evidence{}, do(kept)
+	})
+	return err
+}
+
+var errNoCluster = errors.New("machines are no cluster")
+
+func (w *World) cluster(do func(Nodes) error) error {
+	nodes, ok := w.lab.(Nodes)
+	if !ok {
+		return errNoCluster
+	}
+	return do(nodes)
+}
+
+// outage takes the cluster's API server away, or lets it come back.
+func (w *World) outage(away bool) (evidence string, err error) {
+	err = w.cluster(func(c Nodes) error {
+		e, err := c.Outage(away)
+		evidence = e.String()
+		return err
+	})
+	return evidence, err
+}
+
+// signalCluster signals a part of the control plane, or the subject's controller: to be
+// stopped or killed is he who acts, to go on is who was stopped.
+func (w *World) signalCluster(ctx context.Context, what string, sig syscall.Signal) (evidence string, err error) {
+	err = w.cluster(func(c Nodes) error {
+		var e machines.Evidence
+		switch {
+		case what != scopeController:
+			e, err = c.SignalPart(what, sig)
+		case sig == syscall.SIGCONT:
+			e, err = c.SignalPod(w.stopped.namespace, w.stopped.name, sig)
+		default:
+			e, err = w.signalController(ctx, c, sig)
+		}
+		evidence = e.String()
+		return err
+	})
+	return evidence, err
+}
+
+const scopeController = "controller"
+
+// pod is one, by name.
+type pod struct{ namespace, name string }
+
+func (w *World) signalController(ctx context.Context, c Nodes, sig syscall.Signal) (machines.Evidence, error) {
+	subject, ok := w.Subject.(Controlled)
+	if !ok {
+		return machines.Evidence{}, errors.New("the subject has no controller")
+	}
+	namespace, name, err := subject.Controller(ctx)
+	if err != nil {
+		return machines.Evidence{}, err
+	}
+	w.mu.Lock()
+	w.stopped = pod{namespace, name}
+	w.mu.Unlock()
+	return c.SignalPod(namespace, name, sig)
+}
