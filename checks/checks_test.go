@@ -133,6 +133,18 @@ func seen(at float64, disk int, members ...ringproof.MemberID) ringproof.Observa
 	return o
 }
 
+// deleted has the member on m2 serve until it is removed, as an object of its was deleted,
+// and its disk was not lost.
+func deleted(h *ringproof.History, object string) {
+	h.Plan.Steps[0].Fault = &ringproof.Fault{Kind: ringproof.FaultKubeDelete, Object: object, Target: "m2"}
+	for i, e := range h.Events {
+		if e.Step == "lose" && e.Kind == ringproof.EventFaultLanded {
+			h.Events[i].Fault = ringproof.FaultKubeDelete
+		}
+	}
+	h.Observations[1] = seen(21, 1, 1, 2, 3)
+}
+
 func insert(h *ringproof.History, at int, changes ...ringproof.ConfChange) {
 	rest := append(changes, h.Evidence.Changes[at:]...)
 	h.Evidence.Changes = append(h.Evidence.Changes[:at:at], rest...)
@@ -405,6 +417,12 @@ func TestPlantedBugs(t *testing.T) {
 		{check: "quorum-margin", name: "a learner that etcd would not take", want: ok, plant: func(h *ringproof.History) {
 			h.Evidence.Rejected = []ringproof.Rejection{{At: sec(23), Machine: "m1", Kind: "add-learner", Member: 9, Why: "etcdserver: unhealthy cluster"}}
 		}},
+		{check: "quorum-margin", name: "one whose volume was deleted under it", want: ok, plant: func(h *ringproof.History) {
+			deleted(h, ringproof.ObjectVolume)
+		}},
+		{check: "quorum-margin", name: "one whose pod was deleted", want: bug, plant: func(h *ringproof.History) {
+			deleted(h, ringproof.ObjectPod)
+		}, says: "remove of 2"},
 		{check: "quorum-margin", name: "a voter that etcd would not take", want: bug, plant: func(h *ringproof.History) {
 			h.Evidence.Rejected = []ringproof.Rejection{{At: sec(40), Machine: "m1", Kind: "add-voter", Member: 9, Why: "etcdserver: unhealthy cluster"}}
 		}, says: "etcd refused it"},

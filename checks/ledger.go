@@ -39,7 +39,7 @@ func newLedger(h *ringproof.History) *ledger {
 	l := &ledger{h: h, machines: map[string]bool{}, founders: map[ringproof.MemberID]bool{}, homes: map[ringproof.MemberID]home{}, cuts: powerCuts(h)}
 	l.began, l.served, l.added = map[ringproof.MemberID]ringproof.Instant{}, map[ringproof.MemberID]ringproof.Instant{}, map[ringproof.MemberID]ringproof.Instant{}
 	for _, e := range events(h, ringproof.EventFaultLanded) {
-		if e.Fault == ringproof.FaultMachineLoss || e.Fault == ringproof.FaultVolumeLoss || e.Fault == ringproof.FaultDiskSwap {
+		if e.Fault == ringproof.FaultMachineLoss || e.Fault == ringproof.FaultDiskSwap || tookDisk(h, e) {
 			l.losses = append(l.losses, e)
 		}
 	}
@@ -56,6 +56,17 @@ func newLedger(h *ringproof.History) *ledger {
 		}
 	}
 	return l
+}
+
+// tookDisk reports whether the fault took the machine's disk from its member: at once, or, a
+// claim's or a volume's deletion, whenever the member's pod ends. Nobody can count on it from
+// then on.
+func tookDisk(h *ringproof.History, landed ringproof.Event) bool {
+	if landed.Fault != ringproof.FaultKubeDelete {
+		return landed.Fault == ringproof.FaultVolumeLoss
+	}
+	f, known := faultOf(h.Plan, landed.Step)
+	return known && f.Permanent()
 }
 
 // powerCuts are the faults that cut the power of the machine they hit. A loss that the
@@ -270,7 +281,7 @@ func (l *ledger) disk(machine string, at ringproof.Instant) int {
 		disk = view.Disk
 	}
 	for _, e := range l.losses {
-		if e.Fault != ringproof.FaultVolumeLoss || e.Machine != machine || e.At > at {
+		if !tookDisk(l.h, e) || e.Machine != machine || e.At > at {
 			continue
 		}
 		old := 1
