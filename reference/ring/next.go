@@ -191,7 +191,7 @@ func unbound(spec Spec, o Observed) (Decision, bool) {
 // run again: with an empty log it would vote away what it once acknowledged.
 // Removing it first costs nothing, since it can't vote, and etcd refuses a
 // second member at the same peer URL.
-func lostDisk(_ Spec, o Observed) (held Decision, found bool) {
+func lostDisk(spec Spec, o Observed) (held Decision, found bool) {
 	for _, m := range o.Voters() {
 		if !o.lostDisk(m) {
 			continue
@@ -204,6 +204,9 @@ func lostDisk(_ Spec, o Observed) (held Decision, found bool) {
 		if n := len(o.Voters()); o.serving() < Quorum(n) || rest < Quorum(n-1) {
 			held, _ = wait("the disk of %s is lost, and only %d of the other %d voters answer: no quorum of the rest", m, rest, n-1)
 			continue // another's removal may be what makes this one safe
+		}
+		if machine, _ := o.own(m); machine.Lost && m.Leader && m.Serving {
+			return handOver(spec, o.Voters(), m) // its volume is known to be gone, and its etcd runs on
 		}
 		return act(Action{Kind: Remove, Member: m.ID, Machine: m.Machine, Why: o.whyLost(m)})
 	}
