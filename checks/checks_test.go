@@ -550,6 +550,10 @@ func TestPlantedBugs(t *testing.T) {
 		{check: "work-bounded", name: "a restart of what is well", want: bug, plant: func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(40), Kind: ringproof.EventProcessExited, Machine: "m1"})
 		}, says: "expected at most 0 ends of etcd", params: map[string]string{"restarts": "0"}},
+		{check: "work-bounded", name: "a restart of what is well while the control plane isn't", want: bug, plant: func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(39), Kind: ringproof.EventFaultLanded, Fault: ringproof.FaultKubeKill, Step: "lose"})
+			event(h, ringproof.Event{At: sec(40), Kind: ringproof.EventProcessExited, Machine: "m1"})
+		}, says: "expected at most 0 ends of etcd", params: map[string]string{"restarts": "0"}},
 		{check: "work-bounded", name: "a start that fails by itself", want: bug, plant: func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(40), Kind: ringproof.EventProcessStarted, Machine: "m3"})
 			event(h, ringproof.Event{At: sec(41), Kind: ringproof.EventProcessExited, Machine: "m3"})

@@ -204,12 +204,19 @@ func misinformed(e ringproof.Event) bool {
 	return strings.Contains(e.Text, "fatal: ") && strings.Contains(e.Text, "error validating peerURLs")
 }
 
+// beside are the faults that hit no machine's etcd where they hit no machine: of what runs
+// beside the ring.
+var beside = map[ringproof.FaultKind]bool{ringproof.FaultAPIOutage: true, ringproof.FaultKubeKill: true, ringproof.FaultKubePause: true}
+
 // firsts is when harm first came to each machine; "" is all of them.
 type firsts map[string]ringproof.Instant
 
 func landings(h *ringproof.History) firsts {
 	first := firsts{}
 	for _, e := range events(h, ringproof.EventFaultLanded) {
+		if e.Machine == "" && beside[e.Fault] {
+			continue
+		}
 		if at, known := first[e.Machine]; !known || e.At < at {
 			first[e.Machine] = e.At
 		}
