@@ -61,7 +61,8 @@ func (r Registry) contenderOf(w io.Writer, p ringproof.Plan) (contender, error) 
 	return r.contending(w, p.Subject)
 }
 
-// simulatable refuses who can't be put into the simulated world.
+// simulatable refuses who can't be put into the simulated world, and whose ring can't be
+// had there: what was tried on another ring would say nothing of this one.
 func (r Registry) simulatable(p ringproof.Plan) error {
 	who, err := r.contenderOf(io.Discard, p)
 	if err != nil {
@@ -70,6 +71,11 @@ func (r Registry) simulatable(p ringproof.Plan) error {
 	in, err := r.first(true)
 	if err != nil {
 		return err
+	}
+	if in.Runs != nil && p.Ring.Size > 0 {
+		if err := in.Runs(p); err != nil {
+			return usage("%s can't be simulated: %w", p.Cell, err)
+		}
 	}
 	return who.lives(in)
 }

@@ -67,7 +67,10 @@ func (f searchFlags) plans(c *cobra.Command, what string, seed uint64) ([]ringpr
 		if c.Flags().Changed("subject") {
 			p.Subject = f.subject
 		}
-		return []ringproof.Plan{p}, err
+		if err != nil {
+			return nil, err
+		}
+		return []ringproof.Plan{p}, f.simulatable(p)
 	case err == nil:
 		loaded, err := load(c.ErrOrStderr(), []string{what})
 		if err != nil {
