@@ -270,7 +270,11 @@ func (f runFlags) mutants(c *cobra.Command, names []string) ([]harness.GaugeTria
 		if err != nil {
 			return nil, err
 		}
-		if why := cmp.Or(m.SimOnly, inapplicable(jobs)); !f.in().Virtual && why != "" {
+		why := inapplicable(jobs)
+		if !f.in().Virtual {
+			why = cmp.Or(m.SimOnly, why)
+		}
+		if why != "" {
 			fmt.Fprintf(c.ErrOrStderr(), "%s can't be shown in the %s world: %s\n", m.Name, f.world, why)
 			continue
 		}

@@ -35,6 +35,7 @@ var mutants = []Mutant{
 	staleRead, forgottenValue, lostEvent, forgetsItsTerm, hashesOtherwise, halfBackup, leaseCutShort, anotherAnswers, listsOtherwise, fallenBack,
 	answersAfterRemoval, panicsOnRequest, harmless, beginsAndRefuses,
 	removesHealthy, startsForced, obeysForced, startsOlder, leavesDamaged,
+	kubeResetAll,
 }
 
 // Mutants lists every mutant: first those that decide wrongly about the ring,

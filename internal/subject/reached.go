@@ -6,6 +6,8 @@ package subject
 import (
 	"reflect"
 
+	kubeclient "sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/ringproof/ringproof/reference/auto"
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/launcher"
@@ -34,6 +36,9 @@ func (m Mutant) observed() layer {
 	}
 	if l.store != nil {
 		around.store = func(h host.Host, s store.Store) store.Store { return l.store(mark(h), s) }
+	}
+	if l.kube != nil {
+		around.kube = func(h host.Host, c kubeclient.Client) kubeclient.Client { return l.kube(mark(h), c) }
 	}
 	if l.brain != nil {
 		around.brain = func(h host.Host, b auto.Brain) auto.Brain { return compared(mark(h), b, l.brain(mark(h), b)) }

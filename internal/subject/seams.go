@@ -6,6 +6,8 @@ package subject
 import (
 	"crypto/tls"
 
+	kubeclient "sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/ringproof/ringproof/reference/auto"
 	"github.com/ringproof/ringproof/reference/cli"
 	"github.com/ringproof/ringproof/reference/host"
@@ -20,6 +22,7 @@ type layer struct {
 	brain func(host.Host, auto.Brain) auto.Brain
 	host  func(host.Host) host.Host
 	store func(host.Host, store.Store) store.Store
+	kube  func(host.Host, kubeclient.Client) kubeclient.Client // of the controller
 }
 
 // seams puts the layers around the reference, the first one innermost.
@@ -40,6 +43,14 @@ func seams(layers []layer) cli.Seams {
 				}
 			}
 			return s
+		},
+		Kube: func(h host.Host, c kubeclient.Client) kubeclient.Client {
+			for _, l := range layers {
+				if l.kube != nil {
+					c = l.kube(h, c)
+				}
+			}
+			return c
 		},
 		Brain: func(h host.Host, b auto.Brain) auto.Brain {
 			for _, l := range layers {

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ringproof/ringproof/reference/auto"
 	"github.com/ringproof/ringproof/reference/host"
@@ -33,6 +34,7 @@ type Seams struct {
 	Brain func(host.Host, auto.Brain) auto.Brain
 	Host  func(host.Host) host.Host
 	Store func(host.Host, store.Store) store.Store
+	Kube  func(host.Host, client.Client) client.Client // of the controller
 }
 
 // Main runs the command line and returns the exit code: 0 done, 1 failed, 2 a

@@ -146,8 +146,11 @@ func (f controllerFlags) watch(m ctrl.Manager, out io.Writer, s Seams) error {
 	if s.Host != nil {
 		h = s.Host(h)
 	}
-	b := brain(h, s)
-	r := controller.New(controller.Config{Client: m.GetClient(), Live: m.GetAPIReader(), Host: h, Image: f.image, ReplaceAfter: f.replaceAfter, Next: b.Next, Do: b.Do})
+	b, api := brain(h, s), m.GetClient()
+	if s.Kube != nil {
+		api = s.Kube(h, api)
+	}
+	r := controller.New(controller.Config{Client: api, Live: m.GetAPIReader(), Host: h, Image: f.image, ReplaceAfter: f.replaceAfter, Next: b.Next, Do: b.Do})
 	return builder.ControllerManagedBy(m).
 		For(&v1alpha1.EtcdRing{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Owns(&appsv1.StatefulSet{}).

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package subject
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	kubeclient "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/kube"
+)
+
+const offKubernetes = "explore draws no rings on Kubernetes"
+
+// writing is the layer of a mutant that writes to the API server otherwise.
+func writing(client func(host.Host, kubeclient.Client) kubeclient.Client) layer {
+	return layer{kube: client}
+}
+
+// With the claim of a lost volume every pod of the ring is deleted: a template that names
+// no member can't say which of them it is about.
+var kubeResetAll = Mutant{
+	Name:     "kube-reset-all",
+	Hazard:   "For one lost volume every pod of the ring is deleted, also those that have lost nothing.",
+	Source:   "kubermatic etcd-launcher B8 (pvwatcher deletes all pods of the ring)",
+	Check:    "available",
+	Scenario: "kube-volume-deleted[victim=follower]",
+	Undrawn:  offKubernetes,
+	layer:    only(writing(func(h host.Host, c kubeclient.Client) kubeclient.Client { return resetsAll{c, h} })),
+}
+
+type resetsAll struct {
+	kubeclient.Client
+	host host.Host
+}
+
+func (r resetsAll) Delete(ctx context.Context, o kubeclient.Object, how ...kubeclient.DeleteOption) error {
+	err := r.Client.Delete(ctx, o, how...)
+	if _, is := o.(*corev1.PersistentVolumeClaim); !is || err != nil {
+		return err
+	}
+	reached(r.host)
+	pods := &corev1.PodList{}
+	if err := r.List(ctx, pods, kubeclient.InNamespace(o.GetNamespace()), kubeclient.MatchingLabels{kube.RingLabel: o.GetLabels()[kube.RingLabel]}); err != nil {
+		return err
+	}
+	for i := range pods.Items {
+		if err := r.Client.Delete(ctx, &pods.Items[i]); kubeclient.IgnoreNotFound(err) != nil {
+			return err
+		}
+	}
+	return nil
+}

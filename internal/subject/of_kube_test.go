@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package subject
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubeclient "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ringproof/ringproof/reference/kube"
+	simkube "github.com/ringproof/ringproof/sim/kube"
+)
+
+// still is a host of an API server whose time stands.
+type still struct{ drawn uint64 }
+
+func (*still) Elapsed() time.Duration { return 0 }
+func (*still) Log(string)             {}
+func (s *still) Draw(string) uint64   { s.drawn++; return s.drawn }
+
+// written is an API server, as the mutant writes to it.
+func written(m Mutant) (kubeclient.Client, *fakeHost) {
+	h := newHost()
+	return seams([]layer{m.observed()}).Kube(h, simkube.New(&still{}, simkube.Scheme(), time.Unix(0, 0)).Client()), h
+}
+
+func labelled(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: "n", Name: name, Labels: map[string]string{kube.RingLabel: "r"}}
+}
+
+func TestKubeResetAllDeletesEveryPodForOneClaim(t *testing.T) {
+	c, h := written(kubeResetAll)
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: labelled("data-r-1")}
+	require.NoError(t, c.Create(t.Context(), claim))
+	for _, name := range []string{"r-0", "r-1", "r-2"} {
+		require.NoError(t, c.Create(t.Context(), &corev1.Pod{ObjectMeta: labelled(name)}))
+	}
+	pods := func() int {
+		all := &corev1.PodList{}
+		require.NoError(t, c.List(t.Context(), all))
+		return len(all.Items)
+	}
+	require.NoError(t, c.Delete(t.Context(), &corev1.Pod{ObjectMeta: labelled("r-0")}))
+	assert.Equal(t, 2, pods(), "one pod is one pod")
+	assert.Empty(t, h.events(EventReached))
+
+	require.NoError(t, c.Delete(t.Context(), claim))
+	assert.Zero(t, pods())
+	assert.Len(t, h.events(EventReached), 1)
+}
