@@ -220,6 +220,10 @@ func (c *cluster) Release(ctx context.Context, finalizer string) error {
 	if err != nil {
 		return err
 	}
+	return release(ctx, api, finalizer)
+}
+
+func release(ctx context.Context, api kubernetes.Interface, finalizer string) (err error) {
 	var all []thing
 	err = insist(ctx, func() error { all, err = things(ctx, api); return err })
 	for _, t := range all {
