@@ -15,6 +15,7 @@ const (
 	Promote    Kind = "promote"     // Member
 	Remove     Kind = "remove"      // Member
 	MoveLeader Kind = "move-leader" // to Member
+	Upgrade    Kind = "upgrade"     // Member is to run Version from now on: its machine restarts it
 )
 
 // Action is one change. It prints as the ringadm command that does it by hand.
@@ -24,6 +25,7 @@ type Action struct {
 	Machine string
 	Disk    string
 	PeerURL string
+	Version Version // upgrade, bind: what the member is to run; "": what its machine's was before
 	// On is the membership that this was decided on: it is made in no other. nil: it
 	// was decided on nothing, and is never made.
 	On  []Role
@@ -36,7 +38,13 @@ func (a Action) String() string {
 	case AddLearner:
 		return fmt.Sprintf("ringadm member add %s --peer-url %s --disk %s", a.Machine, a.PeerURL, a.Disk)
 	case Bind:
-		return fmt.Sprintf("ringadm member bind %s --machine %s --disk %s", a.Member, a.Machine, a.Disk)
+		text := fmt.Sprintf("ringadm member bind %s --machine %s --disk %s", a.Member, a.Machine, a.Disk)
+		if a.Version != "" {
+			text += " --version " + string(a.Version)
+		}
+		return text
+	case Upgrade:
+		return fmt.Sprintf("ringadm member upgrade %s --version %s", a.Member, a.Version)
 	default:
 		return fmt.Sprintf("ringadm member %s %s", a.Kind, a.Member)
 	}

@@ -17,7 +17,8 @@ type rule func(Spec, Observed) (Decision, bool)
 // The order is the safety argument. What is unknown stops everything; a member
 // that can never vote again goes before anything is added, since it only
 // raises the quorum; a change in flight ends before the next begins; and no
-// healthy voter leaves before the one that takes its place votes.
+// healthy voter leaves before the one that takes its place votes. Upgraded is
+// only a ring that is whole.
 var rules = []rule{
 	unreadable,
 	paused,
@@ -30,6 +31,7 @@ var rules = []rule{
 	silent,
 	surplus,
 	short,
+	upgrade,
 }
 
 // Next decides the one next change that brings the ring from what was observed
@@ -40,7 +42,7 @@ func Next(spec Spec, o Observed) Decision {
 	if d.Action != nil {
 		d.Action.On = Roles(o.Members)
 	}
-	if needsRoom := d.Wait == Steady || d.Action != nil && (d.Action.Kind == AddLearner || d.Action.Kind == Bind); needsRoom {
+	if d.Wait == Steady || d.Action != nil && slices.Contains([]Kind{AddLearner, Bind, Upgrade}, d.Action.Kind) {
 		return full(o, d)
 	}
 	return d
@@ -131,7 +133,7 @@ func foreign(spec Spec, o Observed) (Decision, bool) {
 		}
 	}
 	for _, m := range unrecorded {
-		if d, decided := o.unrecorded(m); decided {
+		if d, decided := o.unrecorded(spec, m); decided {
 			return d, true
 		}
 	}
@@ -143,10 +145,10 @@ func foreign(spec Spec, o Observed) (Decision, bool) {
 // the ID would start again with an empty log. Where the machine is one of the
 // ring's and can't say, the member is as any other voter is; where it is not, the
 // member may be anyone's, and neither keeping nor removing it is ours to say.
-func (o Observed) unrecorded(m Member) (Decision, bool) {
+func (o Observed) unrecorded(spec Spec, m Member) (Decision, bool) {
 	machine, known := o.machine(m.Machine)
 	here := known && machine.Present && machine.at(m)
-	bind := Action{Kind: Bind, Member: m.ID, Machine: m.Machine, Disk: machine.Disk, Why: "its record is gone, and the disk there holds its log"}
+	bind := Action{Kind: Bind, Member: m.ID, Machine: m.Machine, Disk: machine.Disk, Version: o.begins(spec, m), Why: "its record is gone, and the disk there holds its log"}
 	switch {
 	case known && machine.Lost && machine.at(m):
 		return pass()
@@ -177,7 +179,7 @@ func unbound(spec Spec, o Observed) (Decision, bool) {
 		machine, known := o.machine(m.Machine)
 		switch {
 		case known && machine.Present && machine.Disk != "":
-			return act(Action{Kind: Bind, Member: m.ID, Machine: m.Machine, Disk: machine.Disk, Why: "it was added and never bound"})
+			return act(Action{Kind: Bind, Member: m.ID, Machine: m.Machine, Disk: machine.Disk, Version: o.begins(spec, m), Why: "it was added and never bound"})
 		case o.gone(m, spec), m.Machine == "" && m.Silent > spec.ReplaceAfter:
 			return act(Action{Kind: Remove, Member: m.ID, Machine: m.Machine, Why: "it never started, and its machine is absent"})
 		default:
@@ -314,6 +316,9 @@ func silent(spec Spec, o Observed) (Decision, bool) {
 		if o.gone(m, spec) {
 			return gone(spec, o, m, "its machine is gone")
 		}
+	}
+	if d, halted := broken(spec, o, quiet); halted {
+		return d, true
 	}
 	for _, m := range quiet {
 		// Where no etcd starts, and the machine is to retire, there is nothing to wait

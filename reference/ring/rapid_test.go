@@ -23,6 +23,9 @@ func drawObserved(t *rapid.T) (ring.Spec, ring.Observed) {
 	spec := ring.Spec{Nodes: rapid.SampledFrom([]int{1, 3, 5}).Draw(t, "nodes"), Version: rapid.SampledFrom(releases).Draw(t, "version"), ReplaceAfter: time.Minute,
 		Own:    map[string]ring.Version{rapid.SampledFrom(names).Draw(t, "apart"): rapid.SampledFrom(releases).Draw(t, "its version")},
 		Retire: rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, 2, rapid.ID).Draw(t, "retire")}
+	if spec.From = rapid.SampledFrom(append(releases, "", "")).Draw(t, "from"); spec.From == spec.Version {
+		spec.From = ""
+	}
 	o := ring.Observed{Listed: rapid.IntRange(0, 9).Draw(t, "listed") > 0, Why: "no quorum"}
 	away := func(label string) time.Duration {
 		return time.Duration(rapid.IntRange(1, 120).Draw(t, label)) * time.Second
@@ -33,6 +36,7 @@ func drawObserved(t *rapid.T) (ring.Spec, ring.Observed) {
 		if m.Versions = releases; !chance(name + " has every release") {
 			m.Versions = rapid.SliceOfDistinct(rapid.SampledFrom(releases), rapid.ID).Draw(t, name+" versions")
 		}
+		runs := rapid.SampledFrom(releases).Draw(t, name+" runs")
 		elsewhere := rapid.IntRange(0, 5).Draw(t, name+" elsewhere") == 0
 		if elsewhere {
 			m.PeerURL = url("another-" + name)
@@ -45,7 +49,9 @@ func drawObserved(t *rapid.T) (ring.Spec, ring.Observed) {
 			continue
 		}
 		member := ring.Member{ID: ring.ID(i + 1), Name: name, Machine: name, Disk: "b", PeerURL: url(name),
-			Learner: rapid.IntRange(0, 5).Draw(t, name+" learner") == 0, Serving: chance(name + " serving"), Ready: rapid.Bool().Draw(t, name+" ready")}
+			Learner: rapid.IntRange(0, 5).Draw(t, name+" learner") == 0, Serving: chance(name + " serving"), Ready: rapid.Bool().Draw(t, name+" ready"),
+			Version: runs, Release: rapid.SampledFrom([]ring.Version{"", runs, spec.Version}).Draw(t, name+" release"), Schema: rapid.SampledFrom([]string{"", runs.Minor()}).Draw(t, name+" schema"),
+			Lag: rapid.SampledFrom([]uint64{0, 0, 0, 5000}).Draw(t, name+" lag")}
 		if rapid.IntRange(0, 9).Draw(t, name+" unstarted") == 0 {
 			member.Name, member.Serving = "", false
 		}
@@ -116,6 +122,8 @@ func breaks(spec ring.Spec, o ring.Observed, a ring.Action) string {
 	switch {
 	case a.Kind == ring.Promote && (!m.Learner || !m.Serving || !m.Ready || m.Disk == "" || diskLost(o, m)):
 		return "it is no learner that is bound, caught up and serving"
+	case a.Kind == ring.Upgrade:
+		return breaksUpgrade(spec, o, a, m)
 	case a.Kind == ring.MoveLeader && (m.Learner || !m.Serving):
 		return "it can't lead"
 	case a.Kind == ring.Bind && (m.Disk != "" || m.Started() || a.Disk == ""):
@@ -138,11 +146,51 @@ func breaksAdd(spec ring.Spec, o ring.Observed, a ring.Action) string {
 		}
 	}
 	for _, m := range o.Machines {
-		if m.Name == a.Machine && m.Present && !m.Lost && slices.Contains(m.Versions, spec.VersionOf(m.Name)) && m.Disk != "" && m.Disk == a.Disk && m.PeerURL == a.PeerURL && !slices.Contains(spec.Retire, m.Name) {
+		if m.Name == a.Machine && m.Present && !m.Lost && slices.ContainsFunc(m.Versions, func(v ring.Version) bool { return begins(spec, o, m.Name, v) }) && m.Disk != "" && m.Disk == a.Disk && m.PeerURL == a.PeerURL && !slices.Contains(spec.Retire, m.Name) {
 			return ""
 		}
 	}
 	return "its machine is absent, unable, without a disk, or retired"
+}
+
+// begins reports whether a member that is added on the machine may begin with a release:
+// its own; else what is asked for; else, in an upgrade, what others run or ran.
+func begins(spec ring.Spec, o ring.Observed, machine string, v ring.Version) bool {
+	own := spec.Own[machine]
+	if own != "" || spec.From == "" {
+		return v == spec.VersionOf(machine)
+	}
+	return v == spec.From || slices.ContainsFunc(o.Voters(), func(m ring.Member) bool { return m.Serving && m.Version == v })
+}
+
+// breaksUpgrade wants all voters to serve, nobody else to be on the way, and the leader
+// to be the last.
+func breaksUpgrade(spec ring.Spec, o ring.Observed, a ring.Action, m ring.Member) string {
+	switch {
+	case m.Learner || a.Version != spec.Version || spec.Own[m.Machine] != "":
+		return "it is no voter that is to have the release"
+	case m.Version.Hop(spec.Version) != "" || m.Version == spec.Version && (m.Release == "" || m.Release == spec.Version):
+		return "the release is none that it may have next"
+	case len(o.Voters()) != len(o.Members) || len(o.Voters()) < spec.Nodes:
+		return "the ring is not whole"
+	}
+	for _, other := range o.Voters() {
+		told := other.Release != "" && other.Release != spec.Version
+		waits := spec.Own[other.Machine] == "" && (told || other.Version != spec.Version)
+		switch {
+		case !other.Serving || other.Lag > 1000:
+			return other.String() + " doesn't serve, or is behind"
+		case waits && !told && other.Release == spec.Version:
+			return other.String() + " is on the way"
+		case m.Leader && other.ID != m.ID && (waits || spec.Own[other.Machine] == ""):
+			return "it leads, and another could"
+		case waits && !slices.ContainsFunc(o.Machines, func(x ring.Machine) bool {
+			return x.Name == other.Machine && x.Present && slices.Contains(x.Versions, spec.Version)
+		}):
+			return "the machine of " + other.String() + " has not the release"
+		}
+	}
+	return ""
 }
 
 func breaksRemove(spec ring.Spec, o ring.Observed, m ring.Member) string {

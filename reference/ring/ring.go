@@ -34,7 +34,10 @@ type Member struct {
 	Silent  time.Duration // how long it hasn't answered the observer; 0 when Serving
 	Ready   bool          // a learner that is caught up with the leader
 	Leader  bool
-	Version Version // the release that it runs, by its own word; "" when it is not known
+	Version Version // the release that it runs, by its own last word; "" when it is not known
+	Release Version // the release that it is to run, by its record; "" when none says so
+	Schema  string  // the minor that its files are of, by its own word, "v3.6"; "" before v3.6, and until it is known
+	Lag     uint64  // entries that others have and it has not applied yet
 	Alarm   string  // etcd's alarm of the member: "NOSPACE", "CORRUPT"; "" when there is none
 }
 
@@ -77,15 +80,38 @@ type Machine struct {
 // Spec is what was asked for.
 type Spec struct {
 	Nodes        int                // voters
-	Version      Version            // what members run
+	Version      Version            // what members run, once it was their turn
+	From         Version            // what they ran when Version was asked for; "": no other was ever
 	Own          map[string]Version // what members run on single machines, instead
 	Retire       []string           // machines that must lose their member
 	Paused       bool               // leave everything as it is
 	ReplaceAfter time.Duration      // how long a machine may be absent before a spare takes its place
 }
 
-// VersionOf returns the release that a member on the machine runs.
+// VersionOf returns the release that a member on the machine runs in the end.
 func (s Spec) VersionOf(machine string) Version { return cmp.Or(s.Own[machine], s.Version) }
+
+// before returns the release that a member on the machine runs before its turn to be
+// upgraded.
+func (s Spec) before(machine string) Version {
+	return cmp.Or(s.Own[machine], s.From, s.Version)
+}
+
+// joins is the release that a member begins with which is added on the machine now: where
+// an upgrade is under way, the newest of those that serve. It has proved itself, and who
+// comes with an older one may be let in no more.
+func (o Observed) joins(spec Spec, machine string) Version {
+	newest := spec.From
+	for _, m := range o.Voters() {
+		if m.Serving && spec.Own[m.Machine] == "" && m.Version.Compare(newest) > 0 {
+			newest = m.Version
+		}
+	}
+	if spec.From == "" {
+		newest = spec.Version
+	}
+	return cmp.Or(spec.Own[machine], newest)
+}
 
 // Observed is what the one who decides could see. Listed is false when the
 // member list could not be read with a quorum: then nothing is known, which is
@@ -177,11 +203,24 @@ func (o Observed) own(m Member) (Machine, bool) {
 	return machine, true
 }
 
+// begins is the release that a member's record says when it is bound: what it runs, or, if
+// it never has, what a new member begins with. Where no other was ever asked for the
+// record says nothing.
+func (o Observed) begins(spec Spec, m Member) Version {
+	switch {
+	case spec.From == "" || spec.Own[m.Machine] != "":
+		return ""
+	case m.Started():
+		return m.Version
+	}
+	return o.joins(spec, m.Machine)
+}
+
 // addsWhileSilent reports whether etcd adds a member now that a voter is silent:
 // whichever of the others is asked, by the release that it runs.
 func (o Observed) addsWhileSilent(spec Spec) bool {
 	return !slices.ContainsFunc(o.Members, func(m Member) bool {
-		return m.Serving && !cmp.Or(m.Version, spec.VersionOf(m.Machine)).addsWhileSilent()
+		return m.Serving && !cmp.Or(m.Version, spec.before(m.Machine)).addsWhileSilent()
 	})
 }
 
@@ -189,7 +228,7 @@ func (o Observed) addsWhileSilent(spec Spec) bool {
 // its member: it is no spare before that one has left.
 func (o Observed) heir(m Member, spec Spec) bool {
 	machine, _ := o.machine(m.Machine)
-	return o.displaced(m) && machine.takes(spec)
+	return o.displaced(m) && o.takes(machine, spec)
 }
 
 // gone reports whether the member's machine has been absent for so long that a
@@ -212,7 +251,7 @@ func (o Observed) unfit(m Member, spec Spec) bool {
 // spare returns the first machine, by name, that a member could be added on.
 func (o Observed) spare(spec Spec) (Machine, bool) {
 	for _, m := range o.free(spec) {
-		if m.takes(spec) {
+		if o.takes(m, spec) {
 			return m, true
 		}
 	}
@@ -238,15 +277,17 @@ func (o Observed) free(spec Spec) []Machine {
 func (o Observed) lacking(spec Spec) string {
 	var text strings.Builder
 	for _, m := range o.free(spec) {
-		if v := spec.VersionOf(m.Name); !m.has(v) {
+		if v := o.joins(spec, m.Name); !m.has(v) {
 			fmt.Fprintf(&text, "; %s has no etcd %s", m.Name, v)
 		}
 	}
 	return text.String()
 }
 
-// takes reports whether a member could run on the machine.
-func (x Machine) takes(spec Spec) bool { return x.offers(spec) && x.has(spec.VersionOf(x.Name)) }
+// takes reports whether a member could be added on the machine.
+func (o Observed) takes(x Machine, spec Spec) bool {
+	return x.offers(spec) && x.has(o.joins(spec, x.Name))
+}
 
 // offers reports whether the machine is there for a member, of whatever release.
 func (x Machine) offers(spec Spec) bool {

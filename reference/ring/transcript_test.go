@@ -21,10 +21,10 @@ import (
 //
 // The language:
 //
-//	spec nodes=3 [retire=(m2)] [paused] [replace-after=1m]   what is asked for, from now on
+//	spec nodes=3 [retire=(m2)] [paused] [replace-after=1m] [version=V]   what is asked for, from now on; another release is an upgrade
 //	ring                      the world, a machine a line:
 //	  m1 voter leader           its member runs; words: voter, learner, leader, unbound, unstarted
-//	  m4                        a machine without a member; unable: it has not the release
+//	  m4                        a machine without a member; unable: it has not the release; lacks=V, fails=V: it has not, or doesn't start, V
 //	  ? voter                   a member on no machine of the ring
 //	lose-disk, lose-machine, crash, return, mute, unmute MACHINE
 //	members-by-hand MACHINE   somebody joined an etcd there, bypassing everything
@@ -49,7 +49,7 @@ func TestTranscripts(t *testing.T) {
 func command(t *testing.T, w *world, d *datadriven.TestData) string {
 	switch d.Cmd {
 	case "spec":
-		w.spec = parseSpec(t, d)
+		w.ask(parseSpec(t, d))
 	case "ring":
 		for line := range strings.Lines(d.Input) {
 			w.line(t, strings.Fields(line))
@@ -130,7 +130,8 @@ func (w *world) line(t *testing.T, line []string) {
 			t.Fatalf("a machine is called m1, m2, …: %q", name)
 		}
 		b := w.put(n)
-		b.able = !has("unable")
+		b.able, b.lacks, b.fails = !has("unable"), release(line, "lacks="), release(line, "fails=")
+		m.version, m.heard = w.spec.Version, w.spec.Version
 		m.id, m.disk = ring.ID(n), b.disk
 		if has("unbound") {
 			m.disk = ""
@@ -148,6 +149,27 @@ func (w *world) line(t *testing.T, line []string) {
 	if has("leader") {
 		w.leader = m.id
 	}
+}
+
+// release returns the release that a word of the line names.
+func release(line []string, prefix string) ring.Version {
+	for _, word := range line {
+		if v, ok := strings.CutPrefix(word, prefix); ok {
+			return ring.Version(v)
+		}
+	}
+	return ""
+}
+
+// ask is an edit of what is asked for: one of the release is an upgrade, unless it goes
+// back to what was before, or nothing runs yet.
+func (w *world) ask(spec ring.Spec) {
+	before := w.spec
+	spec.From = before.From
+	if len(w.members) > 0 && spec.Version != before.Version && spec.Version != before.From {
+		spec.From = before.Version
+	}
+	w.spec = spec
 }
 
 // play prints each decision once, with the time that has passed.
@@ -197,6 +219,9 @@ func parseSpec(t *testing.T, d *datadriven.TestData) ring.Spec {
 	spec := ring.Spec{Version: "v3.6.16", ReplaceAfter: time.Minute, Nodes: number(t, d, "nodes"), Paused: d.HasArg("paused")}
 	if arg, ok := d.Arg("retire"); ok {
 		spec.Retire = arg.Vals
+	}
+	if arg, ok := d.Arg("version"); ok {
+		spec.Version = ring.Version(arg.Vals[0])
 	}
 	if arg, ok := d.Arg("replace-after"); ok {
 		after, err := time.ParseDuration(arg.Vals[0])

@@ -43,6 +43,40 @@ func (v Version) Beside(o Version) bool {
 	return a[0] == b[0] && max(a[1], b[1])-min(a[1], b[1]) <= 1
 }
 
+// Hop is why a member that runs v may not be given the release next; "": it may. etcd
+// goes up within a minor, or to the next minor, and there only from where its guides let
+// it.
+func (v Version) Hop(next Version) string {
+	a, b := v.numbers(), next.numbers()
+	from, floored := floors[next.Minor()]
+	switch {
+	case next.Compare(v) < 0:
+		return fmt.Sprintf("%s is older than %s, and a ring isn't taken back", next, v)
+	case v.Minor() == next.Minor():
+		return ""
+	case b[0] != a[0] || b[1] != a[1]+1:
+		return fmt.Sprintf("from %s to %s a minor is left out: go by a release of v%d.%d", v, next, a[0], a[1]+1)
+	case floored && v.Compare(from.least) < 0:
+		return fmt.Sprintf("%s becomes %s only from %s on: %s", v, next.Minor(), from.least, from.why)
+	}
+	return ""
+}
+
+// floor is the least release of the minor before from which a minor is reached, and why.
+type floor struct {
+	least Version
+	why   string
+}
+
+// floors are those of etcd's guides and of its post on members that come back. Since v3.6
+// a member reads who its ring has from the keyspace file: releases before left out
+// promotions there (etcd#19557), passed that on by snapshots (etcd#20793), and kept those
+// who had left (etcd#20967).
+var floors = map[string]floor{
+	"v3.6": {"v3.5.26", "before, voters come back as learners and those who left as members (etcd#20793, etcd#20967)"},
+	"v3.7": {"v3.6.11", "etcd vouches for no earlier one beside it"},
+}
+
 // numbers are major, minor and patch; of what is no release, zeros.
 func (v Version) numbers() (n [3]int) {
 	if !versionPattern.MatchString(string(v)) {

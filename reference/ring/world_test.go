@@ -18,6 +18,9 @@ import (
 // a voter is silent.
 var releases = []ring.Version{asked, "v3.6.16"}
 
+// chain are releases of which each may follow the one before.
+var chain = []ring.Version{"v3.5.26", "v3.5.35", "v3.6.11", "v3.6.16", "v3.7.0", "v3.7.3"}
+
 const asked ring.Version = "v3.6.10"
 
 // box is one machine of the world.
@@ -32,6 +35,9 @@ type box struct {
 	lost bool // it never comes back
 	dead bool // its disk never does, and whoever hosts it knows
 	gone time.Time
+
+	lacks ring.Version // the release that it hasn't
+	fails ring.Version // the release of which no etcd starts there
 }
 
 // entry is one member of the world.
@@ -45,6 +51,11 @@ type entry struct {
 	caught  int // seconds of catching up
 	quiet   time.Time
 	ghost   bool // it runs without the disk that it was started on
+
+	version ring.Version // that it runs
+	heard   ring.Version // that it said last to whoever observes
+	release ring.Version // that it is to run, by its record
+	down    bool         // for a second, as it is restarted with another release
 }
 
 // world obeys: it carries out what Next says as etcd would, refusing what etcd
@@ -75,7 +86,7 @@ func (w *world) put(n int) *box {
 // found makes the machine's member n one of those that the ring began with.
 func (w *world) found(b *box, n int) {
 	b.log = ring.ID(n)
-	w.members = append(w.members, &entry{id: b.log, machine: b.name, disk: b.disk, url: url(b.name), name: b.name, quiet: w.now})
+	w.members = append(w.members, &entry{id: b.log, machine: b.name, disk: b.disk, url: url(b.name), name: b.name, quiet: w.now, version: w.spec.Version, heard: w.spec.Version})
 }
 
 func url(machine string) string { return "https://" + machine + ":2380" }
@@ -110,7 +121,7 @@ func (w *world) runs(m *entry) bool {
 		return m.name != ""
 	}
 	b := w.box(m.machine)
-	return b != nil && b.up && !b.mute && b.log == m.id && m.name != ""
+	return b != nil && b.up && !b.mute && b.log == m.id && m.name != "" && !m.down
 }
 
 // intact tells whether the member still has its log, and will run again.
@@ -152,7 +163,8 @@ func (w *world) observe() ring.Observed {
 	o := ring.Observed{Listed: true}
 	for _, m := range w.members {
 		seen := ring.Member{ID: m.id, Name: m.name, Machine: m.machine, Disk: m.disk, PeerURL: m.url,
-			Learner: m.learner, Serving: w.runs(m), Leader: m.id == w.leader}
+			Learner: m.learner, Serving: w.runs(m), Leader: m.id == w.leader,
+			Version: m.heard, Release: m.release, Schema: w.schema(m)}
 		seen.Ready = m.learner && seen.Serving && m.caught >= 2
 		if !seen.Serving {
 			seen.Silent = w.now.Sub(m.quiet)
@@ -162,7 +174,10 @@ func (w *world) observe() ring.Observed {
 	for _, b := range w.boxes {
 		seen := ring.Machine{Name: b.name, PeerURL: url(b.name), Disk: b.disk, Present: b.up, Told: true, Lost: b.dead}
 		if b.able {
-			seen.Versions = []ring.Version{w.spec.Version}
+			seen.Versions = slices.DeleteFunc([]ring.Version{w.spec.Version, w.spec.From}, func(v ring.Version) bool { return v == b.lacks })
+		}
+		if m := w.at(b.name); m != nil && b.fails != "" && m.version == b.fails {
+			seen.Failing = "it can't read its files"
 		}
 		if !b.up {
 			seen.Absent = w.now.Sub(b.gone)
@@ -179,7 +194,10 @@ func (w *world) observe() ring.Observed {
 // forget makes everyone's absence begin now, as it does for a new observer.
 func (w *world) forget() {
 	for _, m := range w.members {
-		m.quiet = w.now
+		m.quiet, m.heard = w.now, ""
+		if w.runs(m) {
+			m.heard = m.version
+		}
 	}
 	for _, b := range w.boxes {
 		b.gone = w.now
@@ -214,7 +232,9 @@ func (w *world) do(a ring.Action) error {
 		if m.disk != "" {
 			return fmt.Errorf("bound already")
 		}
-		m.disk = a.Disk
+		m.disk, m.release = a.Disk, a.Version
+	case ring.Upgrade:
+		m.release = a.Version
 	case ring.Promote:
 		if !m.learner || m.caught < 2 || !w.runs(m) {
 			return fmt.Errorf("learner not ready")
@@ -271,7 +291,7 @@ func (w *world) pass(seconds int) {
 		}
 		for _, m := range w.members {
 			if w.runs(m) {
-				m.quiet = w.now
+				m.quiet, m.heard = w.now, m.version
 				m.caught++
 			}
 		}
@@ -286,19 +306,39 @@ func (w *world) pass(seconds int) {
 
 // launch is launcher.Decide, in this world's terms.
 func (w *world) launch(b *box) {
+	m := w.at(b.name)
+	if m != nil && m.down && b.up && !b.mute {
+		m.down = b.fails == m.version
+		return
+	}
 	if !b.up || b.mute || !w.quorate() || w.unlisted != "" {
 		return
 	}
-	m := w.at(b.name)
 	switch {
+	case m != nil && b.log == m.id && m.release != "" && m.release != m.version:
+		m.version, m.down = m.release, true // it is ended, and started with the other
 	case b.log != 0 && w.member(b.log) == nil:
 		w.renew(b) // clear
 	case b.log != 0, m == nil, m.disk != b.disk:
 	case m.name != "":
 		w.renew(b) // disown
 	default:
-		b.log, m.name = m.id, b.name
+		b.log, m.name, m.version = m.id, b.name, cmp.Or(m.release, w.spec.From, w.spec.Version)
 	}
+}
+
+// schema is the minor that a member's files are of: that of the ring, once all run it.
+func (w *world) schema(m *entry) string {
+	least := m.version
+	for _, other := range w.voters() {
+		if other.version.Compare(least) < 0 {
+			least = other.version
+		}
+	}
+	if least.Compare("v3.6.0") < 0 {
+		return ""
+	}
+	return least.Minor()
 }
 
 func (w *world) renew(b *box) {

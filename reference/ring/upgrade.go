@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package ring
+
+import (
+	"fmt"
+	"slices"
+)
+
+// upgrade brings the voters to the release that is asked for, one after the other: the
+// followers by name, the leader last, after it has handed over. The next has its turn
+// once all serve and have caught up, and none before every machine was asked whether it
+// has the release.
+func upgrade(spec Spec, o Observed) (Decision, bool) {
+	behind := outdated(spec, o)
+	if len(behind) == 0 {
+		return pass()
+	}
+	for _, check := range []func(Spec, Observed, []Member) (Decision, bool){forbidden, lacks, unsettled} {
+		if d, decided := check(spec, o, behind); decided {
+			return d, true
+		}
+	}
+	next := slices.MinFunc(behind, byTurn)
+	if next.Leader {
+		if d, decided := handOverToUpgraded(spec, o, next); decided {
+			return d, true
+		}
+	}
+	why := "it runs " + string(next.Version)
+	if next.Version == spec.Version {
+		why = string(next.Release) + " is not asked for any more"
+	}
+	return act(Action{Kind: Upgrade, Member: next.ID, Machine: next.Machine, Version: spec.Version, Why: why})
+}
+
+// outdated lists the voters that run another release than is asked for, or are on record
+// to be given another, as that was asked for before. Where no other ever was there are
+// none, and a machine's own is its own.
+func outdated(spec Spec, o Observed) []Member {
+	if spec.From == "" {
+		return nil
+	}
+	return where(o.Voters(), func(m Member) bool {
+		told := m.Release != "" && m.Release != spec.Version
+		return spec.Own[m.Machine] == "" && (told || m.Version != spec.Version)
+	})
+}
+
+// byTurn orders followers by name, and the leader after them.
+func byTurn(a, b Member) int {
+	switch {
+	case a.Leader == b.Leader:
+		return byName(a.Machine, b.Machine)
+	case a.Leader:
+		return 1
+	}
+	return -1
+}
+
+// forbidden halts where etcd doesn't go from what a member runs to what is asked for.
+func forbidden(spec Spec, _ Observed, behind []Member) (Decision, bool) {
+	for _, m := range behind {
+		if m.Version == "" {
+			return wait("which release %s runs is not known", m)
+		}
+		if why := m.Version.Hop(spec.Version); why != "" {
+			return Decision{
+				Halt:     fmt.Sprintf("%s is asked for, and %s runs %s: %s", spec.Version, m, m.Version, why),
+				Commands: []string{"ringadm spec STORE version=" + string(m.Version)},
+			}, true
+		}
+	}
+	return pass()
+}
+
+// lacks halts before anybody is upgraded if a machine has not the release: half of a ring
+// on another is no place to stay.
+func lacks(spec Spec, o Observed, behind []Member) (Decision, bool) {
+	for _, m := range behind {
+		machine, known := o.own(m)
+		switch {
+		case !known || !machine.Present:
+			return wait("the machine of %s is not here to be asked whether it has etcd %s", m, spec.Version)
+		case !machine.has(spec.Version):
+			return Decision{
+				Halt:     fmt.Sprintf("%s has no etcd %s, and no member is upgraded before every machine that holds one has it: install it there and restart its agent, or take back what was asked for", m.Machine, spec.Version),
+				Commands: []string{"ringadm spec STORE version=" + string(spec.From)},
+			}, true
+		}
+	}
+	return pass()
+}
+
+// inStep is how many entries a voter may be behind for the next to be restarted: fewer
+// than etcd keeps to send, so that none is sent the whole keyspace instead.
+const inStep = 1000
+
+// unsettled waits until what was begun has ended well.
+func unsettled(spec Spec, o Observed, behind []Member) (Decision, bool) {
+	for _, m := range behind {
+		if m.Release == spec.Version {
+			return wait("%s is to restart with etcd %s, and runs %s", m, spec.Version, m.Version)
+		}
+		if m.Version.Minor() != spec.Version.Minor() && m.Version.Compare("v3.6.0") >= 0 && m.Schema != m.Version.Minor() {
+			return wait("%s runs %s, and its files are not of that minor yet", m, m.Version)
+		}
+	}
+	for _, m := range o.Voters() {
+		switch {
+		case o.unsteady(m):
+			return wait("%s serves, but its etcd has ended at its last start: it must run for some seconds first", m)
+		case m.Lag > inStep:
+			return wait("%s is %d entries behind", m, m.Lag)
+		}
+	}
+	if !slices.ContainsFunc(o.Voters(), func(m Member) bool { return m.Leader }) {
+		return wait("who leads is not known")
+	}
+	return pass()
+}
+
+// handOverToUpgraded moves leadership to one that has the release, so that it moves once.
+func handOverToUpgraded(spec Spec, o Observed, from Member) (Decision, bool) {
+	able := where(o.Voters(), func(m Member) bool { return m.Serving && m.Version == spec.Version })
+	if len(able) == 0 {
+		return pass()
+	}
+	to := slices.MinFunc(able, byTurn)
+	return act(Action{Kind: MoveLeader, Member: to.ID, Machine: to.Machine, Why: from.String() + " is upgraded last"})
+}
+
+// broken halts on a voter that was upgraded and doesn't come up: nobody else is, and it
+// is not replaced, as its log is whole and what it runs is what is wrong.
+func broken(spec Spec, o Observed, quiet []Member) (Decision, bool) {
+	for _, m := range quiet {
+		machine, known := o.own(m)
+		if !known || !machine.Present || !inTurn(spec, o, m) {
+			continue
+		}
+		why := machine.Failing
+		if why == "" && m.Silent > 2*comeUp {
+			why = "it does not answer"
+		}
+		if why != "" {
+			return Decision{
+				Halt:     fmt.Sprintf("%s was upgraded to %s and does not come up: %s; no other member is upgraded", m, spec.Version, why),
+				Commands: []string{fmt.Sprintf("ringadm member upgrade %s --version %s", m.ID, spec.From), "ringadm spec STORE version=" + string(spec.From)},
+			}, true
+		}
+	}
+	return pass()
+}
+
+// inTurn reports whether the upgrade has come to the member, and no further: it was told
+// to run the release, and was not heard to.
+func inTurn(spec Spec, o Observed, m Member) bool {
+	told := spec.From != "" && spec.Own[m.Machine] == "" && m.Release == spec.Version && m.Version != spec.Version
+	return told && (m.Version != "" || len(outdated(spec, o)) > 1)
+}
