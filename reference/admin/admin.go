@@ -237,6 +237,8 @@ func (r *Ring) do(ctx context.Context, a ring.Action, members []*etcdserverpb.Me
 		return r.remove(ctx, a, members, holds)
 	case ring.MoveLeader:
 		return r.moveLeader(ctx, a, members)
+	case ring.Upgrade:
+		return r.upgrade(ctx, a, holds)
 	}
 	return fmt.Errorf("there is no such change")
 }
@@ -262,7 +264,7 @@ func (r *Ring) addLearner(ctx context.Context, a ring.Action, members []*etcdser
 // disks for one ID is what it is there to prevent.
 func (r *Ring) bind(ctx context.Context, a ring.Action, holds []clientv3.Cmp) error {
 	key := memberKey(a.Member)
-	value, err := json.Marshal(Binding{Machine: a.Machine, Disk: a.Disk, Learner: slices.Contains(a.On, ring.Role{ID: a.Member, Learner: true})})
+	value, err := json.Marshal(Binding{Machine: a.Machine, Disk: a.Disk, Release: a.Version, Learner: slices.Contains(a.On, ring.Role{ID: a.Member, Learner: true})})
 	if err != nil {
 		return err
 	}
@@ -287,6 +289,33 @@ func (r *Ring) bind(ctx context.Context, a ring.Action, holds []clientv3.Cmp) er
 		}
 		nonsense := clientv3.Compare(clientv3.ModRevision(key), "=", kvs[0].ModRevision)
 		_, err = c.Txn(ctx).If(append([]clientv3.Cmp{nonsense}, holds...)...).Then(clientv3.OpPut(key, string(value))).Commit()
+		return err
+	})
+}
+
+// upgrade writes in the member's record which release it is to run. Its machine reads it,
+// and restarts its etcd.
+func (r *Ring) upgrade(ctx context.Context, a ring.Action, holds []clientv3.Cmp) error {
+	key := memberKey(a.Member)
+	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
+		is, err := c.Get(ctx, key)
+		if err != nil {
+			return err
+		}
+		var b Binding
+		if len(is.Kvs) == 0 || json.Unmarshal(is.Kvs[0].Value, &b) != nil {
+			return fmt.Errorf("member %s is bound to no disk, so no machine would restart it", a.Member)
+		}
+		b.Release = a.Version
+		value, err := json.Marshal(b)
+		if err != nil {
+			return err
+		}
+		same := clientv3.Compare(clientv3.ModRevision(key), "=", is.Kvs[0].ModRevision)
+		done, err := c.Txn(ctx).If(append([]clientv3.Cmp{same}, holds...)...).Then(clientv3.OpPut(key, string(value))).Commit()
+		if err == nil && !done.Succeeded {
+			err = errors.New("its record was written meanwhile, or another machine leads the automation now")
+		}
 		return err
 	})
 }

@@ -43,6 +43,9 @@ type Binding struct {
 	// its machine. One that ends before it is older, and may have forgotten what it
 	// acknowledged. 0: nobody has said.
 	Log uint64 `json:"log,omitempty"`
+	// Release is the release of etcd that the member is to run, since an upgrade came to
+	// it or it was added in one. "": nobody has said, and its disk knows.
+	Release ring.Version `json:"release,omitempty"`
 }
 
 // Leaving says that the automation lets a member go, or a person by a command of its.
@@ -300,7 +303,7 @@ func (v View) RingMembers() []ring.Member {
 		b := v.Bindings[ring.ID(m.ID)]
 		machine := cmp.Or(b.Machine, v.machineAt(m.PeerURLs), m.Name)
 		all = append(all, ring.Member{ID: ring.ID(m.ID), Name: m.Name, Machine: machine, Disk: b.Disk,
-			Log:     b.Log,
+			Log: b.Log, Release: b.Release,
 			PeerURL: strings.Join(m.PeerURLs, ","), Learner: m.IsLearner})
 	}
 	slices.SortFunc(all, func(a, b ring.Member) int { return cmp.Compare(a.ID, b.ID) })
@@ -324,6 +327,7 @@ type Observer struct {
 	absent  map[string]time.Duration
 	looked  time.Duration // by the lead's monotonic clock
 	machine map[string]ring.Machine
+	release map[ring.ID]ring.Version // that each member said last that it runs
 }
 
 // Observe asks every member how it does, and returns it all.
@@ -370,7 +374,8 @@ func (o *Observer) health(ctx context.Context, r *Ring, v View, members []ring.M
 			}
 			m.Serving = is.Header.MemberId == uint64(m.ID) && is.Leader != 0
 			applied[m.ID] = is.RaftAppliedIndex
-			m.Version = release(is.Version)
+			o.hear(m.ID, release(is.Version))
+			m.Schema = release(is.StorageVersion).Minor()
 			if m.Serving && is.RaftTerm >= term {
 				leader, term = is.Leader, is.RaftTerm
 			}
@@ -383,6 +388,8 @@ func (o *Observer) health(ctx context.Context, r *Ring, v View, members []ring.M
 		}
 	}
 	for i := range members {
+		members[i].Version = o.release[members[i].ID]
+		members[i].Lag = head - min(head, applied[members[i].ID])
 		// A member that holds other data answers as if nothing were.
 		members[i].Alarm = alarms[members[i].ID]
 		members[i].Serving = members[i].Serving && members[i].Alarm != "CORRUPT"
@@ -390,6 +397,14 @@ func (o *Observer) health(ctx context.Context, r *Ring, v View, members []ring.M
 		members[i].Ready = members[i].Serving && applied[members[i].ID]*10 >= head*9
 	}
 	return ring.ID(leader)
+}
+
+// hear notes which release a member runs by its own word.
+func (o *Observer) hear(id ring.ID, v ring.Version) {
+	if o.release == nil {
+		o.release = map[ring.ID]ring.Version{}
+	}
+	o.release[id] = v
 }
 
 // release is what a status says of it, which has no v before it.

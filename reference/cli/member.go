@@ -72,7 +72,7 @@ func memberCommand() *cobra.Command {
 	var r reach
 	c := &cobra.Command{
 		Use:   "member",
-		Short: "list, add, bind, promote, remove and forget members, and move leadership",
+		Short: "list, add, bind, promote, upgrade, remove and forget members, and move leadership",
 		Long: `member lists the members, and changes the membership, one change at a time.
 
 A change is refused if the membership is not the same any more when it is made
@@ -85,7 +85,7 @@ changes nothing meanwhile, suspend it, with ringadm spec STORE paused=true.`,
 	c.AddCommand(listCommand(&r), addCommand(&r), bindCommand(&r),
 		byID(&r, ring.Promote, "make a learner that is caught up a voter"),
 		byID(&r, ring.Remove, "remove a member from the ring; its etcd stops by itself"),
-		byID(&r, ring.MoveLeader, "hand raft leadership to a member"), forgetCommand(&r))
+		byID(&r, ring.MoveLeader, "hand raft leadership to a member"), upgradeCommand(&r), forgetCommand(&r))
 	return c
 }
 
@@ -176,6 +176,36 @@ func bindCommand(r *reach) *cobra.Command {
 	}
 	c.Flags().StringVar(&a.Machine, "machine", "", "the machine's name")
 	c.Flags().StringVar(&a.Disk, "disk", "", "ID of the machine's data disk")
+	c.Flags().StringVar((*string)(&a.Version), "version", "", "release of etcd that it begins with; by itself, what the ring ran before an upgrade")
+	return c
+}
+
+func upgradeCommand(r *reach) *cobra.Command {
+	version := ""
+	c := &cobra.Command{
+		Use:   "upgrade MEMBER-ID --version VERSION",
+		Short: "record which release of etcd a member is to run; its agent restarts it",
+		Long: `upgrade records which release of etcd a member is to run, and its machine's agent
+restarts it with that one.
+
+To upgrade a ring ask for the release: ringadm spec STORE version=VERSION. This
+command is for the one member that does not come up with it: it takes the member back
+to what it ran. etcd starts there as long as no more than some of the members run the
+newer minor.`,
+		Args: exactly(1, "a member ID"),
+		RunE: func(c *cobra.Command, args []string) error {
+			id, err := parseID(args[0])
+			if err != nil {
+				return err
+			}
+			v, err := ring.ParseVersion(version)
+			if err != nil {
+				return usageError{fmt.Errorf("--version: %w", err)}
+			}
+			return r.do(c, ring.Action{Kind: ring.Upgrade, Member: id, Version: v})
+		},
+	}
+	c.Flags().StringVar(&version, "version", "", "release of etcd, as v3.6.16 (required)")
 	return c
 }
 

@@ -47,7 +47,8 @@ ringadm auto runs on each machine found the ring from it, once.
 
 const specKeys = `Keys:
   nodes            voters: 1, 3, 5, 7 or 9
-  version          etcd release, as v3.6.16
+  version          etcd release, as v3.6.16. Changed, it is an upgrade: one member after
+                   another, the leader last, a minor at a time
   security         tls (the default) or plain
   retire           machines to move members off, comma-separated
   paused           true: change nothing
@@ -142,8 +143,11 @@ func respec(ctx context.Context, address string, pairs []string) (store.Spec, er
 	if err := set(&spec, pairs); err != nil {
 		return spec, err
 	}
-	if spec.Version != before.Version || spec.Security != before.Security {
-		return before, errors.New("changing the version or the security of a ring is not supported by this release")
+	if spec.Security != before.Security {
+		return before, errors.New("changing the security of a ring is not supported by this release")
+	}
+	if err := upgraded(&spec, before.Version); err != nil {
+		return before, usageError{err}
 	}
 	if err := spec.Validate(); err != nil {
 		return before, usageError{err}
@@ -153,6 +157,13 @@ func respec(ctx context.Context, address string, pairs []string) (store.Spec, er
 		return before, cameFirst(ctx, log, address, err)
 	}
 	return spec, err
+}
+
+// upgraded asks for the release that was set as an upgrade.
+func upgraded(spec *store.Spec, before ring.Version) error {
+	asked := spec.Version
+	spec.Version = before
+	return spec.Ask(asked)
 }
 
 // cameFirst tells whoever asked too late what was asked for meanwhile, so that one

@@ -18,7 +18,8 @@ import (
 // Command is what etcd's command line is made of.
 type Command struct {
 	Binary    string
-	Version   ring.Version //: flags differ between releases
+	Version   ring.Version // flags differ between releases
+	Pinned    bool         // the disk is to remember the release
 	Name      string
 	DataDir   string
 	PeerURL   string

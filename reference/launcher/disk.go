@@ -39,6 +39,9 @@ type Disk struct {
 	// Spoiled is the member whose log on the disk may never run again: it is damaged, or
 	// older than what the member acknowledged, or that of a ring of one.
 	Spoiled ring.ID `json:"spoiled,omitempty"`
+	// Release is the release of etcd that the member here runs: what it was started with
+	// first, and then what its record in the ring says. "": not yet written.
+	Release ring.Version `json:"release,omitempty"`
 
 	text string // of the file that says so
 }
@@ -185,7 +188,11 @@ func ReadLog(h host.Host, e *Evidence) {
 // Without it, nobody could tell the log of an etcd whose agent died with it from one
 // that was copied here.
 func Launch(ctx context.Context, h host.Host, d Disk, c Command) error {
-	if err := d.expect(h, true); err != nil {
+	pinned := c.Pinned && d.Release != c.Version
+	if pinned {
+		d.Release = c.Version
+	}
+	if err := d.expect(h, true, pinned); err != nil {
 		return err
 	}
 	if err := h.Process().Start(ctx, c.Args()); err != nil {
@@ -227,15 +234,16 @@ func Ended(h host.Host, d Disk) error {
 	if d.Launched || !d.blank(h) {
 		return nil
 	}
-	return d.expect(h, false)
+	return d.expect(h, false, false)
 }
 
-// expect notes whether a log may come to be on the disk.
-func (d *Disk) expect(h host.Host, log bool) error {
-	if d.Launched || d.Starting == log {
+// expect notes whether a log may come to be on the disk; anew: something else is to be
+// noted too.
+func (d *Disk) expect(h host.Host, log, anew bool) error {
+	if !anew && (d.Launched || d.Starting == log) {
 		return nil
 	}
-	d.Starting = log
+	d.Starting = d.Starting && d.Launched || log && !d.Launched
 	if err := d.write(h); err != nil {
 		return fmt.Errorf("marking the disk before etcd's first start: %w", err)
 	}

@@ -97,6 +97,11 @@ func (l *Launcher) Turn(ctx context.Context) (*Look, error) {
 	if l.Known.Identity != nil && look.Unread == nil && l.namesake(look.View) {
 		return nil, nil
 	}
+	if look.Unread == nil {
+		if running, err = l.follow(ctx, look); err != nil {
+			return &look, err
+		}
+	}
 	if !running {
 		err = l.boot(ctx, look)
 	}
@@ -295,12 +300,12 @@ func (l *Launcher) evidence(look Look) Evidence {
 
 func (l *Launcher) launch(ctx context.Context, b Boot) error {
 	spec := l.Known.Spec
-	version := spec.VersionOf(l.Machine)
+	version := l.release()
 	binary, ok := l.Binaries[version]
 	if !ok {
 		return fmt.Errorf("etcd %s is asked for and not on this machine; it has %v", version, l.versions)
 	}
-	c := Command{Binary: binary, Version: version, Name: l.Machine,
+	c := Command{Binary: binary, Version: version, Pinned: !l.apart(), Name: l.Machine,
 		DataDir: l.host.Disk().Path(DataDir), PeerURL: l.peerURL(), ClientURL: l.clientURL(), Boot: b,
 		Heartbeat: time.Duration(spec.HeartbeatMillis) * time.Millisecond,
 		Election:  time.Duration(spec.ElectionMillis) * time.Millisecond,

@@ -28,6 +28,36 @@ func (s Spec) VersionOf(machine string) ring.Version {
 	return cmp.Or(s.Machines[machine].Version, s.Version)
 }
 
+// Before returns the release that the machine is to run until it is its member's turn to
+// be upgraded.
+func (s Spec) Before(machine string) ring.Version {
+	return cmp.Or(s.Machines[machine].Version, s.From, s.Version)
+}
+
+// Ask has the ring's release be another, or takes that back. It refuses what can't come
+// about whatever the members run; what they run the automation knows.
+func (s *Spec) Ask(version ring.Version) error {
+	if err := checkVersion(version); err != nil || version == s.Version {
+		return err
+	}
+	if version == s.From { // some of the members may have been upgraded, and stay so
+		s.Version = version
+		return nil
+	}
+	if why := s.Version.Hop(version); why != "" {
+		return fmt.Errorf("version %s refused: %s", version, why)
+	}
+	s.Version, s.From = version, s.Version
+	return nil
+}
+
+func (s Spec) checkFrom() error {
+	if s.From == "" {
+		return nil
+	}
+	return cmp.Or(checkVersion(s.From), checkNeighbours(s.Version, s.From))
+}
+
 // FlagsOf returns the extra flags of the machine's etcd, "name=value", by name.
 func (s Spec) FlagsOf(machine string) []string {
 	all := maps.Clone(s.Flags)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ringproof/ringproof/reference/ring"
 )
 
 func TestFlagsOfAMachine(t *testing.T) {
@@ -46,4 +48,28 @@ func TestFlagsThatAreRefused(t *testing.T) {
 		c.set(&spec)
 		assert.ErrorContains(t, spec.Validate(), c.says)
 	}
+}
+
+// TestAsk: an upgrade remembers what runs until then, and is refused where etcd can't go.
+func TestAsk(t *testing.T) {
+	s := Spec{Nodes: 3, Security: ring.TLS, Version: "v3.5.35", Machines: map[string]Own{"m2": {Version: "v3.6.11"}}}
+	assert.EqualValues(t, "v3.5.35", s.Before("m1"))
+	require.NoError(t, s.Ask("v3.6.16"))
+	require.NoError(t, s.Validate())
+	assert.EqualValues(t, "v3.6.16", s.VersionOf("m1"))
+	assert.EqualValues(t, "v3.5.35", s.Before("m1"))
+	assert.EqualValues(t, "v3.6.11", s.Before("m2"))
+	assert.EqualValues(t, "v3.5.35", s.Wanted().From)
+
+	asked := s
+	require.NoError(t, s.Ask("v3.6.16"))
+	assert.Equal(t, asked, s, "what is asked for already")
+	assert.ErrorContains(t, s.Ask("v3.5.31"), "isn't taken back")
+	assert.ErrorContains(t, s.Ask("v3.8.0"), "a minor is left out")
+	assert.ErrorContains(t, s.Ask("3.6"), "write it as v3.6.16")
+	assert.Equal(t, asked, s, "what is refused changes nothing")
+
+	require.NoError(t, s.Ask("v3.5.35"))
+	assert.EqualValues(t, "v3.5.35", s.Version, "it is taken back")
+	assert.EqualValues(t, "v3.5.35", s.From, "and who was upgraded is known to have been asked to")
 }

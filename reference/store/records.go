@@ -28,8 +28,11 @@ var (
 
 // Spec is what the ring should be.
 type Spec struct {
-	Nodes    int           `json:"nodes"`
-	Version  ring.Version  `json:"version"`
+	Nodes   int          `json:"nodes"`
+	Version ring.Version `json:"version"`
+	// From is what was asked for before Version: members run it until they are upgraded.
+	// "": no other ever was.
+	From     ring.Version  `json:"from,omitempty"`
 	Security ring.Security `json:"security"`
 	// Retire names the machines to move members off.
 	Retire []string `json:"retire,omitempty"`
@@ -58,7 +61,7 @@ func (s Spec) Validate() error {
 	if s.Security != ring.TLS && s.Security != ring.Plain {
 		return fmt.Errorf("security %q refused: choose tls or plain", s.Security)
 	}
-	return cmp.Or(checkSize(s.Nodes), checkVersion(s.Version), s.checkRetire(), s.checkTiming(), s.checkFlags())
+	return cmp.Or(checkSize(s.Nodes), checkVersion(s.Version), s.checkFrom(), s.checkRetire(), s.checkTiming(), s.checkFlags())
 }
 
 // replaceAfter is how long a machine is absent before a spare takes its place, if the
@@ -72,7 +75,7 @@ func (s Spec) Wanted() ring.Spec {
 	for machine, o := range s.Machines { // order: a map of a map
 		own[machine] = o.Version
 	}
-	return ring.Spec{Nodes: s.Nodes, Version: s.Version, Own: own, Retire: s.Retire, Paused: s.Paused,
+	return ring.Spec{Nodes: s.Nodes, Version: s.Version, From: s.From, Own: own, Retire: s.Retire, Paused: s.Paused,
 		ReplaceAfter: cmp.Or(time.Duration(s.ReplaceAfterMillis)*time.Millisecond, replaceAfter)}
 }
 
