@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/host"
@@ -27,7 +28,8 @@ func (l *Launcher) release() ring.Version {
 func (l *Launcher) apart() bool { return l.Known.Spec.Machines[l.Machine].Version != "" }
 
 // follow has the member here run the release that its record says, and reports whether
-// an etcd runs. An agent that dies midway leaves an etcd that is ended, and the next one
+// an etcd runs. The record may be old: its lead saw all voters serve, and this machine
+// looks again before it ends the etcd of one. An agent that dies midway leaves an etcd that is ended, and the next one
 // reads the record again: until the disk says otherwise it starts what ran before.
 func (l *Launcher) follow(ctx context.Context, look Look) (running bool, err error) {
 	id, b, recorded := recordOf(look.View, l.Machine, l.disk.ID)
@@ -38,10 +40,18 @@ func (l *Launcher) follow(ctx context.Context, look Look) (running bool, err err
 		l.log.Say(host.EventTrouble, fmt.Sprintf("the member here is to run etcd %s, and this machine has %v: install it and restart the agent", b.Release, l.versions))
 		return look.running, nil
 	}
+	var seen ring.Observed
+	if look.running {
+		seen = l.observe(ctx, look.View)
+		if away := slices.IndexFunc(seen.Voters(), func(m ring.Member) bool { return m.ID != id && !m.Serving }); away >= 0 {
+			l.log.Say(host.EventWaiting, fmt.Sprintf("the member here is to restart with etcd %s, and voter %s does not answer", b.Release, seen.Voters()[away]))
+			return true, nil
+		}
+	}
 	a := ring.Action{Kind: ring.Upgrade, Member: id, Version: b.Release}
 	err = l.act("restart", a.String(), id.String(), func() error {
 		if look.running {
-			l.handOver(ctx, look.View)
+			l.handOver(ctx, seen)
 			if err := l.host.Process().Stop(ctx, stopGrace); err != nil {
 				return err
 			}

@@ -22,7 +22,7 @@ func (l *Launcher) Stop(ctx context.Context) error {
 		return nil // etcd is not this one's to stop
 	}
 	if view, err := l.view(ctx); err == nil {
-		l.handOver(ctx, view)
+		l.handOver(ctx, l.observe(ctx, view))
 	}
 	l.Lease.End(ctx, l.Ring)
 	return l.host.Process().Stop(ctx, stopGrace)
@@ -30,9 +30,7 @@ func (l *Launcher) Stop(ctx context.Context) error {
 
 // handOver moves raft leadership off this machine, so that nobody waits for an
 // election timeout. It is a courtesy: a failure costs that wait.
-func (l *Launcher) handOver(ctx context.Context, view admin.View) {
-	var health admin.Observer
-	seen := health.Observe(ctx, l.Ring, view)
+func (l *Launcher) handOver(ctx context.Context, seen ring.Observed) {
 	voters := seen.Voters()
 	here := slices.IndexFunc(voters, func(m ring.Member) bool { return m.Leader && m.Machine == l.Machine })
 	other := slices.IndexFunc(voters, func(m ring.Member) bool { return !m.Leader && m.Serving })
@@ -41,4 +39,10 @@ func (l *Launcher) handOver(ctx context.Context, view admin.View) {
 	}
 	move := ring.Action{Kind: ring.MoveLeader, Member: voters[other].ID, Machine: voters[other].Machine, On: ring.Roles(seen.Members)}
 	_ = l.act(string(move.Kind), move.String(), move.Member.String(), func() error { return l.Do(ctx, l.Ring, move, admin.Unfenced()) })
+}
+
+// observe asks every member how it does, once.
+func (l *Launcher) observe(ctx context.Context, view admin.View) ring.Observed {
+	var health admin.Observer
+	return health.Observe(ctx, l.Ring, view)
 }
