@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -75,6 +76,28 @@ type RingSpec struct {
 	Members map[string]Own    `json:"members,omitempty"` // by machine: what differs there
 }
 
+// Upgradable reports whether etcd goes from one release to the next: up within a minor,
+// or to the minor after it. Both are written as v3.6.16.
+func Upgradable(from, to string) bool {
+	a, b := releaseNumbers(from), releaseNumbers(to)
+	return a[0] == b[0] && (a[1] == b[1] && slices.Compare(b[:], a[:]) >= 0 || b[1] == a[1]+1)
+}
+
+// Beside reports whether etcd lets members of both releases into one ring: they are no
+// more than one minor apart.
+func Beside(x, y string) bool {
+	a, b := releaseNumbers(x), releaseNumbers(y)
+	return a[0] == b[0] && max(a[1], b[1])-min(a[1], b[1]) <= 1
+}
+
+// releaseNumbers are major, minor and patch.
+func releaseNumbers(version string) (n [3]int) {
+	for i, part := range strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3) {
+		n[i], _ = strconv.Atoi(part)
+	}
+	return n
+}
+
 // OnKubernetes is what a ring is on whose members run in pods.
 const OnKubernetes = "kubernetes"
 
@@ -123,7 +146,7 @@ func (p Plan) Versions() []string {
 		add(p.Ring.Members[machine].Version)
 	}
 	for _, s := range p.Steps {
-		if s.Op != nil {
+		if s.Op != nil && !s.Op.Refused {
 			add(s.Op.Version)
 		}
 	}
@@ -195,6 +218,7 @@ type OpKind string
 // The operations.
 const (
 	OpScale      OpKind = "scale"       // To voters
+	OpUpgrade    OpKind = "upgrade"     // all members run Version
 	OpReplace    OpKind = "replace"     // move the member off machine Target, planned
 	OpRestart    OpKind = "restart"     // end in good order what Scope says on machine Target, wait until it serves again
 	OpRoll       OpKind = "roll"        // restart every member so, one after another, leader last
@@ -219,7 +243,7 @@ type Op struct {
 	Endpoint string `json:"endpoint,omitempty"`
 	Rival    bool   `json:"rival,omitempty"` // the next step is another operator's, who doesn't wait until this one is heard
 
-	Version string            `json:"version,omitempty"` // restart: with this release from now on
+	Version string            `json:"version,omitempty"` // restart: with this release from now on; upgrade: what all members are to run
 	Flags   map[string]string `json:"flags,omitempty"`   // restart: with these flags from now on; "": without
 
 	// Scope is what a restart or roll ends with SIGTERM: "process" (or ""), etcd;
@@ -233,7 +257,12 @@ type Op struct {
 }
 
 // Changes reports whether a restart is one with another release or other flags.
-func (o Op) Changes() bool { return o.Version != "" || len(o.Flags) > 0 }
+func (o Op) Changes() bool { return o.Kind == OpRestart && (o.Version != "" || len(o.Flags) > 0) }
+
+// Bounces reports whether the operation ends etcds, and has them started again.
+func (o Op) Bounces() bool {
+	return slices.Contains([]OpKind{OpRestart, OpRoll, OpReset, OpUpgrade}, o.Kind)
+}
 
 // Stopped says what a restart ended.
 func (o Op) Stopped() string {

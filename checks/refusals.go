@@ -6,6 +6,7 @@ package checks
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/ringproof/ringproof"
 )
@@ -58,7 +59,7 @@ func requested(op ringproof.Op) string {
 	if op.Kind == ringproof.OpScale {
 		return fmt.Sprintf("%s %d", op.Kind, op.To)
 	}
-	return string(op.Kind)
+	return strings.TrimSpace(string(op.Kind) + " " + op.Version)
 }
 
 // stepEvents returns the step's own events, and the refusals that name no step

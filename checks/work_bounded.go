@@ -152,7 +152,7 @@ func needlessEnds(h *ringproof.History) (all []ringproof.Event) {
 	harmed, restarting, removed := landings(h), map[string]bool{}, removedFrom(h)
 	restarts, vain, misled := map[string]bool{}, overtaken{}, map[string]bool{}
 	for _, s := range h.Plan.Steps {
-		restarts[s.Name] = s.Op != nil && (s.Op.Kind == ringproof.OpRestart || s.Op.Kind == ringproof.OpRoll || s.Op.Kind == ringproof.OpReset)
+		restarts[s.Name] = s.Op != nil && s.Op.Bounces()
 	}
 	for _, e := range h.Events {
 		vain.see(e)

@@ -20,6 +20,7 @@ type Operation struct {
 	Owes    string           `json:"owes"`              // what a correct subject owes to whoever asks
 	Worlds  []string         `json:"worlds"`            // where it can be carried out
 	Beside  bool             `json:"beside,omitempty"`  // the subject has no part in it
+	Undrawn bool             `json:"undrawn,omitempty"` // explore asks for it in no plan
 
 	// Causes lists the events that it may cause in a ring of so many voters, besides those of
 	// every step; nil: those of a subject at work.
@@ -170,6 +171,19 @@ var operations = []Operation{
 			}
 			return text
 		},
+	},
+	{
+		Kind:    ringproof.OpUpgrade,
+		Doc:     "have all members run another release of etcd, one after another",
+		Params:  Params{{Name: "version", Type: TypeRelease, Doc: "the release that all members run then: a later one of the same minor, or of the next", Required: true}},
+		Owes:    "One member at a time is restarted while all others serve, the leader last; none is replaced. What etcd doesn't go to is refused.",
+		Worlds:  everywhere,
+		Undrawn: true,
+		Causes:  restarted,
+		Takes: func(_ ringproof.Op, voters int) time.Duration {
+			return time.Duration(voters) * 4 * time.Second
+		},
+		Sentence: func(op ringproof.Op) string { return "ask to upgrade every member to etcd " + op.Version },
 	},
 	{
 		Kind: ringproof.OpAsk,

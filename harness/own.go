@@ -46,3 +46,34 @@ func (r *runner) change(op ringproof.Op, machine string, err error) {
 	maps.Copy(own.Flags, op.Flags)
 	r.own[machine] = own
 }
+
+// upgrade notes that all members were asked to run a release, but those on machines with
+// one of their own.
+func (r *runner) upgrade(to string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := cmp.Or(r.upgraded, r.plan.Ring.Version)
+	for machine, own := range r.own { // order: each for itself
+		if own.Version == before {
+			own.Version = to
+			r.own[machine] = own
+		}
+	}
+	r.upgraded = to
+}
+
+// runs is what the members were last asked to run.
+func (r *runner) runs() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return cmp.Or(r.upgraded, r.plan.Ring.Version)
+}
+
+// outdated reports whether the member runs another release than it was asked to, where
+// an upgrade was asked for.
+func (r *runner) outdated(m ringproof.MemberView) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	own, known := r.own[m.Machine]
+	return r.upgraded != "" && known && own.Version != "v"+m.Version
+}

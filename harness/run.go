@@ -91,6 +91,7 @@ type runner struct {
 	target    int                      // voters last asked for
 	replaced  string                   // machine whose member was last asked to be replaced
 	suspended bool                     // the ring is to be left as it is
+	upgraded  string                   // the release last asked for; "": none but the plan's
 	own       map[string]ringproof.Own // what each machine's etcd was last asked to have; no entry: not known
 	hands     []hand                   // what somebody else asked for
 	sheets    [][]ringproof.WatchEvent // that no stream writes on
@@ -261,7 +262,7 @@ func (r *runner) asWanted(o ringproof.Observation) bool {
 	}
 	for _, m := range o.Members {
 		machine, known := o.Machine(m.Machine)
-		if !m.Serving || known && !machine.Up {
+		if !m.Serving || known && !machine.Up || r.outdated(m) {
 			return false
 		}
 	}

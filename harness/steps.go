@@ -351,6 +351,8 @@ func (r *runner) take(op ringproof.Op, targets []string) {
 	switch op.Kind {
 	case ringproof.OpReplace:
 		r.leave(targets[0])
+	case ringproof.OpUpgrade:
+		r.upgrade(op.Version)
 	case ringproof.OpCancelReplace:
 		r.leave("")
 	case ringproof.OpSuspend, ringproof.OpResume:
@@ -405,6 +407,8 @@ func (r *runner) came(s ringproof.Step, o ringproof.Observation, targets []strin
 		return true // what there is to do is of the requests before
 	case ringproof.OpScale:
 		return r.still() || r.wanted() != s.Op.To || r.asWanted(o)
+	case ringproof.OpUpgrade:
+		return r.still() || r.runs() != s.Op.Version || r.asWanted(o)
 	case ringproof.OpReplace:
 		return r.still() || r.leaving() != targets[0] || !r.owes(o) && r.asWanted(o)
 	case ringproof.OpReset:
@@ -420,6 +424,9 @@ func (r *runner) goal(s ringproof.Step, targets []string) string {
 	text := fmt.Sprintf("%d voters, no learner, all serving", r.wanted())
 	if s.Op.Kind == ringproof.OpReplace {
 		text += ", none on " + targets[0]
+	}
+	if s.Op.Kind == ringproof.OpUpgrade {
+		text += " etcd " + s.Op.Version
 	}
 	return text
 }

@@ -244,7 +244,7 @@ func othersRestarted(h *ringproof.History) int {
 		op, isOp := ops[e.Step]
 		switch e.Kind {
 		case ringproof.EventStepBegun:
-			if isOp && (op.Kind == ringproof.OpRestart || op.Kind == ringproof.OpRoll || op.Kind == ringproof.OpReset) {
+			if isOp && op.Bounces() {
 				restarting[e.Step] = true
 			}
 			if isOp && op.Kind == ringproof.OpScale && !op.Refused {

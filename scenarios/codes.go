@@ -72,6 +72,7 @@ var codes = []Code{
 	{"S061", "etcd that nobody chose", "A scenario names the release that is run, and its report claims that. A subject must be handed it: {{.Etcd}} is the path of its binary, {{.Version}} its name."},
 	{"S062", "name that nobody has", "The fault is about a machine's name, and this ring's machines have none: they are known by their addresses. Give spec.ring.domain."},
 	{"S063", "name that leads a ring without TLS astray", "A member that gets a message which isn't for it answers 403, and whoever sent it takes that for its own removal and ends (etcd's EtcdServer.Process, and rafthttp's pipeline). Under TLS the certificate shows that it is another, and nothing is sent."},
+	{"S064", "upgrade that etcd doesn't do", "A ring goes to a later release of its minor, or of the next minor: never down, and no minor is left out. What else is asked for a correct subject refuses: write refused: true."},
 }
 
 // Codes lists every code.

@@ -123,7 +123,7 @@ func (k Known) suiting(p ringproof.Plan) []ringproof.Invariant {
 func Standard() Known {
 	safe := []ringproof.Mode{ringproof.ModeSafe}
 	return Known{
-		Actions: []string{"bootstrap", "add-learner", "bind", "promote", "remove", "move-leader", "launch", "clear"},
+		Actions: []string{"bootstrap", "add-learner", "bind", "promote", "remove", "move-leader", "upgrade", "launch", "restart", "clear"},
 		Flags: []string{
 			"name", "data-dir", "wal-dir", "config-file", "listen-peer-urls", "listen-client-urls", "listen-client-http-urls", "advertise-client-urls",
 			"initial-", "discovery", "discovery-", "force-new-cluster", "strict-reconfig-check", "heartbeat-interval", "election-timeout", "snapshot-count",
@@ -149,6 +149,7 @@ func Standard() Known {
 			{Name: "converges", Params: map[string]ParamKind{"within": ParamDuration}, Modes: safe},
 			{Name: "quiescent", Params: map[string]ParamKind{"atLeast": ParamDuration}, Modes: safe},
 			{Name: "one-lead", Modes: safe},
+			{Name: "upgrade-in-order", needs: upgrades},
 			{Name: "work-bounded", Params: map[string]ParamKind{"changes": ParamInteger, "restarts": ParamInteger}, Modes: safe},
 			{Name: "no-leftovers"},
 			{Name: "refusals", needs: asksTheUnsafe},
@@ -174,6 +175,13 @@ func leased(p ringproof.Plan) bool { return p.Workload.Profile == "apiserver" }
 func tempts(p ringproof.Plan) bool {
 	return slices.ContainsFunc(p.Steps, func(s ringproof.Step) bool {
 		return s.Fault != nil && (s.Fault.Kind == ringproof.FaultWrongRing || s.Fault.Kind == ringproof.FaultDryRun)
+	})
+}
+
+// upgrades reports whether a step asks for another release.
+func upgrades(p ringproof.Plan) bool {
+	return slices.ContainsFunc(p.Steps, func(s ringproof.Step) bool {
+		return s.Op != nil && s.Op.Kind == ringproof.OpUpgrade && !s.Op.Refused
 	})
 }
 

@@ -113,8 +113,31 @@ func (r review) releases() Diagnostics {
 		found = append(found, r.releaseAt("spec.ring.members."+machine+".version", ring.Members[machine].Version)...)
 	}
 	for i, s := range r.plan.Steps {
-		if s.Op != nil {
+		if s.Op != nil && s.Op.Kind != ringproof.OpUpgrade {
 			found = append(found, r.releaseAt(at(i, ".op.restart.version"), s.Op.Version)...)
+		}
+	}
+	return append(found, r.upgrades()...)
+}
+
+// upgrades judges the releases that the ring is asked to run one after the other: up
+// within a minor, or to the next.
+func (r review) upgrades() (found Diagnostics) {
+	runs := r.plan.Ring.Version
+	for i, s := range r.plan.Steps {
+		if s.Op == nil || s.Op.Kind != ringproof.OpUpgrade {
+			continue
+		}
+		path, to := at(i, ".op.upgrade.version"), s.Op.Version
+		unknown := r.releaseAt(path, to)
+		switch fair := ringproof.Upgradable(runs, to); {
+		case s.Op.Refused && fair:
+			found = append(found, r.say(path, Warning, "S064", "", "%s may follow %s; why would a subject refuse it?", to, runs)...)
+		case s.Op.Refused:
+		case !fair:
+			found = append(found, r.say(path, Error, "S064", "write op: {upgrade: {version: V}, refused: true}, or go by the minor between", "a correct subject refuses %s after %s", to, runs)...)
+		default:
+			found, runs = append(found, unknown...), to
 		}
 	}
 	return found

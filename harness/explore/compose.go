@@ -278,7 +278,7 @@ func (c *composer) swarm() {
 		}
 	}
 	for _, o := range faults.Operations() {
-		if !o.Beside && slices.Contains(o.Worlds, "sim") && c.draw("swarm/"+string(o.Kind), 2) == 1 {
+		if !o.Beside && !o.Undrawn && slices.Contains(o.Worlds, "sim") && c.draw("swarm/"+string(o.Kind), 2) == 1 {
 			c.ops = append(c.ops, o.Kind)
 		}
 	}

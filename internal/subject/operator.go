@@ -80,23 +80,28 @@ func hosts(r ringproof.RingSpec, machines []string) []string {
 	return named
 }
 
-// change is the spec that an operation asks for, and how ringadm is told.
-func change(s store.Spec, op ringproof.Op, targets []string) (changed store.Spec, pairs []string) {
+// change is the spec that an operation asks for, and how ringadm is told. What ringadm
+// refuses without asking the ring is an error.
+func change(s store.Spec, op ringproof.Op, targets []string) (changed store.Spec, pairs []string, err error) {
 	switch op.Kind {
 	case ringproof.OpScale:
 		s.Nodes = op.To
-		return s, []string{fmt.Sprintf("nodes=%d", op.To)}
+		return s, []string{fmt.Sprintf("nodes=%d", op.To)}, nil
+	case ringproof.OpUpgrade:
+		err = s.Ask(ring.Version(op.Version))
+		return s, []string{"version=" + op.Version}, err
 	case ringproof.OpRestart:
-		return renew(s, op, targets[0])
+		s, pairs = renew(s, op, targets[0])
+		return s, pairs, nil
 	case ringproof.OpSuspend, ringproof.OpResume:
 		s.Paused = op.Kind == ringproof.OpSuspend
-		return s, []string{fmt.Sprintf("paused=%t", s.Paused)}
+		return s, []string{fmt.Sprintf("paused=%t", s.Paused)}, nil
 	case ringproof.OpCancelReplace:
 		s.Retire = nil
-		return s, []string{"retire="}
+		return s, []string{"retire="}, nil
 	}
 	s.Retire = targets[:1]
-	return s, []string{"retire=" + targets[0]}
+	return s, []string{"retire=" + targets[0]}, nil
 }
 
 // renew gives a machine another release, or other flags.
@@ -115,7 +120,7 @@ func renew(s store.Spec, op ringproof.Op, machine string) (changed store.Spec, p
 // respecs reports whether an operator asks for it by writing the next spec.
 func respecs(kind ringproof.OpKind) bool {
 	switch kind {
-	case ringproof.OpScale, ringproof.OpReplace, ringproof.OpRestart, ringproof.OpCancelReplace, ringproof.OpSuspend, ringproof.OpResume:
+	case ringproof.OpScale, ringproof.OpUpgrade, ringproof.OpReplace, ringproof.OpRestart, ringproof.OpCancelReplace, ringproof.OpSuspend, ringproof.OpResume:
 		return true
 	}
 	return false

@@ -124,7 +124,7 @@ func (p *Processes) Harm(f local.Seams, machine string) error {
 func (p *Processes) Ask(ctx context.Context, op ringproof.Op, targets []string, run local.Run) (string, error) {
 	switch {
 	case respecs(op.Kind):
-		_, pairs := change(store.Spec{}, op, hosts(p.plan.Ring, targets))
+		_, pairs, _ := change(store.Spec{}, op, hosts(p.plan.Ring, targets))
 		return p.respec(ctx, pairs)
 	case op.Kind == ringproof.OpMoveLeader:
 		return p.moveLeader(ctx, p.plan.Ring.Host(targets[0]), run)

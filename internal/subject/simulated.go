@@ -4,6 +4,7 @@
 package subject
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -156,9 +157,9 @@ func (s *Simulated) respec(ctx context.Context, op ringproof.Op, targets []strin
 	if err != nil {
 		return "", err
 	}
-	spec, pairs := change(spec, op, targets)
+	spec, pairs, err := change(spec, op, targets)
 	pair := strings.Join(pairs, " ")
-	if err := spec.Validate(); err != nil {
+	if err := cmp.Or(err, spec.Validate()); err != nil {
 		return "", fmt.Errorf("%w by the subject: ringadm spec %s: %w", ringproof.ErrRefused, pair, err)
 	}
 	if _, err := log.Append(ctx, n, spec); errors.Is(err, store.ErrExists) {

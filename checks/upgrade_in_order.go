@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package checks
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ringproof/ringproof"
+)
+
+// upgradeInOrder: a ring whose members are passage all at once may come back, and
+// clients may notice next to nothing. What it stood on meanwhile is luck: that every
+// one of them starts, and nothing else happens.
+var upgradeInOrder = Check{
+	Name:   "upgrade-in-order",
+	Claim:  "An upgrade restarts one voter at a time, while all others serve, the leader after all others; and no voter goes down, or leaves a minor out.",
+	Source: "etcd's upgrade guides: one by one, each healthy before the next; versions of one ring are no more than a minor apart",
+	Timed:  true,
+	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
+		all := upgradesOf(h)
+		for _, u := range all {
+			if wrong := u.wrong(h); wrong != "" {
+				return with(fail(u.at, "%s", wrong), u.String())
+			}
+		}
+		if len(all) == 0 {
+			return unknown("no member was seen to run another release than before")
+		}
+		return pass("%d members upgraded, one after the other", len(all))
+	},
+	suits: upgrades,
+}
+
+// upgrades reports whether a step of the plan asks for another release.
+func upgrades(p ringproof.Plan) bool {
+	return slices.ContainsFunc(p.Steps, func(s ringproof.Step) bool {
+		return s.Op != nil && s.Op.Kind == ringproof.OpUpgrade && !s.Op.Refused
+	})
+}
+
+// passage is a member that was seen with one release and then with another.
+type passage struct {
+	member ringproof.MemberView // as it was last, with the release before
+	to     string
+	at     ringproof.Instant // its etcd was ended
+	last   int               // the last look before
+	next   int               // the first look after
+	harmed bool              // a fault had landed on its machine before
+}
+
+func (r passage) String() string {
+	return fmt.Sprintf("%s went from %s to %s; its etcd was ended at %s", r.member.Machine, r.member.Version, r.to, r.at)
+}
+
+// upgradesOf lists the members that came to run another release, by when their etcd was
+// ended: the last end on their machine between the two.
+func upgradesOf(h *ringproof.History) (all []passage) {
+	latest, hit := map[ringproof.MemberID]ringproof.MemberView{}, landings(h)
+	for _, o := range h.Observations {
+		for _, m := range o.Members {
+			if !m.Serving || m.Version == "" {
+				continue
+			}
+			was, known := latest[m.ID]
+			if known && was.Version != m.Version {
+				if u, ended := endOf(h, was, o.At); ended {
+					u.to, u.harmed = m.Version, hit.by(m.Machine, u.at) || hit.by("", u.at)
+					all = append(all, u)
+				}
+			}
+			latest[m.ID] = m
+		}
+	}
+	return all
+}
+
+// endOf finds the first end of the member's etcd since it was last seen to run the
+// release before.
+func endOf(h *ringproof.History, was ringproof.MemberView, before ringproof.Instant) (u passage, found bool) {
+	u.member = was
+	u.last = -1
+	for i, o := range h.Observations {
+		if m, on := o.Member(was.ID); on && m.Serving && m.Version == was.Version && o.At < before {
+			u.last = i
+		}
+	}
+	for _, e := range events(h, ringproof.EventProcessExited) {
+		if u.last >= 0 && e.Machine == was.Machine && e.At >= max(h.Observations[u.last].At, h.Observations[u.last].Until) && e.At < before {
+			u.at = e.At
+			u.next = u.last + 1
+			return u, u.next < len(h.Observations)
+		}
+	}
+	return u, false
+}
+
+// wrong says what an upgrade's restart should have waited for. A restart that harm may
+// have caused is judged by its release alone. Who was seen not to serve before
+// and after was away when it was made.
+func (r passage) wrong(h *ringproof.History) string {
+	from, to := "v"+r.member.Version, "v"+r.to
+	if !ringproof.Upgradable(from, to) {
+		return fmt.Sprintf("expected %s to go up by no more than a minor, saw it go from %s to %s", r.member.Machine, from, to)
+	}
+	if r.harmed {
+		return ""
+	}
+	before, after := h.Observations[r.last], h.Observations[r.next]
+	leads, _ := before.Member(r.member.ID)
+	for _, v := range before.Voters() {
+		if v.ID == r.member.ID {
+			continue
+		}
+		now, still := after.Member(v.ID)
+		switch {
+		case still && !v.Serving && !now.Serving:
+			return fmt.Sprintf("expected %s to be upgraded while all other voters serve, saw %s away", r.member.Machine, v.Machine)
+		case still && leads.Leader && v.Serving && now.Serving && v.Version == r.member.Version && now.Version == r.member.Version:
+			return fmt.Sprintf("expected the leader to be upgraded last, saw %s lead and %s still run %s", r.member.Machine, v.Machine, from)
+		}
+	}
+	return ""
+}
