@@ -36,6 +36,7 @@ var mutants = []Mutant{
 	answersAfterRemoval, panicsOnRequest, harmless, beginsAndRefuses,
 	removesHealthy, startsForced, obeysForced, startsOlder, leavesDamaged,
 	kubeResetAll,
+	upgradesAtOnce, upgradesLeaderFirst, upgradesOverSilent,
 }
 
 // Mutants lists every mutant: first those that decide wrongly about the ring,

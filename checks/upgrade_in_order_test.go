@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package checks
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/ringproof/ringproof"
+)
+
+// rolled is a ring of three, looked at each second, that goes to another release: m1
+// leads, and from 10 s on one member is restarted every ten seconds, in that order.
+func rolled(to string, order ...int) *ringproof.History {
+	h := &ringproof.History{Plan: ringproof.Plan{Steps: []ringproof.Step{{Name: "upgrade", Op: &ringproof.Op{Kind: ringproof.OpUpgrade, Version: "v" + to}}}}}
+	for at := range 60 {
+		o := ringproof.Observation{At: sec(float64(at)), Fresh: true}
+		for i := range 3 {
+			m := ringproof.MemberView{ID: ringproof.MemberID(i + 1), Machine: fmt.Sprintf("m%d", i+1), Serving: true, Version: "3.5.35", Leader: i == 0}
+			for turn, n := range order {
+				switch begun := 10 * (turn + 1); {
+				case n == i+1 && at > begun+2:
+					m.Version = to
+				case n == i+1 && at > begun:
+					m.Serving, m.Version, m.Leader = false, "", false
+				}
+			}
+			o.Members = append(o.Members, m)
+		}
+		h.Observations = append(h.Observations, o)
+	}
+	for turn, n := range order {
+		event(h, ringproof.Event{At: sec(float64(10*(turn+1)) + 0.5), Kind: ringproof.EventProcessExited, Machine: fmt.Sprintf("m%d", n)})
+	}
+	return h
+}
+
+// away has a member answer to nobody for some seconds.
+func away(h *ringproof.History, machine string, from, to int) {
+	for at := from; at < to; at++ {
+		for i, m := range h.Observations[at].Members {
+			if m.Machine == machine {
+				h.Observations[at].Members[i].Serving, h.Observations[at].Members[i].Version = false, ""
+			}
+		}
+	}
+}
+
+func TestUpgradeInOrder(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		h    *ringproof.History
+		harm func(*ringproof.History)
+		want ringproof.Verdict
+		says string
+	}{
+		{"one after the other", rolled("3.6.16", 2, 3, 1), nil, ringproof.Pass, "3 members upgraded"},
+		{"nobody", rolled("3.6.16"), nil, ringproof.Inconclusive, "no member was seen to run another release"},
+		{"the leader first", rolled("3.6.16", 1, 2, 3), nil, ringproof.Fail, "saw m1 lead and m2 still run v3.5.35"},
+		{"a minor left out", rolled("3.7.3", 2, 3, 1), nil, ringproof.Fail, "saw it go from v3.5.35 to v3.7.3"},
+		{"down", rolled("3.5.9", 2, 3, 1), nil, ringproof.Fail, "saw it go from v3.5.35 to v3.5.9"},
+		{"over one that is away", rolled("3.6.16", 2, 3, 1), func(h *ringproof.History) { away(h, "m3", 5, 15) }, ringproof.Fail, "expected m2 to be upgraded while all other voters serve, saw m3 away"},
+		{"one that is away before and comes back", rolled("3.6.16", 2, 3, 1), func(h *ringproof.History) { away(h, "m3", 5, 11) }, ringproof.Pass, "3 members"},
+		{"harm ended it", rolled("3.6.16", 2, 3, 1), func(h *ringproof.History) {
+			away(h, "m3", 5, 15)
+			event(h, ringproof.Event{At: sec(10.4), Kind: ringproof.EventFaultLanded, Machine: "m2", Step: "kill"})
+		}, ringproof.Pass, "3 members"},
+	} {
+		if test.harm != nil {
+			test.harm(test.h)
+		}
+		f := upgradeInOrder.Finding(test.h, nil)
+		assert.Equal(t, test.want, f.Verdict, "%s: %s", test.name, f)
+		assert.Contains(t, f.Message, test.says, test.name)
+	}
+}
