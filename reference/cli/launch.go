@@ -247,7 +247,7 @@ func (m *member) newLauncher(api client.Reader, version ring.Version, b auto.Bra
 	certificates := filepath.Join(m.pki, m.pod)
 	return launcher.NewLauncher(m.host, &host.Recorder{Host: m.host}, launcher.Config{
 		Machine: m.pod, Address: names.Address(m.pod), Binaries: map[ring.Version]string{version: m.etcd}, Named: m.found.Disk,
-		Source: &kube.Source{API: api, Names: names, Version: version}, Decide: b.Boot, Do: b.Do,
+		Source: &kube.Source{API: api, Names: names, Version: version, Pod: m.pod}, Decide: b.Boot, Do: b.Do,
 		Issued: &launcher.Issued{Dir: certificates, Read: func(name string) ([]byte, error) { return os.ReadFile(filepath.Join(certificates, name)) }},
 	})
 }

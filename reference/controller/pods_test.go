@@ -345,7 +345,7 @@ func (k *kubelet) newLauncher(slot string, h podHost, found kube.Evidence) *laun
 	pki := filepath.Join(k.dir, "pki", slot)
 	return launcher.NewLauncher(h, &host.Recorder{Host: h}, launcher.Config{
 		Machine: slot, Address: names.Address(slot), Binaries: map[ring.Version]string{release: k.etcd}, Named: found.Disk,
-		Source: &kube.Source{API: k.Client, Names: names, Version: release}, Decide: launcher.Decide, Do: do,
+		Source: &kube.Source{API: k.Client, Names: names, Version: release, Pod: slot}, Decide: launcher.Decide, Do: do,
 		Issued: &launcher.Issued{Dir: pki, Read: func(name string) ([]byte, error) {
 			secret := &corev1.Secret{}
 			if err := k.Get(context.Background(), client.ObjectKey{Namespace: "n", Name: names.Certificates(ordinal)}, secret); err != nil {

@@ -32,6 +32,8 @@ type Source struct {
 	// Version is the release that the pod has. What the EtcdRing asks for is no concern
 	// of a pod: it can run no other.
 	Version ring.Version
+	// Pod is this one.
+	Pod string
 
 	size int
 }
@@ -46,6 +48,7 @@ func (s *Source) Learn(ctx context.Context, _ store.Machine, known *launcher.Kno
 	}
 	s.size = int(asked.Spec.ClusterSize)
 	known.Spec, known.SpecNumber = SpecOf(asked, s.Version), max(1, int(asked.Generation))
+	known.Spec.SetVersion(s.Pod, s.Version) // whatever the disk remembers of another image
 	return s.readRecords(ctx, known)
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/launcher"
+	"github.com/ringproof/ringproof/reference/ring"
 )
 
 var errBroken = errors.New("input/output error")
@@ -421,5 +422,28 @@ func TestResetAsksTheRightRing(t *testing.T) {
 	m := used()
 	if d, err := launcher.Reset(m, 1, list(ours, 2)); err != nil || d.Aside != "etcd.removed-1-19700101T000000Z" || m.files["etcd.removed-1-19700101T000000Z/wal.0"] == "" {
 		t.Errorf("of a member that has left: %+v, %v", d, err)
+	}
+}
+
+// TestLaunchPinsTheRelease: the disk remembers what was started on it, unless that is the
+// machine's own affair.
+func TestLaunchPinsTheRelease(t *testing.T) {
+	m := &machine{files: map[string]string{}, log: 40 * time.Millisecond, breakAt: -1}
+	for _, c := range []struct {
+		command launcher.Command
+		want    ring.Version
+	}{
+		{launcher.Command{Binary: "etcd", Version: "v3.5.35"}, ""},
+		{launcher.Command{Binary: "etcd", Version: "v3.5.35", Pinned: true}, "v3.5.35"},
+		{launcher.Command{Binary: "etcd", Version: "v3.6.11"}, "v3.5.35"},
+		{launcher.Command{Binary: "etcd", Version: "v3.6.16", Pinned: true}, "v3.6.16"},
+	} {
+		d, _, err := launcher.OpenDisk(m, "m1", launcher.Disk{})
+		if err == nil {
+			err = launcher.Launch(t.Context(), m, d, c.command)
+		}
+		if d, _, read := launcher.OpenDisk(m, "m1", launcher.Disk{}); err != nil || read != nil || d.Release != c.want || !d.Launched {
+			t.Errorf("%+v: the disk says %+v (%v, %v)", c.command, d, err, read)
+		}
 	}
 }
