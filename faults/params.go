@@ -4,6 +4,7 @@
 package faults
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -12,11 +13,12 @@ import (
 	"github.com/ringproof/ringproof"
 )
 
-// Param is one parameter of a fault or an operation, named as it is written in a scenario.
-// It is held by the field of [ringproof.Fault] or [ringproof.Op] of that name, or, where
-// there is none, among their Params.
+// Param is one parameter of a fault or an operation. It is held by the field of
+// [ringproof.Fault] or [ringproof.Op] of that name, or, where there is none, among their
+// Params.
 type Param struct {
 	Name     string   `json:"name"`
+	Key      string   `json:"key,omitempty"` // as it is written in a scenario; "": by its name
 	Doc      string   `json:"doc"`
 	Type     Type     `json:"type,omitempty"`
 	Values   []string `json:"values,omitempty"` // of a word: the legal ones, a fault's default first; empty: free
@@ -54,11 +56,23 @@ func (all Params) Find(name string) (Param, bool) {
 	return all[i], true
 }
 
-// Names lists the parameters' names.
+// Written is how a scenario names the parameter.
+func (p Param) Written() string { return cmp.Or(p.Key, p.Name) }
+
+// FindWritten returns the parameter that a scenario means.
+func (all Params) FindWritten(key string) (Param, bool) {
+	i := slices.IndexFunc(all, func(p Param) bool { return p.Written() == key })
+	if i < 0 {
+		return Param{}, false
+	}
+	return all[i], true
+}
+
+// Names lists how the parameters are written in a scenario.
 func (all Params) Names() []string {
 	names := make([]string, 0, len(all))
 	for _, p := range all {
-		names = append(names, p.Name)
+		names = append(names, p.Written())
 	}
 	return names
 }

@@ -43,7 +43,7 @@ const mostTimes = 1000
 
 // fieldFor is the key that a parameter is written as.
 func fieldFor(p faults.Param) field {
-	f := field{name: p.Name, required: p.Required, enum: p.Values}
+	f := field{name: p.Written(), required: p.Required, enum: p.Values}
 	if p.Type == faults.TypeNumber {
 		most := cmp.Or(p.Most, mostTimes)
 		f.min, f.max = &p.Least, &most
@@ -59,13 +59,13 @@ func (d *decoder) decodeParams(n *yaml.Node, params faults.Params, step any, pat
 		return seen
 	}
 	for key, value := range d.pairs(n) {
-		p, ok := params.Find(key.Value)
+		p, ok := params.FindWritten(key.Value)
 		if !ok {
 			d.stray(key, stray(key.Value), seen)
 			continue
 		}
 		child := join(path, p.Name)
-		seen[p.Name] = true
+		seen[p.Written()] = true
 		d.keys[child] = placeOf(key)
 		v := reflect.New(written[p.Type]).Elem()
 		d.decodeField(value, fieldFor(p), v, child)

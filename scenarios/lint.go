@@ -135,7 +135,7 @@ func (r review) upgrades() (found Diagnostics) {
 			found = append(found, r.say(path, Warning, "S064", "", "%s may follow %s; why would a subject refuse it?", to, runs)...)
 		case s.Op.Refused:
 		case !fair:
-			found = append(found, r.say(path, Error, "S064", "write op: {upgrade: {version: V}, refused: true}, or go by the minor between", "a correct subject refuses %s after %s", to, runs)...)
+			found = append(found, r.say(path, Error, "S064", "write op: {upgrade: {to: V}, refused: true}, or go by the minor between", "a correct subject refuses %s after %s", to, runs)...)
 		default:
 			found, runs = append(found, unknown...), to
 		}

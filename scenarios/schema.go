@@ -93,9 +93,9 @@ func choice(doc string, kinds []string) *jsonschema.Schema {
 func parameters(doc string, params faults.Params) *jsonschema.Schema {
 	s := &jsonschema.Schema{Type: "object", Description: doc, Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema}
 	for _, p := range params {
-		s.Properties.Set(p.Name, orReference(parameter(p)))
+		s.Properties.Set(p.Written(), orReference(parameter(p)))
 		if p.Required {
-			s.Required = append(s.Required, p.Name)
+			s.Required = append(s.Required, p.Written())
 		}
 	}
 	return s

@@ -144,7 +144,7 @@ func (r Registry) here(names []string) []string {
 
 func paramFacts(params faults.Params) (facts []fact) {
 	for _, p := range params {
-		facts = append(facts, fact{p.Name, paramText(p)})
+		facts = append(facts, fact{p.Written(), paramText(p)})
 	}
 	return facts
 }

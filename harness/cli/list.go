@@ -119,11 +119,11 @@ func parameters(all faults.Params, oneOf []string) string {
 	names := slices.DeleteFunc([]string{strings.Join(oneOf, "|")}, func(p string) bool { return p == "" })
 	for _, p := range all {
 		switch {
-		case slices.Contains(oneOf, p.Name):
+		case slices.Contains(oneOf, p.Written()):
 		case p.Required:
-			names = append(names, p.Name)
+			names = append(names, p.Written())
 		default:
-			names = append(names, "["+p.Name+"]")
+			names = append(names, "["+p.Written()+"]")
 		}
 	}
 	return strings.Join(names, " ")
