@@ -83,13 +83,6 @@ func Upgradable(from, to string) bool {
 	return a[0] == b[0] && (a[1] == b[1] && slices.Compare(b[:], a[:]) >= 0 || b[1] == a[1]+1)
 }
 
-// Beside reports whether etcd lets members of both releases into one ring: they are no
-// more than one minor apart.
-func Beside(x, y string) bool {
-	a, b := releaseNumbers(x), releaseNumbers(y)
-	return a[0] == b[0] && max(a[1], b[1])-min(a[1], b[1]) <= 1
-}
-
 // releaseNumbers are major, minor and patch.
 func releaseNumbers(version string) (n [3]int) {
 	for i, part := range strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3) {

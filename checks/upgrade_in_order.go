@@ -10,7 +10,7 @@ import (
 	"github.com/ringproof/ringproof"
 )
 
-// upgradeInOrder: a ring whose members are passage all at once may come back, and
+// upgradeInOrder: a ring whose members are upgraded all at once may come back, and
 // clients may notice next to nothing. What it stood on meanwhile is luck: that every
 // one of them starts, and nothing else happens.
 var upgradeInOrder = Check{
@@ -45,8 +45,7 @@ type passage struct {
 	member ringproof.MemberView // as it was last, with the release before
 	to     string
 	at     ringproof.Instant // its etcd was ended
-	last   int               // the last look before
-	next   int               // the first look after
+	last   int               // the last look before; there is one after it
 	harmed bool              // a fault had landed on its machine before
 }
 
@@ -55,7 +54,7 @@ func (r passage) String() string {
 }
 
 // upgradesOf lists the members that came to run another release, by when their etcd was
-// ended: the last end on their machine between the two.
+// ended: the first end on their machine between the two.
 func upgradesOf(h *ringproof.History) (all []passage) {
 	latest, hit := map[ringproof.MemberID]ringproof.MemberView{}, landings(h)
 	for _, o := range h.Observations {
@@ -89,8 +88,7 @@ func endOf(h *ringproof.History, was ringproof.MemberView, before ringproof.Inst
 	for _, e := range events(h, ringproof.EventProcessExited) {
 		if u.last >= 0 && e.Machine == was.Machine && e.At >= max(h.Observations[u.last].At, h.Observations[u.last].Until) && e.At < before {
 			u.at = e.At
-			u.next = u.last + 1
-			return u, u.next < len(h.Observations)
+			return u, u.last+1 < len(h.Observations)
 		}
 	}
 	return u, false
@@ -107,7 +105,7 @@ func (r passage) wrong(h *ringproof.History) string {
 	if r.harmed {
 		return ""
 	}
-	before, after := h.Observations[r.last], h.Observations[r.next]
+	before, after := h.Observations[r.last], h.Observations[r.last+1]
 	leads, _ := before.Member(r.member.ID)
 	for _, v := range before.Voters() {
 		if v.ID == r.member.ID {

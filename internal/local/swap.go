@@ -12,9 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/faults"
 )
 
@@ -64,19 +62,24 @@ func (w *World) putBack(ctx context.Context, step string) error {
 // exchange has each of the machines go on with the disk of another, while all are off.
 func (w *World) exchange(ctx context.Context, from map[*node]*node) error {
 	nodes := slices.DeleteFunc(w.present(), func(n *node) bool { return from[n] == nil })
+	var err error
 	for _, n := range nodes {
 		w.mark(n, func() { n.swap = true })
 		defer w.mark(n, func() { n.swap = false })
-		if _, err := n.machine.PowerOff(); err != nil && n.machine.On() {
-			return err
+		if _, off := n.machine.PowerOff(); n.machine.On() {
+			err = errors.Join(err, off)
 		}
 	}
-	err := w.carry(nodes, from)
+	if err == nil {
+		err = w.carry(nodes, from)
+	}
 	if err == nil {
 		w.mark(nil, func() { handOver(nodes, from) })
 	}
-	for _, n := range nodes {
-		err = errors.Join(err, w.powerOn(ctx, n, 0))
+	for _, n := range nodes { // whatever went wrong: who was cut off comes back
+		if !n.machine.On() {
+			err = errors.Join(err, w.powerOn(ctx, n, 0))
+		}
 	}
 	return err
 }
@@ -107,12 +110,12 @@ func handOver(nodes []*node, from map[*node]*node) {
 		if n.numbers == nil {
 			n.numbers = map[*node]int{}
 		}
-		n.numbers[n.owner()] = n.disk
+		n.numbers[n.owner()], n.had = n.disk, max(n.had, n.disk)
 	}
 	for _, n := range nodes {
-		n.home = homes[n]
-		if n.anotherDisk(); n.numbers[n.home] != 0 {
-			n.disk = n.numbers[n.home]
+		n.home, n.wal = homes[n], 0
+		if n.disk = n.numbers[n.home]; n.disk == 0 {
+			n.anotherDisk()
 		}
 	}
 }
@@ -124,32 +127,4 @@ func (n *node) owner() *node { return cmp.Or(n.home, n) }
 func (n *node) anotherDisk() {
 	n.had = max(n.had, n.disk) + 1
 	n.disk, n.wal = n.had, 0
-}
-
-// aging is a lab whose clocks are its own to set.
-type aging interface {
-	// Age has all wall clocks go on by so much, the run's too.
-	Age(by time.Duration) error
-}
-
-// letPass has all clocks go on, at once for the first time.
-func (w *World) letPass(ctx context.Context, s ringproof.Step) (string, error) {
-	lab, ok := w.lab.(aging)
-	if !ok {
-		return "", fmt.Errorf("%s is no fault of real time", s.Fault.Kind)
-	}
-	leaps, by, every := s.Fault.Leaps()
-	w.mark(nil, func() { w.passing[s.Name] = true })
-	goesOn := func() (on bool) {
-		w.mark(nil, func() { on = w.passing[s.Name] && !w.ending })
-		return on
-	}
-	w.tasks.Go(func() {
-		for range leaps - 1 {
-			if w.Sleep(context.WithoutCancel(ctx), every) != nil || !goesOn() || lab.Age(by) != nil {
-				return
-			}
-		}
-	})
-	return fmt.Sprintf("all clocks go on by %v every %v", by, every), lab.Age(by)
 }

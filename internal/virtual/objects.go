@@ -116,37 +116,34 @@ func (n *node) thing(ctx context.Context, api kubernetes.Interface, object strin
 	return volumeThing(api, volume), err
 }
 
-func podThing(api kubernetes.Interface, o *corev1.Pod) thing {
-	of := api.CoreV1().Pods(o.Namespace)
-	return thing{"pod", o,
-		func(ctx context.Context) (metav1.Object, error) { return of.Get(ctx, o.Name, metav1.GetOptions{}) },
-		func(ctx context.Context, d metav1.DeleteOptions) error { return of.Delete(ctx, o.Name, d) },
+// client is what client-go has for one kind of objects.
+type client[T metav1.Object] interface {
+	Get(ctx context.Context, name string, o metav1.GetOptions) (T, error)
+	Delete(ctx context.Context, name string, o metav1.DeleteOptions) error
+	Patch(ctx context.Context, name string, how types.PatchType, patch []byte, o metav1.PatchOptions, subresources ...string) (T, error)
+}
+
+func thingOf[T metav1.Object](kind string, o T, of client[T]) thing {
+	name := o.GetName()
+	return thing{kind, o,
+		func(ctx context.Context) (metav1.Object, error) { return of.Get(ctx, name, metav1.GetOptions{}) },
+		func(ctx context.Context, d metav1.DeleteOptions) error { return of.Delete(ctx, name, d) },
 		func(ctx context.Context, p []byte) error {
-			_, err := of.Patch(ctx, o.Name, types.MergePatchType, p, metav1.PatchOptions{})
+			_, err := of.Patch(ctx, name, types.MergePatchType, p, metav1.PatchOptions{})
 			return err
 		}}
+}
+
+func podThing(api kubernetes.Interface, o *corev1.Pod) thing {
+	return thingOf("pod", o, api.CoreV1().Pods(o.Namespace))
 }
 
 func claimThing(api kubernetes.Interface, o *corev1.PersistentVolumeClaim) thing {
-	of := api.CoreV1().PersistentVolumeClaims(o.Namespace)
-	return thing{"pvc", o,
-		func(ctx context.Context) (metav1.Object, error) { return of.Get(ctx, o.Name, metav1.GetOptions{}) },
-		func(ctx context.Context, d metav1.DeleteOptions) error { return of.Delete(ctx, o.Name, d) },
-		func(ctx context.Context, p []byte) error {
-			_, err := of.Patch(ctx, o.Name, types.MergePatchType, p, metav1.PatchOptions{})
-			return err
-		}}
+	return thingOf("pvc", o, api.CoreV1().PersistentVolumeClaims(o.Namespace))
 }
 
 func volumeThing(api kubernetes.Interface, o *corev1.PersistentVolume) thing {
-	of := api.CoreV1().PersistentVolumes()
-	return thing{"pv", o,
-		func(ctx context.Context) (metav1.Object, error) { return of.Get(ctx, o.Name, metav1.GetOptions{}) },
-		func(ctx context.Context, d metav1.DeleteOptions) error { return of.Delete(ctx, o.Name, d) },
-		func(ctx context.Context, p []byte) error {
-			_, err := of.Patch(ctx, o.Name, types.MergePatchType, p, metav1.PatchOptions{})
-			return err
-		}}
+	return thingOf("pv", o, api.CoreV1().PersistentVolumes())
 }
 
 // Delete deletes an object of the member's. A volume is protected while a claim is bound to
