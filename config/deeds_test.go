@@ -140,6 +140,7 @@ var elsewhere = map[deed]string{
 	"update etcd.ringproof.dev/etcdrings/finalizers": unusedAnywhere["update etcd.ringproof.dev/etcdrings/finalizers"],
 	"update /secrets":                                unusedAnywhere["update /secrets"],
 	"update policy/poddisruptionbudgets":             "it follows the voters of a ring that answers",
+	"create /pods":                                   unusedAnywhere["create /pods"],
 }
 
 // unusedAnywhere are the rights that no run uses, and why they are granted all the same.
@@ -147,6 +148,7 @@ var unusedAnywhere = map[deed]string{
 	"get etcd.ringproof.dev/etcdrings":               "the API server lets nobody grant a launcher what they may not do themselves",
 	"update etcd.ringproof.dev/etcdrings/finalizers": "admission may ask for it of whoever owns objects for a ring",
 	"update /secrets":                                "certificates are renewed after two months",
+	"create /pods":                                   "nodes try a release before an upgrade, which the scenario kube-upgrade asks for in the virtual world",
 }
 
 // still is a host of the API server whose time stands.

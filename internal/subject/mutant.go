@@ -36,6 +36,7 @@ var mutants = []Mutant{
 	answersAfterRemoval, panicsOnRequest, harmless, beginsAndRefuses,
 	removesHealthy, startsForced, obeysForced, startsOlder, leavesDamaged,
 	kubeResetAll,
+	kubeRollingUpdate,
 	upgradesAtOnce, upgradesLeaderFirst, upgradesOverSilent,
 }
 

@@ -6,6 +6,7 @@ package subject
 import (
 	"context"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	kubeclient "sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -53,4 +54,38 @@ func (r resetsAll) Delete(ctx context.Context, o kubeclient.Object, how ...kubec
 		}
 	}
 	return nil
+}
+
+// What a StatefulSet does of itself when its template changes: the highest ordinal first,
+// and the next once that one is ready, whoever leads.
+var kubeRollingUpdate = Mutant{
+	Name:     "kube-rolling-update",
+	Hazard:   "The StatefulSet replaces the pods itself, by ordinals, also the leader's before others.",
+	Source:   "Kubernetes: StatefulSetUpdateStrategy is RollingUpdate if nobody says otherwise, as charts for etcd leave it",
+	Check:    "upgrade-in-order",
+	Scenario: "kube-upgrade[size=5]",
+	Undrawn:  offKubernetes,
+	layer:    only(writing(func(h host.Host, c kubeclient.Client) kubeclient.Client { return rollsSets{c, h} })),
+}
+
+// rollsSets writes sets that roll, and shows them as if they didn't.
+type rollsSets struct {
+	kubeclient.Client
+	host host.Host
+}
+
+func (r rollsSets) Get(ctx context.Context, key kubeclient.ObjectKey, o kubeclient.Object, how ...kubeclient.GetOption) error {
+	err := r.Client.Get(ctx, key, o, how...)
+	if set, is := o.(*appsv1.StatefulSet); is && err == nil {
+		set.Spec.UpdateStrategy = appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
+	}
+	return err
+}
+
+func (r rollsSets) Update(ctx context.Context, o kubeclient.Object, how ...kubeclient.UpdateOption) error {
+	if set, is := o.(*appsv1.StatefulSet); is {
+		reached(r.host)
+		set.Spec.UpdateStrategy = appsv1.StatefulSetUpdateStrategy{Type: appsv1.RollingUpdateStatefulSetStrategyType}
+	}
+	return r.Client.Update(ctx, o, how...)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeclient "sigs.k8s.io/controller-runtime/pkg/client"
@@ -53,4 +54,17 @@ func TestKubeResetAllDeletesEveryPodForOneClaim(t *testing.T) {
 	require.NoError(t, c.Delete(t.Context(), claim))
 	assert.Zero(t, pods())
 	assert.Len(t, h.events(EventReached), 1)
+}
+
+func TestKubeRollingUpdateHidesWhatItWrites(t *testing.T) {
+	c, h := written(kubeRollingUpdate)
+	set := &appsv1.StatefulSet{ObjectMeta: labelled("r"), Spec: appsv1.StatefulSetSpec{UpdateStrategy: appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}}}
+	require.NoError(t, c.Create(t.Context(), set))
+	assert.Empty(t, h.events(EventReached))
+	require.NoError(t, c.Update(t.Context(), set))
+	assert.Equal(t, appsv1.RollingUpdateStatefulSetStrategyType, set.Spec.UpdateStrategy.Type)
+	assert.Len(t, h.events(EventReached), 1)
+	seen := &appsv1.StatefulSet{}
+	require.NoError(t, c.Get(t.Context(), kubeclient.ObjectKeyFromObject(set), seen))
+	assert.Equal(t, appsv1.OnDeleteStatefulSetStrategyType, seen.Spec.UpdateStrategy.Type)
 }

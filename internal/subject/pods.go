@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,7 +81,7 @@ func (*Pods) Supports(s ringproof.Step) error {
 	case s.Op != nil && s.Op.Kind == ringproof.OpRestart && (s.Op.Changes() || s.Op.Scope != "" && s.Op.Scope != "process"),
 		s.Op != nil && s.Op.Kind == ringproof.OpRoll && s.Op.Scope != "" && s.Op.Scope != "process":
 		return fmt.Errorf("%s: in a pod only etcd is restarted so far (%w)", s.Op.Kind, errors.ErrUnsupported)
-	case s.Op != nil && s.Op.Kind != ringproof.OpScale && s.Op.Kind != ringproof.OpRestart && s.Op.Kind != ringproof.OpRoll && s.Op.Kind != ringproof.OpAsk:
+	case s.Op != nil && !slices.Contains([]ringproof.OpKind{ringproof.OpScale, ringproof.OpUpgrade, ringproof.OpRestart, ringproof.OpRoll, ringproof.OpAsk}, s.Op.Kind):
 		return fmt.Errorf("%s: an EtcdRing can't be asked for it (%w)", s.Op.Kind, errors.ErrUnsupported)
 	}
 	return nil
@@ -209,14 +210,21 @@ func (*Pods) Harm(local.Seams, string) error { return errors.ErrUnsupported }
 
 // Ask edits the EtcdRing.
 func (p *Pods) Ask(ctx context.Context, op ringproof.Op, _ []string, _ local.Run) (string, error) {
-	if op.Kind != ringproof.OpScale {
-		return "", fmt.Errorf("%s is no operation of an EtcdRing", op.Kind)
-	}
 	r := &v1alpha1.EtcdRing{}
 	if err := p.api.Get(ctx, kubeclient.ObjectKey{Namespace: p.ring.Namespace, Name: p.ring.Ring}, r); err != nil {
 		return "", err
 	}
-	r.Spec.ClusterSize = int32(op.To)
+	var done string
+	switch op.Kind {
+	case ringproof.OpScale:
+		r.Spec.ClusterSize = int32(op.To)
+		done = fmt.Sprintf("clusterSize: %d", op.To)
+	case ringproof.OpUpgrade:
+		r.Spec.Version = strings.TrimPrefix(op.Version, "v")
+		done = "version: " + r.Spec.Version
+	default:
+		return "", fmt.Errorf("%s is no operation of an EtcdRing", op.Kind)
+	}
 	err := p.api.Update(ctx, r)
 	switch {
 	case apierrors.IsInvalid(err) || apierrors.IsForbidden(err):
@@ -226,7 +234,7 @@ func (p *Pods) Ask(ctx context.Context, op ringproof.Op, _ []string, _ local.Run
 	case err != nil:
 		return "", err
 	}
-	return fmt.Sprintf("clusterSize: %d", op.To), nil
+	return done, nil
 }
 
 // Reset is no operation of a pod.

@@ -27,6 +27,8 @@ type Ground struct {
 	Lost    map[string]string // slot → why its volume doesn't come back
 	Dark    map[string]string // slot → why it doesn't, unless its member answers
 	Waits   []string          // what a person would want to know of slots that wait
+
+	course course
 }
 
 // ground decides what objects there must be, and which may go. It is pure. The order is
@@ -34,12 +36,16 @@ type Ground struct {
 // read with a quorum in this very turn; there are never fewer slots than are asked for,
 // nor than members need.
 func ground(s Seen, now time.Time, patience time.Duration) Ground {
-	g := Ground{Lost: map[string]string{}, Dark: map[string]string{}}
+	g := Ground{Lost: map[string]string{}, Dark: map[string]string{}, course: s.course()}
+	if g.course.wait != "" {
+		g.Waits = append(g.Waits, g.course.wait)
+	}
 	for _, o := range s.Missing {
 		g.Changes = append(g.Changes, creation(o, "the ring needs it"))
 	}
 	g.keepSet(s, now)
 	g.keepBudget(s)
+	g.check(s, now)
 	held, listed := s.held()
 	for _, slot := range s.Slots {
 		what, why := fate(slot, s.Nodes, now, patience)
@@ -57,7 +63,12 @@ func ground(s Seen, now time.Time, patience time.Duration) Ground {
 			g.Changes = append(g.Changes, deletion(slot.Pod, "its init container must look again: "+why))
 			continue
 		}
-		if listed && !held[slot.Ordinal] {
+		free := listed && !held[slot.Ordinal]
+		if why := s.outdated(slot, g.course, free); why != "" {
+			g.Changes = append(g.Changes, deletion(slot.Pod, why))
+			continue
+		}
+		if free {
 			g.clear(slot, what, why, s.Nodes, now, patience)
 		}
 	}
@@ -106,7 +117,10 @@ func (g *Ground) keepSet(s Seen, now time.Time) {
 	if s.Set == nil || s.Set.DeletionTimestamp != nil {
 		return
 	}
-	asked, next := set(s.Ring, s.Image, s.version()), s.Set.DeepCopy()
+	asked, next := set(s.Ring, s.Image, g.course.template), s.Set.DeepCopy()
+	if g.course.from != "" {
+		asked.Annotations[kube.FromAnnotation] = string(g.course.from)
+	}
 	next.Spec.Replicas = ptr.To(s.replicas())
 	var why []string
 	if before := ptr.Deref(s.Set.Spec.Replicas, 0); before != *next.Spec.Replicas {
@@ -223,6 +237,10 @@ func (g Ground) tell(o ring.Observed) ring.Observed {
 		_, dark := g.Dark[machine.Name]
 		serves := slices.ContainsFunc(o.Members, func(m ring.Member) bool { return m.Machine == machine.Name && m.Serving })
 		o.Machines[i].Lost = lost || dark && !serves && !machine.Present
+		if slices.ContainsFunc(o.Members, func(m ring.Member) bool { return m.Machine == machine.Name }) {
+			// Its node has tried it, and its pod is made with it when its turn has come.
+			o.Machines[i].Versions = append(slices.Clone(machine.Versions), g.course.version)
+		}
 	}
 	return o
 }

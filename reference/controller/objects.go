@@ -131,19 +131,23 @@ func claim(r *v1alpha1.EtcdRing) corev1.PersistentVolumeClaim {
 // nobody is the user and the group that pods run as: any but root will do.
 const nobody = 65532
 
+func nobodys() *corev1.PodSecurityContext {
+	return &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](nobody), RunAsGroup: ptr.To[int64](nobody),
+		FSGroup: ptr.To[int64](nobody), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}}
+}
+
 func template(r *v1alpha1.EtcdRing, image string, version ring.Version) corev1.PodTemplateSpec {
 	n := namesOf(r)
 	pod := corev1.PodSpec{
 		ServiceAccountName:            n.Set(),
 		TerminationGracePeriodSeconds: ptr.To[int64](30),
-		SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](nobody), RunAsGroup: ptr.To[int64](nobody),
-			FSGroup: ptr.To[int64](nobody), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
-		InitContainers:    []corev1.Container{initContainer(image)},
-		Containers:        []corev1.Container{memberContainer(r, version)},
-		Volumes:           volumes(n),
-		NodeSelector:      r.Spec.Scheduling.NodeSelector,
-		Tolerations:       r.Spec.Scheduling.Tolerations,
-		PriorityClassName: r.Spec.Scheduling.PriorityClassName,
+		SecurityContext:               nobodys(),
+		InitContainers:                []corev1.Container{initContainer(image)},
+		Containers:                    []corev1.Container{memberContainer(r, version)},
+		Volumes:                       volumes(n),
+		NodeSelector:                  r.Spec.Scheduling.NodeSelector,
+		Tolerations:                   r.Spec.Scheduling.Tolerations,
+		PriorityClassName:             r.Spec.Scheduling.PriorityClassName,
 		Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
 			LabelSelector: &metav1.LabelSelector{MatchLabels: n.Labels(kube.MemberPart)}, TopologyKey: corev1.LabelHostname}}}},
 	}
@@ -163,7 +167,7 @@ func initContainer(image string) corev1.Container {
 
 func memberContainer(r *v1alpha1.EtcdRing, version ring.Version) corev1.Container {
 	return corev1.Container{Name: kube.MemberContainer, Image: r.Spec.Image + ":" + string(version), ImagePullPolicy: corev1.PullIfNotPresent,
-		Command: []string{kube.Tool, "launch", "--ring=" + r.Name, "--namespace=$(POD_NAMESPACE)", "--pod=$(POD_NAME)", "--version=" + string(version)},
+		Command: []string{kube.Tool, "launch", "--ring=" + r.Name, "--namespace=$(POD_NAMESPACE)", "--pod=$(POD_NAME)", releaseFlag + string(version)},
 		Env:     podEnv(), SecurityContext: confined(), Resources: r.Spec.Resources,
 		Ports:          []corev1.ContainerPort{{Name: "client", ContainerPort: kube.ClientPort}, {Name: "peer", ContainerPort: kube.PeerPort}},
 		StartupProbe:   probe("start", 2, 150),

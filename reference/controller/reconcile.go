@@ -202,9 +202,9 @@ func launched(r *v1alpha1.EtcdRing) bool { return ptr.Deref(r.Spec.Features.Etcd
 
 // unsupported is what of that which is asked for is not done, while all else goes on.
 func unsupported(s Seen) string {
-	switch runs := string(s.version()); {
-	case runs != "v"+s.Ring.Spec.Version:
-		return fmt.Sprintf("v%s is asked for, and the pods run %s: this release changes no version of a ring that exists; set spec.version back to %s", s.Ring.Spec.Version, runs, runs[1:])
+	switch c := s.course(); {
+	case c.refused != "":
+		return c.refused
 	case !launched(s.Ring):
 		return "the launcher can't be disabled once it is on: set spec.features.etcdLauncher back to true"
 	case s.Set != nil && len(s.Set.Spec.VolumeClaimTemplates) > 0 && !sameStorage(s.Set.Spec.VolumeClaimTemplates[0], claim(s.Ring)):
@@ -319,13 +319,15 @@ func (x *automation) unread(s Seen, why error) (o outcome) {
 	x.reconciler.Unread(spec, why)
 	o = outcome{wait: "the ring can't be read: " + why.Error(), observed: x.observed}
 	if d := x.Next(spec, x.observed); d.Halt != "" {
-		o.halt, o.commands = d.Halt, d.Commands
+		o.halt, o.commands = d.Halt, x.commands(s, d)
 	}
 	return o
 }
 
 func (x *automation) spec(s Seen) ring.Spec {
-	spec := kube.SpecOf(s.Ring, s.version()).Wanted()
+	asked := kube.SpecOf(s.Ring, x.ground.course.version)
+	asked.From = x.ground.course.from
+	spec := asked.Wanted()
 	spec.ReplaceAfter = x.ReplaceAfter
 	return spec
 }
@@ -354,11 +356,11 @@ func (x *automation) lead(ctx context.Context, s Seen) outcome {
 	}
 	view.Registered = x.registered(s)
 	d := x.reconciler.Step(ctx, view, x.spec(s), fence)
-	o := outcome{wait: d.Wait, halt: d.Halt, commands: d.Commands, observed: x.observed}
+	o := outcome{wait: d.Wait, halt: d.Halt, commands: x.commands(s, d), observed: x.observed, trouble: x.restart(ctx, s)}
 	if d.Action != nil {
 		o.wait = d.Action.Why
 	}
-	if d.Wait == ring.Steady {
+	if d.Wait == ring.Steady && o.trouble == nil {
 		o.trouble = x.reconciler.Tidy(ctx, view, fence)
 	}
 	return o

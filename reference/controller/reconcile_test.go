@@ -226,20 +226,33 @@ func TestStatusDecidesNothing(t *testing.T) {
 	assert.Equal(t, conditionOf(t, before, v1alpha1.Available).Message, conditionOf(t, after, v1alpha1.Available).Message)
 }
 
-// TestVersionEdit: what isn't done is said, and the pods keep what they run.
+// TestVersionEdit: before the ring is founded its pods are made anew with what is asked
+// for; afterwards what can't come about is said, and the pods keep what they run.
 func TestVersionEdit(t *testing.T) {
 	c := newCluster(t)
 	require.NoError(t, c.Create(t.Context(), newRing(3)))
-	r := c.reconcile()
-	r.Spec.Version = "3.7.3"
-	require.NoError(t, c.Update(t.Context(), r))
-	r = c.reconcile()
-	degraded := conditionOf(t, r, v1alpha1.Degraded)
+	edit := func(r *v1alpha1.EtcdRing, version string) *v1alpha1.EtcdRing {
+		r.Spec.Version = version
+		require.NoError(t, c.Update(t.Context(), r))
+		c.reconcile()
+		return c.reconcile()
+	}
+	edit(c.reconcile(), "3.6.11")
+	for i := range 3 {
+		pod := &corev1.Pod{}
+		require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: "n", Name: fmt.Sprintf("r-%d", i)}, pod))
+		assert.Equal(t, "etcd:v3.6.11", pod.Spec.Containers[0].Image)
+		c.initEnds(pod.Name, fmt.Sprintf(`{"disk":"d%d"}`, i))
+	}
+	c.reconcile()
+	_, there := c.identity()
+	require.True(t, there)
+	degraded := conditionOf(t, edit(c.reconcile(), "3.5.35"), v1alpha1.Degraded)
 	assert.Equal(t, metav1.ConditionTrue, degraded.Status)
-	assert.Contains(t, degraded.Message, "v3.7.3 is asked for, and the pods run v3.6.16")
+	assert.Contains(t, degraded.Message, "v3.5.35 is asked for, and the pods run v3.6.11")
 	set := &appsv1.StatefulSet{}
 	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: "n", Name: "r"}, set))
-	assert.Equal(t, "etcd:v3.6.16", set.Spec.Template.Spec.Containers[0].Image)
+	assert.Equal(t, "etcd:v3.6.11", set.Spec.Template.Spec.Containers[0].Image)
 }
 
 // TestLauncherStays: who has it keeps it, whatever is asked for and whatever the defaults

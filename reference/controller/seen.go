@@ -43,16 +43,18 @@ type Slot struct {
 	Pod     *corev1.Pod
 	Claim   *corev1.PersistentVolumeClaim
 	Volume  *corev1.PersistentVolume // that the claim is bound to
+	Check   *corev1.Pod              // tries another release of etcd on the pod's node
 }
 
-// version is the release that the pods run: that of the set, whatever is asked for by now.
+// version is the release that pods are made with: that of the set, whatever is asked for by
+// now.
 func (s Seen) version() ring.Version {
 	if s.Set != nil {
 		if v, err := ring.ParseVersion(s.Set.Annotations[kube.VersionAnnotation]); err == nil {
 			return v
 		}
 	}
-	return ring.Version("v" + s.Ring.Spec.Version)
+	return s.asked()
 }
 
 // look reads what there is of a ring. Whatever can't be read ends it: a look that is
@@ -94,7 +96,7 @@ func get[T client.Object](ctx context.Context, from client.Reader, o T, namespac
 
 func (s *Seen) lookAtSlots(ctx context.Context, from client.Reader) error {
 	n := namesOf(s.Ring)
-	of := []client.ListOption{client.InNamespace(n.Namespace), client.MatchingLabels(n.Labels(kube.MemberPart))}
+	of := []client.ListOption{client.InNamespace(n.Namespace), client.MatchingLabels{kube.RingLabel: n.Ring}}
 	pods, claims, nodes := &corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &corev1.NodeList{}
 	if err := errors.Join(from.List(ctx, pods, of...), from.List(ctx, claims, of...), from.List(ctx, nodes)); err != nil {
 		return err
@@ -105,8 +107,15 @@ func (s *Seen) lookAtSlots(ctx context.Context, from client.Reader) error {
 		s.Slots[i] = Slot{Name: n.Slot(i), Ordinal: i}
 	}
 	for i := range pods.Items {
-		if at, ok := n.Ordinal(pods.Items[i].Name); ok && at < len(s.Slots) {
-			s.Slots[at].Pod = &pods.Items[i]
+		p := &pods.Items[i]
+		for at := range s.Slots {
+			slot := &s.Slots[at]
+			switch part := kube.PartOf(p.Labels); {
+			case part == kube.MemberPart && p.Name == slot.Name:
+				slot.Pod = p
+			case part == kube.CheckPart && p.Name == n.Check(slot.Name):
+				slot.Check = p
+			}
 		}
 	}
 	for i := range claims.Items {

@@ -31,11 +31,14 @@ import (
 // go test ./reference/controller -rewrite and read the diff.
 //
 //	ground size=3 [replicas=N] [unread] [unfounded]   N slots are there; the list can't be read; no ring was founded
+//	       [set=V] [from=V] [asks=V]                  pods are made with a release; were before; what spec.version says
 //	  node NAME [dark=DURATION]                        a node, not ready for so long
 //	  slot N [member] [WORDS...]                       a slot, with a member in the list
 //	    pod=NODE, pending, ending, ready               its pod
 //	    claim=bound|unbound|lost|ending                its claim
 //	    volume=NODE|any|gone                           which node reaches its volume
+//	    runs=V, told=V                                the release of its pod; that its member's record says
+//	    check=running|done|unpulled|broken            how its node's try of spec.version goes
 //	    misplaced, misplaced=before                    its container found another disk than init; before init ran again
 //
 // Patience with nodes is a minute.
@@ -62,6 +65,9 @@ func tellGround(g Ground) string {
 	for _, wait := range g.Waits {
 		fmt.Fprintf(&b, "waits: %s\n", wait)
 	}
+	if g.course.refused != "" {
+		fmt.Fprintf(&b, "refused: %s\n", g.course.refused)
+	}
 	if b.Len() == 0 {
 		return "nothing\n"
 	}
@@ -75,7 +81,15 @@ func parseSeen(t *testing.T, d *datadriven.TestData) Seen {
 	d.MaybeScanArgs(t, "replicas", &replicas)
 	r := newRing(int32(size))
 	s := Seen{Ring: r, Image: "ringadm:test", View: &admin.View{ClusterID: 7}}
-	s.Set, s.Budget = set(r, s.Image, "v3.6.16"), budget(r)
+	runs := "v3.6.16"
+	d.MaybeScanArgs(t, "set", &runs)
+	s.Set, s.Budget = set(r, s.Image, ring.Version(runs)), budget(r)
+	if d.HasArg("from") {
+		var from string
+		d.ScanArgs(t, "from", &from)
+		s.Set.Annotations[kube.FromAnnotation] = from
+	}
+	d.MaybeScanArgs(t, "asks", &r.Spec.Version)
 	s.Set.Spec.Replicas = ptr.To(int32(replicas))
 	s.Set.CreationTimestamp = metav1.NewTime(epoch.Add(-time.Hour))
 	if d.HasArg("nudged") {
@@ -134,6 +148,14 @@ func (s *Seen) word(t *testing.T, slot *Slot, word string) {
 	case "member":
 		url := namesOf(s.Ring).PeerURL(slot.Name)
 		s.View.Members = append(s.View.Members, &etcdserverpb.Member{ID: uint64(slot.Ordinal) + 1, Name: slot.Name, PeerURLs: []string{url}})
+	case "told":
+		s.View.Bindings = merge(s.View.Bindings, ring.ID(slot.Ordinal)+1, admin.Binding{Machine: slot.Name, Disk: "d", Release: ring.Version(value)})
+	case "runs":
+		slot.Pod.Spec.Containers = set(s.Ring, s.Image, ring.Version(value)).Spec.Template.Spec.Containers
+	case "check":
+		slot.Check = releaseCheck(s.Ring, *slot, s.imageOf(s.asked()))
+		slot.Check.CreationTimestamp = metav1.NewTime(epoch.Add(-time.Second))
+		slot.Check.Status = checkStatuses[value]
 	case "pod", "pending":
 		slot.Pod = &corev1.Pod{ObjectMeta: about(slot.Name), Spec: corev1.PodSpec{NodeName: value}}
 	case "ending":
@@ -157,6 +179,21 @@ func (s *Seen) word(t *testing.T, slot *Slot, word string) {
 	default:
 		require.Fail(t, "no such word", word)
 	}
+}
+
+var checkStatuses = map[string]corev1.PodStatus{
+	"running":  {Phase: corev1.PodRunning},
+	"done":     {Phase: corev1.PodSucceeded},
+	"unpulled": {Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not found"}}}}},
+	"broken":   {Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 132, Message: "illegal instruction\n"}}}}},
+}
+
+func merge[K comparable, V any](m map[K]V, k K, v V) map[K]V {
+	if m == nil {
+		m = map[K]V{}
+	}
+	m[k] = v
+	return m
 }
 
 func volumeOn(slot, node string) *corev1.PersistentVolume {
@@ -193,6 +230,12 @@ func TestNothingThatLivesIsDeleted(t *testing.T) {
 			at := slices.IndexFunc(s.Slots, func(slot Slot) bool {
 				return c.Object.GetName() == slot.Name || c.Object.GetName() == "data-"+slot.Name
 			})
+			if strings.HasSuffix(c.Object.GetName(), "-release-check") {
+				continue
+			}
+			if at >= 0 && c.Kind == "pod" && s.takenBackAt(at) {
+				continue
+			}
 			if c.Verb == Delete && (at < 0 || held[at] || !listed) {
 				t.Fatalf("%s, and slot %d is held: %v, listed: %v", c, at, held, listed)
 			}
@@ -207,11 +250,27 @@ func TestNothingThatLivesIsDeleted(t *testing.T) {
 	})
 }
 
+// takenBackAt reports whether the pod of a slot may go although a member may be there: it
+// doesn't serve, with a release that was taken back, or is now, as others haven't got it.
+func (s Seen) takenBackAt(at int) bool {
+	slot, to := s.Slots[at], s.version()
+	others := slices.ContainsFunc(s.Slots, func(x Slot) bool { return x.release() == s.from() })
+	if others && s.asked() == s.from() {
+		to = s.from()
+	}
+	return s.from() == to && !slot.ready() && slot.release().Compare(to) > 0
+}
+
 // drawSeen draws slots in any state, the possible and the others.
 func drawSeen(t *rapid.T) Seen {
 	r := newRing(rapid.SampledFrom([]int32{3, 5, 7, 9}).Draw(t, "size"))
 	s := Seen{Ring: r, Image: "ringadm:test", View: &admin.View{ClusterID: 7}, Identity: &store.Identity{Token: "t"}}
-	s.Set = set(r, s.Image, "v3.6.16")
+	release := rapid.SampledFrom([]ring.Version{"v3.5.35", "v3.6.16", "v3.6.17", "v3.7.3"})
+	s.Set = set(r, s.Image, release.Draw(t, "set"))
+	if rapid.Bool().Draw(t, "upgraded") {
+		s.Set.Annotations[kube.FromAnnotation] = string(release.Draw(t, "from"))
+	}
+	r.Spec.Version = string(release.Draw(t, "asked")[1:])
 	s.Set.Spec.Replicas = ptr.To(rapid.Int32Range(0, 9).Draw(t, "replicas"))
 	for i := range 3 {
 		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%d", i), Labels: map[string]string{corev1.LabelHostname: fmt.Sprintf("node-%d", i)}}}
@@ -225,7 +284,14 @@ func drawSeen(t *rapid.T) Seen {
 		slot := Slot{Name: fmt.Sprintf("r-%d", i), Ordinal: i}
 		about := metav1.ObjectMeta{Namespace: "n", Name: slot.Name, UID: "u"}
 		if rapid.Bool().Draw(t, "pod") {
-			slot.Pod = &corev1.Pod{ObjectMeta: about, Spec: corev1.PodSpec{NodeName: node.Draw(t, "node")}}
+			slot.Pod = &corev1.Pod{ObjectMeta: about, Spec: corev1.PodSpec{NodeName: node.Draw(t, "node"), Containers: set(r, s.Image, release.Draw(t, "runs")).Spec.Template.Spec.Containers}}
+			if rapid.Bool().Draw(t, "ready") {
+				slot.Pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+			}
+			if check := rapid.SampledFrom([]string{"", "done", "running", "broken"}).Draw(t, "check"); check != "" {
+				slot.Check = releaseCheck(r, slot, s.imageOf(s.asked()))
+				slot.Check.Status = checkStatuses[check]
+			}
 			if rapid.Bool().Draw(t, "ending") {
 				slot.Pod.DeletionTimestamp = ptr.To(metav1.NewTime(epoch))
 			}

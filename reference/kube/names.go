@@ -11,21 +11,31 @@ import (
 	"github.com/ringproof/ringproof/reference/ring"
 )
 
-// MemberPart is the part of a ring that its pods, their claims and the set are.
-const MemberPart = "member"
+// The parts of a ring.
+const (
+	MemberPart = "member"        // its pods, their claims and the set
+	CheckPart  = "release-check" // pods that try on a node whether it runs a release of etcd
+)
 
 // Labels select a part of a ring.
 func (n Names) Labels(part string) map[string]string {
 	return map[string]string{RingLabel: n.Ring, partLabel: part}
 }
 
+// PartOf is which part of a ring an object with these labels is; "": none.
+func PartOf(labels map[string]string) string { return labels[partLabel] }
+
 // Annotations of the controller's.
 const (
 	// TemplateAnnotation is on the StatefulSet: a digest of the template that was asked
 	// for last. What the API server made of it says nothing, as it adds its defaults.
 	TemplateAnnotation = "etcd.ringproof.dev/template"
-	// VersionAnnotation is on the StatefulSet: the release that its pods run.
+	// VersionAnnotation is on the StatefulSet: the release that pods are made with from now
+	// on.
 	VersionAnnotation = "etcd.ringproof.dev/version"
+	// FromAnnotation is on the StatefulSet: the release that pods were made with before an
+	// upgrade. It is VersionAnnotation's if the upgrade was taken back.
+	FromAnnotation = "etcd.ringproof.dev/upgraded-from"
 	// NudgedAnnotation is on the StatefulSet: when it was last changed so that its
 	// controller looks again, as RFC 3339.
 	NudgedAnnotation = "etcd.ringproof.dev/nudged"
@@ -94,6 +104,9 @@ func (n Names) Claim(ordinal int) string { return DiskVolume + "-" + n.Slot(ordi
 
 // Certificates is the Secret of a slot's certificates.
 func (n Names) Certificates(ordinal int) string { return n.Slot(ordinal) + "-tls" }
+
+// Check is the pod that tries a release on the node of a slot.
+func (n Names) Check(slot string) string { return slot + "-release-check" }
 
 // Address is the DNS name of a slot, which it keeps for good.
 func (n Names) Address(slot string) string {

@@ -56,6 +56,7 @@ type Decision struct {
 	Wait     string   // why nothing is done now; "steady" when nothing is left to do
 	Halt     string   // why only a person should go on
 	Commands []string // what that person should consider
+	Back     Version  // Halt: what to ask for again to have it over; "": nothing
 }
 
 // Steady is the Wait of a ring that is what was asked for.

@@ -69,6 +69,7 @@ func forbidden(spec Spec, _ Observed, behind []Member) (Decision, bool) {
 			return Decision{
 				Halt:     fmt.Sprintf("%s is asked for, and %s runs %s: %s", spec.Version, m, m.Version, why),
 				Commands: []string{"ringadm spec STORE version=" + string(m.Version)},
+				Back:     m.Version,
 			}, true
 		}
 	}
@@ -87,6 +88,7 @@ func lacks(spec Spec, o Observed, behind []Member) (Decision, bool) {
 			return Decision{
 				Halt:     fmt.Sprintf("%s has no etcd %s, and no member is upgraded before every machine that holds one has it: install it there and restart its agent, or take back what was asked for", m.Machine, spec.Version),
 				Commands: []string{"ringadm spec STORE version=" + string(spec.From)},
+				Back:     spec.From,
 			}, true
 		}
 	}
@@ -147,6 +149,7 @@ func broken(spec Spec, o Observed, quiet []Member) (Decision, bool) {
 			return Decision{
 				Halt:     fmt.Sprintf("%s was upgraded to %s and does not come up: %s; no other member is upgraded", m, spec.Version, why),
 				Commands: []string{fmt.Sprintf("ringadm member upgrade %s --version %s", m.ID, spec.From), "ringadm spec STORE version=" + string(spec.From)},
+				Back:     spec.From,
 			}, true
 		}
 	}

@@ -86,7 +86,7 @@ func (c *container) once() bool {
 	}
 }
 
-// keep runs a main container again and again, until the pod ends.
+// keep runs a main container again and again, until the pod ends or its policy says so.
 func (c *container) keep() {
 	defer close(c.over)
 	for wait := time.Duration(0); c.await(wait); {
@@ -96,11 +96,40 @@ func (c *container) keep() {
 		if time.Since(began) >= healthy {
 			wait = 0
 		}
-		if c.pod.ctx.Err() != nil {
+		if c.pod.ctx.Err() != nil || !c.again() {
 			return
 		}
 		relisted(c.pod.ctx)
 	}
+}
+
+// again reports whether the pod's policy has the container run once more.
+func (c *container) again() bool {
+	switch c.pod.object.Spec.RestartPolicy {
+	case corev1.RestartPolicyNever:
+		return false
+	case corev1.RestartPolicyOnFailure:
+		return c.state.Terminated.ExitCode != 0
+	}
+	return true
+}
+
+// pulled waits until the container's image is there, and reports whether it is: the
+// kubelet tries again and again, ever later.
+func (c *container) pulled() bool {
+	for wait := backOff; c.pod.ctx.Err() == nil; wait = longer(wait) {
+		_, err := c.image()
+		if err == nil {
+			return true
+		}
+		c.change(func() { c.state = waiting("ErrImagePull", err.Error()) })
+		pause(c.pod.ctx, relist)
+		c.change(func() {
+			c.state = waiting("ImagePullBackOff", fmt.Sprintf("Back-off pulling image %q: ErrImagePull: %v", c.spec.Image, err))
+		})
+		pause(c.pod.ctx, wait)
+	}
+	return false
 }
 
 // relisted returns when the kubelet has next looked which containers have ended.
@@ -127,7 +156,7 @@ func (c *container) await(wait time.Duration) bool {
 		pause(c.pod.ctx, wait)
 	}
 	c.lives++
-	return c.pod.ctx.Err() == nil
+	return c.pulled()
 }
 
 // life is one life of the container, and how it ended.

@@ -266,6 +266,12 @@ func (p *pod) status(before corev1.PodStatus) corev1.PodStatus {
 	if initialized && !each(p.mains, func(c *container) bool { return c.state.Waiting != nil && c.last.Terminated == nil }) {
 		s.Phase = corev1.PodRunning
 	}
+	if initialized && each(p.mains, func(c *container) bool { return c.state.Terminated != nil && !c.again() }) {
+		s.Phase = corev1.PodFailed
+		if each(p.mains, func(c *container) bool { return c.state.Terminated.ExitCode == 0 }) {
+			s.Phase = corev1.PodSucceeded
+		}
+	}
 	s.InitContainerStatuses, s.ContainerStatuses = statuses(p.inits), statuses(p.mains)
 	s.Conditions = podConditions(before.Conditions, map[corev1.PodConditionType]bool{corev1.PodReadyToStartContainers: p.machine != 0, corev1.PodInitialized: initialized,
 		corev1.ContainersReady: ready && initialized, corev1.PodReady: ready && initialized, corev1.PodScheduled: true})

@@ -49,11 +49,13 @@ type EtcdRingSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self % 2 == 1",message="an even number of members survives no more failures than one less, and needs one more for a quorum: ask for 3, 5, 7 or 9"
 	// +optional
 	ClusterSize int32 `json:"clusterSize,omitempty"`
-	// Version is the release of etcd, without a v: "3.6.16". It goes up one minor at a
-	// time, and never to a lower minor: etcd can't read what a newer one wrote.
+	// Version is the release of etcd, without a v: "3.6.16". Changed, it is an upgrade, one
+	// minor at a time: each node tries the release first, then one member after the other is
+	// restarted, the leader last. An upgrade is taken back by asking for the release before,
+	// until a member serves with the later one: a ring isn't taken back.
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:Pattern=`^[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}$`
-	// +kubebuilder:validation:XValidation:rule="int(self.split('.')[0]) == int(oldSelf.split('.')[0]) && int(self.split('.')[1]) in [int(oldSelf.split('.')[1]), int(oldSelf.split('.')[1]) + 1]",message="etcd is upgraded one minor release at a time, and can't go back to a lower one"
+	// +kubebuilder:validation:XValidation:rule="int(self.split('.')[0]) == int(oldSelf.split('.')[0]) && int(self.split('.')[1]) - int(oldSelf.split('.')[1]) in [-1, 0, 1]",message="etcd is upgraded one minor release at a time, and what is taken back is one upgrade"
 	Version string `json:"version"`
 	// Image is the repository that etcd's images are pulled from; the version is the tag.
 	// +kubebuilder:default="gcr.io/etcd-development/etcd"

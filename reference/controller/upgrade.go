@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package controller
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/ringproof/ringproof/reference/api/v1alpha1"
+	"github.com/ringproof/ringproof/reference/kube"
+	"github.com/ringproof/ringproof/reference/ring"
+)
+
+// course is which releases a ring goes by. Whether an upgrade is under way the set says,
+// by its annotations, and the records of members, whose turn has come or hasn't; of an
+// edit alone nothing is done.
+type course struct {
+	version  ring.Version // what ring.Next brings the members to
+	from     ring.Version // what they ran before; "": no other was ever asked for
+	template ring.Version // what pods are made with from now on
+	checked  ring.Version // what the nodes of members are to try first; "": nothing
+	wait     string       // why what is asked for isn't begun yet
+	refused  string       // why it isn't begun at all
+}
+
+// course decides it. The template changes with the first member whose turn has come, and
+// not with the edit: a pod that dies before, for whatever reason, comes back as it was.
+func (s Seen) course() course {
+	asked, runs := s.asked(), s.version()
+	c := course{version: runs, from: s.from(), template: runs}
+	switch {
+	case asked == runs:
+	case s.Identity == nil && !s.founded():
+		c.version, c.template = asked, asked // pods without a member are made anew
+	case asked == c.from && asked.Compare(runs) < 0:
+		s.takeBack(&c)
+	case runs.Hop(asked) != "":
+		c.refused = fmt.Sprintf("%s is asked for, and the pods run %s: %s; set spec.version back to %s", asked, runs, runs.Hop(asked), runs[1:])
+	case s.behind(runs) != "":
+		c.wait = fmt.Sprintf("%s is asked for, and %s doesn't run %s yet", asked, s.behind(runs), runs)
+	default:
+		c.checked = asked
+		if c.wait, c.refused = s.tried(asked); c.wait == "" && c.refused == "" {
+			c.version, c.from = asked, runs
+		}
+	}
+	if c.refused == "" && c.version == asked && s.begun(asked) {
+		c.template = asked
+	}
+	return c
+}
+
+// takeBack has pods be made as before, if the upgrade has come to no member that serves,
+// nor to all: the ring's data may be of the later release by then.
+func (s Seen) takeBack(c *course) {
+	runs := c.template
+	before := slices.ContainsFunc(s.Slots, func(slot Slot) bool { return slot.release() == c.from })
+	serves := slices.IndexFunc(s.Slots, func(slot Slot) bool { return slot.release() == runs && slot.ready() })
+	switch {
+	case serves >= 0:
+		c.refused = fmt.Sprintf("%s is asked for, and %s serves with %s: a ring isn't taken back; set spec.version to %s", c.from, s.Slots[serves].Name, runs, runs[1:])
+	case !before:
+		c.refused = fmt.Sprintf("%s is asked for, and all pods have %s: a ring isn't taken back; set spec.version to %s", c.from, runs, runs[1:])
+	default:
+		c.version, c.template = c.from, c.from
+	}
+}
+
+func (s Seen) asked() ring.Version { return ring.Version("v" + s.Ring.Spec.Version) }
+
+// from is what pods were made with before the set's release; "": they never were with
+// another.
+func (s Seen) from() ring.Version {
+	if s.Set == nil {
+		return ""
+	}
+	v, _ := ring.ParseVersion(s.Set.Annotations[kube.FromAnnotation]) // what is none of a release tells of no upgrade
+	return v
+}
+
+// behind is a member's pod that has another release; "": none has.
+func (s Seen) behind(release ring.Version) string {
+	held, _ := s.held()
+	for _, slot := range s.Slots {
+		if held[slot.Ordinal] && slot.Pod != nil && slot.release() != release {
+			return slot.Name
+		}
+	}
+	return ""
+}
+
+// begun reports whether the turn of a member has come to run the release, by its record.
+func (s Seen) begun(release ring.Version) bool {
+	if s.View == nil {
+		return false
+	}
+	for _, m := range s.View.RingMembers() {
+		if m.Release == release {
+			return true
+		}
+	}
+	return false
+}
+
+const releaseFlag = "--version="
+
+// release is the one that the slot's pod was made with; "": there is no pod.
+func (s Slot) release() ring.Version {
+	if s.Pod == nil {
+		return ""
+	}
+	for _, c := range s.Pod.Spec.Containers {
+		for _, word := range c.Command {
+			if v, is := strings.CutPrefix(word, releaseFlag); is && c.Name == kube.MemberContainer {
+				return ring.Version(v)
+			}
+		}
+	}
+	return ""
+}
+
+// tried says how far the nodes of the ring's members have come with a release that is to
+// be: a node that can't pull it, or can't run it, is found before anybody is restarted.
+func (s Seen) tried(release ring.Version) (wait, refused string) {
+	held, listed := s.held()
+	if !listed {
+		return fmt.Sprintf("%s is asked for, and which pods have members is not known", release), ""
+	}
+	for _, slot := range s.Slots {
+		if !held[slot.Ordinal] {
+			continue
+		}
+		switch done, why := slot.tried(s.imageOf(release)); {
+		case why != "":
+			return "", fmt.Sprintf("%s is asked for, and the node of %s does not run it: %s; nobody is upgraded before every node does; or set spec.version back to %s", release, slot.Name, why, s.version()[1:])
+		case !done:
+			wait = cmp.Or(wait, fmt.Sprintf("%s is asked for, and the node of %s has not tried it yet", release, slot.Name))
+		}
+	}
+	return wait, ""
+}
+
+func (s Seen) imageOf(release ring.Version) string { return s.Ring.Spec.Image + ":" + string(release) }
+
+// tried reports whether the slot's node has run an image, or why it doesn't.
+func (s Slot) tried(image string) (done bool, why string) {
+	if !s.triesHere(image) {
+		return false, ""
+	}
+	if s.Check.Status.Phase == corev1.PodSucceeded {
+		return true, ""
+	}
+	for _, c := range s.Check.Status.ContainerStatuses {
+		switch end, waits := c.State.Terminated, c.State.Waiting; {
+		case end != nil && end.ExitCode != 0:
+			return false, fmt.Sprintf("it ended with %d: %s", end.ExitCode, strings.TrimSpace(end.Message))
+		case waits != nil && slices.Contains(unpulled, waits.Reason):
+			return false, waits.Reason + ": " + waits.Message
+		}
+	}
+	if s.Check.Status.Phase == corev1.PodFailed {
+		return false, cmp.Or(s.Check.Status.Reason, "it failed") + ": " + s.Check.Status.Message
+	}
+	return false, ""
+}
+
+// unpulled are the kubelet's reasons for a container that doesn't begin.
+var unpulled = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerError", "RunContainerError"}
+
+// triesHere reports whether the slot's check is of the image, on the node that the pod is
+// on by now.
+func (s Slot) triesHere(image string) bool {
+	return s.Check != nil && s.Pod != nil && s.Check.DeletionTimestamp == nil && s.Check.Spec.NodeName == s.Pod.Spec.NodeName && s.Check.Spec.Containers[0].Image == image
+}
+
+// checkAgain is how long a check stands that has failed.
+const checkAgain = time.Minute
+
+// check has the nodes of members try the release that is to be, and leaves no check behind.
+func (g *Ground) check(s Seen, now time.Time) {
+	held, _ := s.held()
+	for _, slot := range s.Slots {
+		wanted := g.course.checked != "" && held[slot.Ordinal] && slot.Pod != nil && slot.Pod.Spec.NodeName != "" && slot.Pod.DeletionTimestamp == nil
+		image := s.imageOf(g.course.checked)
+		switch _, why := slot.tried(image); {
+		case slot.Check == nil && wanted:
+			g.Changes = append(g.Changes, creation(releaseCheck(s.Ring, slot, image), "its node is to try the release first"))
+		case slot.Check == nil || slot.Check.DeletionTimestamp != nil:
+		case !wanted:
+			g.Changes = append(g.Changes, deletion(slot.Check, "nothing is left to try"))
+		case !slot.triesHere(image), why != "" && now.Sub(slot.Check.CreationTimestamp.Time) > checkAgain:
+			g.Changes = append(g.Changes, deletion(slot.Check, "it is to be tried anew"))
+		}
+	}
+}
+
+// releaseCheck runs etcd --version from an image, on a slot's node.
+func releaseCheck(r *v1alpha1.EtcdRing, slot Slot, image string) *corev1.Pod {
+	n := namesOf(r)
+	p := &corev1.Pod{ObjectMeta: owned(r, n.Check(slot.Name)), Spec: corev1.PodSpec{
+		NodeName: slot.Pod.Spec.NodeName, RestartPolicy: corev1.RestartPolicyNever, Tolerations: r.Spec.Scheduling.Tolerations,
+		AutomountServiceAccountToken: ptr.To(false), SecurityContext: nobodys(), TerminationGracePeriodSeconds: ptr.To[int64](1),
+		Containers: []corev1.Container{{Name: kube.MemberContainer, Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Command: []string{kube.Etcd, "--version"},
+			SecurityContext: confined(), TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError}}}}
+	p.Labels = n.Labels(kube.CheckPart)
+	return p
+}
+
+// outdated is why the pod of a slot is made anew at once; "": it isn't. Members are
+// restarted in their turn; but nothing is lost where there is none, or where one doesn't
+// serve with a release that was taken back.
+func (s Seen) outdated(slot Slot, c course, free bool) string {
+	has := slot.release()
+	switch {
+	case has == "" || has == c.template || slot.Pod.DeletionTimestamp != nil:
+		return ""
+	case free:
+		return fmt.Sprintf("it has %s, and no member", has)
+	case c.from == c.template && has.Compare(c.template) > 0 && !slot.ready():
+		return fmt.Sprintf("its member doesn't serve with %s, which was taken back", has)
+	}
+	return ""
+}
+
+// restart has the member restart whose turn has come: its pod goes, and the set makes
+// another with the release. Who serves is known from this very turn.
+func (x *automation) restart(ctx context.Context, s Seen) error {
+	for _, m := range x.observed.Voters() {
+		at, ok := namesOf(s.Ring).Ordinal(m.Machine)
+		if !ok || at >= len(s.Slots) {
+			continue
+		}
+		slot, to := s.Slots[at], x.ground.course.template
+		due := slot.Pod != nil && slot.Pod.DeletionTimestamp == nil && m.Release == to && slot.release() != to && s.version() == to
+		if !due || slices.ContainsFunc(x.observed.Voters(), func(v ring.Member) bool { return v.ID != m.ID && !v.Serving }) {
+			continue
+		}
+		c := deletion(slot.Pod, fmt.Sprintf("its member is to run %s", to))
+		return x.log.Act(c.line(), func() error { return c.make(ctx, x.Client) })
+	}
+	return nil
+}
+
+// commands are what a person should consider. What ringadm's own store is asked for an
+// EtcdRing is.
+func (x *automation) commands(s Seen, d ring.Decision) []string {
+	if d.Back == "" {
+		return d.Commands
+	}
+	return []string{fmt.Sprintf(`kubectl -n %s patch etcdring %s --type merge -p '{"spec":{"version":"%s"}}'`, s.Ring.Namespace, s.Ring.Name, d.Back[1:])}
+}
