@@ -4,7 +4,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -18,18 +20,23 @@ import (
 	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/launcher"
+	"github.com/ringproof/ringproof/reference/pki"
 	"github.com/ringproof/ringproof/reference/ring"
 )
 
 // reach are the flags of every command that talks to a ring.
 type reach struct {
-	endpoints string
-	data      string
+	endpoints         string
+	data              string
+	cacert, cert, key string
 }
 
 func (r *reach) flags(c *cobra.Command) {
-	c.PersistentFlags().StringVar(&r.endpoints, "endpoints", os.Getenv("RINGADM_ENDPOINTS"), "client URLs of members, comma-separated (RINGADM_ENDPOINTS)")
+	c.PersistentFlags().StringVar(&r.endpoints, "endpoints", cmp.Or(os.Getenv("RINGADM_ENDPOINTS"), os.Getenv("ETCDCTL_ENDPOINTS")), "client URLs of members, comma-separated (RINGADM_ENDPOINTS, ETCDCTL_ENDPOINTS)")
 	c.PersistentFlags().StringVar(&r.data, "data", "/var/lib/ringadm", "data filesystem of a machine of the ring, for its client certificate")
+	c.PersistentFlags().StringVar(&r.cacert, "cacert", os.Getenv("ETCDCTL_CACERT"), "whom the members' certificates are by, with --cert and --key, instead of --data (ETCDCTL_CACERT)")
+	c.PersistentFlags().StringVar(&r.cert, "cert", os.Getenv("ETCDCTL_CERT"), "client certificate (ETCDCTL_CERT)")
+	c.PersistentFlags().StringVar(&r.key, "key", os.Getenv("ETCDCTL_KEY"), "its private key (ETCDCTL_KEY)")
 }
 
 // open reaches the ring with the credentials of this machine.
@@ -37,7 +44,34 @@ func (r reach) open() (*admin.Ring, error) {
 	if r.endpoints == "" {
 		return nil, usageError{errors.New("--endpoints is missing: the client URLs of members, as https://10.0.0.1:2379")}
 	}
-	return launcher.Reach(host.NewReal("", r.data, "", nil), words(r.endpoints))
+	h := host.NewReal("", r.data, "", nil)
+	if r.cacert == "" && r.cert == "" && r.key == "" {
+		return launcher.Reach(h, words(r.endpoints))
+	}
+	opened := &admin.Ring{Host: h}
+	opened.Use(words(r.endpoints)...)
+	var err error
+	opened.Secure, err = r.credentials()
+	return opened, err
+}
+
+// credentials are those of files that are named one by one.
+func (r reach) credentials() (*tls.Config, error) {
+	var texts [3][]byte
+	for i, f := range []struct{ flag, file string }{{"--cacert", r.cacert}, {"--cert", r.cert}, {"--key", r.key}} {
+		if f.file == "" {
+			return nil, usageError{fmt.Errorf("%s is missing: --cacert, --cert and --key go together", f.flag)}
+		}
+		var err error
+		if texts[i], err = os.ReadFile(f.file); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.flag, err)
+		}
+	}
+	c, err := pki.ClientTLS(texts[0], pki.Pair{CertPEM: texts[1], KeyPEM: texts[2]})
+	if err != nil {
+		return nil, fmt.Errorf("--cacert, --cert and --key: %w", err)
+	}
+	return c, nil
 }
 
 // do carries out what a person asks for. It is decided on the membership as it is

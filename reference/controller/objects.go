@@ -21,6 +21,7 @@ import (
 
 	"github.com/ringproof/ringproof/reference/api/v1alpha1"
 	"github.com/ringproof/ringproof/reference/kube"
+	"github.com/ringproof/ringproof/reference/launcher"
 	"github.com/ringproof/ringproof/reference/ring"
 	"github.com/ringproof/ringproof/reference/store"
 )
@@ -168,7 +169,7 @@ func initContainer(image string) corev1.Container {
 func memberContainer(r *v1alpha1.EtcdRing, version ring.Version) corev1.Container {
 	return corev1.Container{Name: kube.MemberContainer, Image: r.Spec.Image + ":" + string(version), ImagePullPolicy: corev1.PullIfNotPresent,
 		Command: []string{kube.Tool, "launch", "--ring=" + r.Name, "--namespace=$(POD_NAMESPACE)", "--pod=$(POD_NAME)", releaseFlag + string(version)},
-		Env:     podEnv(), SecurityContext: confined(), Resources: r.Spec.Resources,
+		Env:     append(podEnv(), toolEnv(r)...), SecurityContext: confined(), Resources: r.Spec.Resources,
 		Ports:          []corev1.ContainerPort{{Name: "client", ContainerPort: kube.ClientPort}, {Name: "peer", ContainerPort: kube.PeerPort}},
 		StartupProbe:   probe("start", 2, 150),
 		LivenessProbe:  probe("live", 20, 3),
@@ -187,6 +188,15 @@ func podEnv() []corev1.EnvVar {
 		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
 	}
 	return []corev1.EnvVar{field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace")}
+}
+
+// toolEnv has etcdctl, and ringadm by hand, reach the pod's member with what is mounted.
+func toolEnv(r *v1alpha1.EtcdRing) []corev1.EnvVar {
+	own := kube.CertificatesPath + "/$(POD_NAME)/"
+	return []corev1.EnvVar{
+		{Name: "ETCDCTL_ENDPOINTS", Value: namesOf(r).ClientURL("$(POD_NAME)")},
+		{Name: "ETCDCTL_CACERT", Value: own + launcher.ClientsCA}, {Name: "ETCDCTL_CERT", Value: own + "client.crt"}, {Name: "ETCDCTL_KEY", Value: own + "client.key"},
+	}
 }
 
 func confined() *corev1.SecurityContext {

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringproof/ringproof/reference/admin"
+)
+
+const pause = 2 * time.Second // between two looks at a ring that isn't there yet
+
+func isRunningCommand() *cobra.Command {
+	var r reach
+	var within time.Duration
+	c := &cobra.Command{
+		Use:   "is-running",
+		Short: "wait until the ring takes writes",
+		Long: `is-running asks the ring to commit something that leaves no key behind, again and
+again until it does: then a quorum of it answers, and it has space. It is for whoever
+is to start after the ring, as the init container of an API server.`,
+		Args: exactly(0, "no argument"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			opened, err := r.open()
+			if err != nil {
+				return err
+			}
+			defer opened.Close()
+			return awaitWrites(c.Context(), opened, within, c.OutOrStdout())
+		},
+	}
+	r.flags(c)
+	c.Flags().DurationVar(&within, "within", time.Minute, "how long to wait")
+	return c
+}
+
+// awaitWrites waits until the ring has committed a write.
+func awaitWrites(ctx context.Context, r *admin.Ring, within time.Duration, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	for {
+		_, err := r.Revision(ctx) // finds an endpoint that answers
+		if err == nil {
+			err = r.Settle(ctx)
+		}
+		if err == nil {
+			fmt.Fprintln(out, "the ring takes writes")
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the ring has taken no write within %s: %w", within, err)
+		case <-time.After(pause):
+		}
+	}
+}
+
+func snapshotCommand() *cobra.Command {
+	var r reach
+	c := &cobra.Command{
+		Use:   "snapshot FILE",
+		Short: "write what the ring holds into a file",
+		Long: `snapshot writes the keyspace of a member that holds all that the ring had
+acknowledged when this began: not of whoever answers first, which may have been cut
+off for long. What came is checked by etcd's sum. FILE appears whole or not at all,
+readable by its owner alone; one that is there already is refused.
+
+etcdutl snapshot restore FILE makes a data directory of it.`,
+		Args: exactly(1, "the file to write"),
+		RunE: func(c *cobra.Command, args []string) error {
+			opened, err := r.open()
+			if err != nil {
+				return err
+			}
+			defer opened.Close()
+			return writeSnapshot(c, opened, args[0])
+		},
+	}
+	r.flags(c)
+	return c
+}
+
+func writeSnapshot(c *cobra.Command, r *admin.Ring, file string) error {
+	if _, err := os.Lstat(file); err == nil {
+		return fmt.Errorf("%s is there already: choose another name, or move it away", file)
+	}
+	all, revision, err := r.Newest(c.Context())
+	if err != nil {
+		return err
+	}
+	failures := []error{errors.New("no member gave a whole snapshot")}
+	for _, from := range all {
+		bytes, err := copySnapshot(c, r, from, file)
+		if err == nil {
+			fmt.Fprintf(c.OutOrStdout(), "%s: %d bytes of %s, at revision %d or later\n", file, bytes, from, revision)
+			return nil
+		}
+		failures = append(failures, fmt.Errorf("%s: %w", from, err))
+		if c.Context().Err() != nil {
+			break
+		}
+	}
+	return errors.Join(failures...)
+}
+
+const stalled = 30 * time.Second // how long a snapshot may bring nothing
+
+// copySnapshot writes the member's keyspace beside the file, and moves it there when it is
+// on the disk.
+func copySnapshot(c *cobra.Command, r *admin.Ring, from admin.Asked, file string) (bytes int64, err error) {
+	part, err := os.OpenFile(file+".part", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(part.Name()))
+		}
+	}()
+	ctx, cancel := context.WithCancelCause(c.Context())
+	defer cancel(nil)
+	late := time.AfterFunc(stalled, func() { cancel(fmt.Errorf("nothing came for %s", stalled)) })
+	defer late.Stop()
+	last := time.Now()
+	bytes, err = r.Snapshot(ctx, from.Endpoint, part, func(n int64) {
+		late.Reset(stalled)
+		if now := time.Now(); now.Sub(last) > pause {
+			fmt.Fprintf(c.ErrOrStderr(), "%s: %d of %d bytes\n", from, n, from.Bytes)
+			last = now
+		}
+	})
+	if err = errors.Join(err, part.Sync(), part.Close()); err != nil {
+		return bytes, cmp.Or(context.Cause(ctx), err)
+	}
+	if err := os.Link(part.Name(), file); err != nil { // unlike a rename it replaces nothing
+		return bytes, err
+	}
+	return bytes, errors.Join(os.Remove(part.Name()), syncDir(filepath.Dir(file)))
+}
+
+func syncDir(name string) error {
+	dir, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+func defragCommand() *cobra.Command {
+	var r reach
+	var limit time.Duration
+	c := &cobra.Command{
+		Use:   "defrag",
+		Short: "give back the space that members' keyspace files don't need",
+		Long: `defrag has each member write its keyspace file anew, followers first and who leads
+last, which hands leadership over before. A member serves nobody meanwhile, so the
+next has its turn only while all voters answer. Ended by an error or by an interrupt,
+it leaves the rest as they are.`,
+		Args: exactly(0, "no argument"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			opened, err := r.open()
+			if err != nil {
+				return err
+			}
+			defer opened.Close()
+			return opened.Defragment(c.Context(), limit, func(d admin.Defragmented) {
+				fmt.Fprintf(c.OutOrStdout(), "%s: %d bytes became %d\n", d.Member, d.Before, d.After)
+			})
+		},
+	}
+	r.flags(c)
+	c.Flags().DurationVar(&limit, "limit", 10*time.Minute, "how long one member may take")
+	return c
+}
