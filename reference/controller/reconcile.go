@@ -328,6 +328,7 @@ func (x *automation) spec(s Seen) ring.Spec {
 	asked := kube.SpecOf(s.Ring, x.ground.course.version)
 	asked.From = x.ground.course.from
 	spec := asked.Wanted()
+	spec.Own = x.ground.course.own(s)
 	spec.ReplaceAfter = x.ReplaceAfter
 	return spec
 }
@@ -356,7 +357,7 @@ func (x *automation) lead(ctx context.Context, s Seen) outcome {
 	}
 	view.Registered = x.registered(s)
 	d := x.reconciler.Step(ctx, view, x.spec(s), fence)
-	o := outcome{wait: d.Wait, halt: d.Halt, commands: x.commands(s, d), observed: x.observed, trouble: x.restart(ctx, s)}
+	o := outcome{wait: d.Wait, halt: d.Halt, commands: x.commands(s, d), observed: x.observed, trouble: x.restart(ctx, s, d.Due)}
 	if d.Action != nil {
 		o.wait = d.Action.Why
 	}

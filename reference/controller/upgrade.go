@@ -58,6 +58,19 @@ func (s Seen) course() course {
 	return c
 }
 
+// own are the releases of slots without a member: whoever is added there has what its pod
+// has, whatever the others have come to.
+func (c course) own(s Seen) map[string]ring.Version {
+	all := map[string]ring.Version{}
+	held, _ := s.held()
+	for _, slot := range s.Slots {
+		if !held[slot.Ordinal] {
+			all[slot.Name] = c.template
+		}
+	}
+	return all
+}
+
 // takeBack has pods be made as before, if the upgrade has come to no member that serves,
 // nor to all: the ring's data may be of the later release by then.
 func (s Seen) takeBack(c *course) {
@@ -230,23 +243,25 @@ func (s Seen) outdated(slot Slot, c course, free bool) string {
 	return ""
 }
 
-// restart has the member restart whose turn has come: its pod goes, and the set makes
-// another with the release. Who serves is known from this very turn.
-func (x *automation) restart(ctx context.Context, s Seen) error {
-	for _, m := range x.observed.Voters() {
-		at, ok := namesOf(s.Ring).Ordinal(m.Machine)
-		if !ok || at >= len(s.Slots) {
-			continue
-		}
-		slot, to := s.Slots[at], x.ground.course.template
-		due := slot.Pod != nil && slot.Pod.DeletionTimestamp == nil && m.Release == to && slot.release() != to && s.version() == to
-		if !due || slices.ContainsFunc(x.observed.Voters(), func(v ring.Member) bool { return v.ID != m.ID && !v.Serving }) {
-			continue
-		}
-		c := deletion(slot.Pod, fmt.Sprintf("its member is to run %s", to))
-		return x.log.Act(c.line(), func() error { return c.make(ctx, x.Client) })
+// restart has the member restart that is due: its pod goes, and the set makes another with
+// the release. It is due only while nothing else is to be done for the ring, as was decided
+// on what was seen in this very turn: a volume is lost whose member still serves, and who
+// restarted another then had one log of three left to rely on.
+func (x *automation) restart(ctx context.Context, s Seen, due ring.ID) error {
+	i := slices.IndexFunc(x.observed.Members, func(m ring.Member) bool { return m.ID == due })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	at, ok := namesOf(s.Ring).Ordinal(x.observed.Members[i].Machine)
+	if !ok || at >= len(s.Slots) {
+		return nil
+	}
+	slot, to := s.Slots[at], x.ground.course.template
+	if slot.Pod == nil || slot.Pod.DeletionTimestamp != nil || slot.release() == to || s.version() != to || x.observed.Members[i].Release != to {
+		return nil
+	}
+	c := deletion(slot.Pod, fmt.Sprintf("its member is to run %s", to))
+	return x.log.Act(c.line(), func() error { return c.make(ctx, x.Client) })
 }
 
 // commands are what a person should consider. What ringadm's own store is asked for an

@@ -57,6 +57,7 @@ type Decision struct {
 	Halt     string   // why only a person should go on
 	Commands []string // what that person should consider
 	Back     Version  // Halt: what to ask for again to have it over; "": nothing
+	Due      ID       // Wait: the member that is to restart now with the release that its record says; 0: none
 }
 
 // Steady is the Wait of a ring that is what was asked for.

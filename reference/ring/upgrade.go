@@ -103,7 +103,9 @@ const inStep = 1000
 func unsettled(spec Spec, o Observed, behind []Member) (Decision, bool) {
 	for _, m := range behind {
 		if m.Release == spec.Version {
-			return wait("%s is to restart with etcd %s, and runs %s", m, spec.Version, m.Version)
+			d, _ := wait("%s is to restart with etcd %s, and runs %s", m, spec.Version, m.Version)
+			d.Due = m.ID
+			return d, true
 		}
 		if m.Version.Minor() != spec.Version.Minor() && m.Version.Compare("v3.6.0") >= 0 && m.Schema != m.Version.Minor() {
 			return wait("%s runs %s, and its files are not of that minor yet", m, m.Version)
