@@ -78,7 +78,8 @@ func (w *world) listen(p *process, number uint16) syscall.Errno {
 }
 
 // route sends a frame on its way. What is sent over a cut arrives once that ends, as TCP
-// would send it again; what is sent by or to a machine without power is lost.
+// would send it again; what is sent by or to a machine without power is lost. Who gives a
+// dial up has sent nothing, if the other end has not heard of it.
 func (w *world) route(f frame) {
 	w.frames++
 	w.hash = mix(w.hash, uint64(f.At), uint64(f.Kind), uint64(f.SrcHost), uint64(f.DstHost), f.Conn, uint64(len(f.Payload)), digest(f.Payload))
@@ -87,11 +88,30 @@ func (w *world) route(f frame) {
 	}
 	switch {
 	case w.dark[f.SrcHost] || w.dark[f.DstHost]:
-	case w.cut[path{f.SrcHost, f.DstHost}]:
+	case f.Kind == rst && w.dropDial(f.Conn):
+	case w.waits(f):
 		w.held = append(w.held, f)
 	default:
 		w.carry(f)
 	}
+}
+
+// waits reports whether a frame is held. One that dials needs the way back, too, as nobody
+// accepts before a handshake is over: of two etcds the one that is only not heard accepted
+// connections on which nothing ever came, and waited for them when it was to stop. What
+// follows on a connection stays behind what came before.
+func (w *world) waits(f frame) bool {
+	return w.cut[path{f.SrcHost, f.DstHost}] || f.Kind == syn && w.cut[path{f.DstHost, f.SrcHost}] ||
+		slices.ContainsFunc(w.held, func(h frame) bool { return h.Conn == f.Conn })
+}
+
+// dropDial forgets what is held of a dial, and reports whether there was one.
+func (w *world) dropDial(number uint64) bool {
+	dials := slices.ContainsFunc(w.held, func(h frame) bool { return h.Conn == number && h.Kind == syn })
+	if dials {
+		w.held = slices.DeleteFunc(w.held, func(h frame) bool { return h.Conn == number })
+	}
+	return dials
 }
 
 // carry gives a frame its time of arrival, after those before it, and whom it is for.
@@ -112,7 +132,7 @@ func (w *world) carry(f frame) {
 	switch {
 	case to != nil && to.alive():
 		to.insert(f)
-	case f.Kind == syn || f.Kind == payload: // nobody is there
+	case f.Kind == syn || f.Kind == synAck || f.Kind == payload: // nobody is there
 		if from != nil && from.alive() {
 			from.insert(frame{Kind: rst, SrcHost: f.DstHost, DstHost: f.SrcHost, Conn: f.Conn ^ acceptor, At: f.At + int64(w.Latency)})
 		}
@@ -149,6 +169,7 @@ func (w *world) part(number uint64) { delete(w.connections, number&^acceptor) }
 // unless its machine has no power.
 func (w *world) hangUp(p *process, at int64) {
 	maps.DeleteFunc(w.ports, func(_ port, q *process) bool { return q == p })
+	w.held = slices.DeleteFunc(w.held, func(f frame) bool { return f.Kind == syn && w.lifeOf(f.Conn) == p })
 	for _, number := range slices.Sorted(maps.Keys(w.connections)) {
 		switch c := w.connections[number]; p {
 		case c.dialler:
@@ -171,18 +192,15 @@ func (w *world) resetFor(other *process, host byte, number uint64, at int64) {
 
 // release sends on what was held and is not any more, as if it were sent now.
 func (w *world) release() {
-	var held []frame
 	free := w.held
 	w.held = nil
 	for _, f := range free {
-		if w.cut[path{f.SrcHost, f.DstHost}] {
-			held = append(held, f)
-			continue
-		}
 		f.At = max(f.At, w.now)
-		if !w.dark[f.SrcHost] && !w.dark[f.DstHost] {
+		switch {
+		case w.waits(f):
+			w.held = append(w.held, f)
+		case !w.dark[f.SrcHost] && !w.dark[f.DstHost]:
 			w.carry(f)
 		}
 	}
-	w.held = append(held, w.held...)
 }

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -26,7 +27,7 @@ import (
 func main() {
 	begun = time.Now()
 	do := map[string]func(){"pipes": pipes, "count": count, "foreign": foreign, "talk": talk, "serve": serve, "signals": signals, "heed": heed, "sleep": sleep,
-		"harm": harm, "clock": clock, "spin": spin, "slow": slow, "echo": echo, "fed": fed, "wait": wait, "meet": meet, "sync": synced}[os.Args[1]]
+		"harm": harm, "clock": clock, "spin": spin, "slow": slow, "echo": echo, "fed": fed, "wait": wait, "meet": meet, "sync": synced, "unheard": unheard, "greet": greet}[os.Args[1]]
 	do()
 }
 
@@ -168,6 +169,49 @@ func harm() {
 	time.Sleep(100 * time.Millisecond)
 	say("%v", ask(7))
 	say("%v", orders.Do(lockstep.Deed{Do: "shout"}))
+}
+
+// unheard dials somebody whose answers are lost: nobody is met there, neither meanwhile
+// nor when it was given up, and the next is. A dial that waits for the end of that is met.
+func unheard() {
+	orders, err := lockstep.Order(context.Background())
+	server := again(7, "greet")
+	server.Stdout = os.Stdout
+	say("%v", errors.Join(err, server.Start()))
+	time.Sleep(100 * time.Millisecond)
+	cut := lockstep.Deed{Do: lockstep.DoCut, Machines: []byte{7}, To: []byte{1}}
+	mend := cut
+	mend.Do = lockstep.DoMend
+	say("cut: %v", orders.Do(cut))
+	say("%v", dial(2*time.Second))
+	say("mend: %v", orders.Do(mend))
+	time.Sleep(time.Second)
+	say("cut: %v", orders.Do(cut))
+	time.AfterFunc(time.Second, func() { say("mend: %v", orders.Do(mend)) })
+	say("%v", dial(2*time.Second))
+	time.Sleep(time.Second)
+}
+
+func dial(within time.Duration) error {
+	c, err := net.DialTimeout("tcp", fmt.Sprintf("%v:80", lockstep.Address(7)), within)
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
+
+// greet says whom it meets, and when they go.
+func greet() {
+	l, err := net.Listen("tcp", "0.0.0.0:80")
+	for err == nil {
+		var c net.Conn
+		if c, err = l.Accept(); err == nil {
+			fmt.Printf("met %v\n", c.RemoteAddr())
+			n, err := io.Copy(io.Discard, c)
+			fmt.Printf("heard %d bytes, %v\n", n, err)
+		}
+	}
+	fmt.Println(err)
 }
 
 // clock has the clock of this machine set.

@@ -114,6 +114,9 @@ func (p *process) Dial(ctx context.Context, local, remote *net.TCPAddr) (net.Loc
 	defer stop()
 	if err := e.established(); err != nil {
 		p.forget(e)
+		if ctx.Err() != nil { // what comes of it yet is for nobody
+			e.frame(rst, nil)
+		}
 		return nil, err
 	}
 	return e, nil
