@@ -8,12 +8,10 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ringproof/ringproof"
-	"github.com/ringproof/ringproof/faults"
 	"github.com/ringproof/ringproof/harness"
 	"github.com/ringproof/ringproof/internal/etcdbin"
 	"github.com/ringproof/ringproof/reports"
@@ -114,14 +112,8 @@ func unable(p ringproof.Plan, in place) string {
 		return fmt.Sprintf("the ring: %v", err)
 	}
 	for _, s := range p.Steps {
-		if err := in.Supports(s); err != nil {
+		if err := in.lacks(s); err != nil {
 			return fmt.Sprintf("step %s: %v", s.Name, err)
-		}
-		if s.Fault == nil {
-			continue
-		}
-		if e, ok := faults.Lookup(s.Fault.Kind); ok && !slices.Contains(e.Worlds, in.Name()) {
-			return fmt.Sprintf("step %s: the fault %s is possible in %s only", s.Name, s.Fault.Kind, strings.Join(e.Worlds, " and "))
 		}
 	}
 	return ""

@@ -18,9 +18,10 @@ import (
 	"github.com/ringproof/ringproof/harness/explore"
 )
 
-// searchFlags are the flags of the commands that search in the simulated world.
+// searchFlags are the flags of the commands that search.
 type searchFlags struct {
 	*program
+	world   string
 	subject string
 	out     string
 	jobs    int
@@ -28,22 +29,16 @@ type searchFlags struct {
 }
 
 func (f *searchFlags) add(c *cobra.Command) {
+	f.world = f.Worlds[0].Name
 	c.Flags().StringVar(&f.subject, "subject", f.own().Name, "what is on trial: "+f.subjects()+seeMutants(f.own()))
 	c.Flags().StringVar(&f.out, "out", "", "directory for what is found (default out/TIME)")
 	c.Flags().IntVar(&f.jobs, "jobs", 0, "worker processes (default one a processor)")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print the result as JSON")
 }
 
-// open checks the flags and makes the pool.
-func (f *searchFlags) open() (*explore.Pool, error) {
-	if err := f.simulatable(ringproof.Plan{Subject: f.subject}); err != nil {
-		return nil, err
-	}
-	f.jobs = cmp.Or(f.jobs, runtime.NumCPU())
-	if f.out == "" {
-		f.out = outNow()
-	}
-	return newPool(f.jobs)
+// addWorld is for commands that search in other worlds than the first, too.
+func (f *searchFlags) addWorld(c *cobra.Command) {
+	c.Flags().StringVar(&f.world, "world", f.world, "where to run the plans, a world in which each is the same in every run: "+choices(f.repeatable()))
 }
 
 func (p *program) exploreCommand() *cobra.Command {
@@ -52,10 +47,11 @@ func (p *program) exploreCommand() *cobra.Command {
 	var length time.Duration
 	c := &cobra.Command{
 		Use:   "explore",
-		Short: "draw plans from seeds, run them in the simulated world, and make small what fails",
+		Short: "draw plans from seeds, run them in virtual time, and make small what fails",
 		Long: `explore draws one plan a seed: a ring, a workload, operations, and harm that a
 correct subject survives, as the fairness ledger sees it; some are disasters, in
-which the subject must halt. Each is run in the simulated world and judged.
+which the subject must halt. Each is run in the simulated world, or with --world
+virtual on real etcd in virtual time, and judged.
 
 Every distinct finding, a check and the kind of thing it says, is shrunk to a
 minimal plan and saved in --out, with the line that replays it; so are the plans
@@ -85,6 +81,7 @@ two runs of a plan differ.`,
 		},
 	}
 	f.add(c)
+	f.addWorld(c)
 	c.Flags().IntVar(&s.Runs, "runs", 1000, "how many plans; with --for alone as many as there is time for")
 	c.Flags().DurationVar(&length, "for", 0, "how long to search, as 10m")
 	c.Flags().Uint64Var(&s.Seed, "seed", 1, "seed of the first plan; the next has the next")
@@ -95,42 +92,48 @@ two runs of a plan differ.`,
 
 // search runs the search, and then shrinks and saves what it found.
 func search(c *cobra.Command, f searchFlags, s explore.Search, length time.Duration) error {
-	pool, err := f.open()
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
-	s.Runner, s.Subject = pool, f.subject
-	if of, planted, err := f.parse(f.subject); err == nil && of.limited() {
-		s.Fit = linked{f.subject, of, planted}.fit
-	}
-	if s.Verify {
-		mirror, err := newPool(max(1, f.jobs/2))
+	return f.within(c, explore.Releases(f.subject), func(in searching) error {
+		s.Subject = f.subject
+		abreast, err := f.workers(in, &s)
 		if err != nil {
 			return err
 		}
-		defer mirror.Close()
-		pool.Jobs, s.Mirror = max(1, f.jobs-f.jobs/2), mirror
-	}
-	line := newLiveLine(c.ErrOrStderr())
-	s.Told = func(t *explore.Tally) { line.tell("%s", progressOf(t)) }
-	ctx, cancel := limited(c.Context(), length)
-	defer cancel()
-	tally, err := s.Run(ctx)
-	line.end()
-	if err != nil {
-		return environment(err)
-	}
-	if err := f.keep(c, pool, tally); err != nil {
-		return err
-	}
-	return f.told(c, tally, exploration{tally.Verdict(), f.subject, s.Verify, perSecond(tally), tally}, func(w io.Writer) {
-		fmt.Fprintf(w, "explored %s from seed %d: %s\n", counted(tally.Runs, "plan"), s.Seed, pace(tally))
-		if tally.LeftOut > 0 {
-			fmt.Fprintf(w, "left out: %s that %s can't be tried on\n", counted(tally.LeftOut, "plan"), f.subject)
+		if s.Runner, err = in.runner(abreast); err != nil {
+			return err
 		}
-		fmt.Fprintf(w, "situations of the subject: %d, of which %d were new in the last 1000 runs\n", tally.Tuples, tally.NewLately)
+		if of, planted, err := f.parse(f.subject); err == nil {
+			s.Fit = linked{f.subject, of, planted}.fit(in.place)
+		}
+		line := newLiveLine(c.ErrOrStderr())
+		s.Told = func(t *explore.Tally) { line.tell("%s", progressOf(t)) }
+		ctx, cancel := limited(c.Context(), length)
+		defer cancel()
+		tally, err := s.Run(ctx)
+		line.end()
+		if err != nil {
+			return environment(err)
+		}
+		if err := f.keep(c, in, s.Runner, tally); err != nil {
+			return err
+		}
+		return f.told(c, tally, exploration{tally.Verdict(), f.subject, s.Verify, perSecond(tally), tally}, func(w io.Writer) {
+			fmt.Fprintf(w, "explored %s from seed %d: %s\n", counted(tally.Runs, "plan"), s.Seed, pace(tally))
+			if tally.LeftOut > 0 {
+				fmt.Fprintf(w, "left out: %s that %s can't be tried on\n", counted(tally.LeftOut, "plan"), f.subject)
+			}
+			fmt.Fprintf(w, "situations of the subject: %d, of which %d were new in the last 1000 runs\n", tally.Tuples, tally.NewLately)
+		})
 	})
+}
+
+// workers is how many run plans; if each is to run twice, others do that at the same time.
+func (f searchFlags) workers(in searching, s *explore.Search) (abreast int, err error) {
+	abreast = cmp.Or(f.jobs, runtime.NumCPU())
+	if !s.Verify {
+		return abreast, nil
+	}
+	s.Mirror, err = in.runner(max(1, abreast/2))
+	return max(1, abreast-abreast/2), err
 }
 
 // exploration is the result of explore, for programs.
@@ -165,18 +168,21 @@ func pace(t *explore.Tally) string {
 const mostShrunk = 10
 
 // keep shrinks and saves the findings, and saves the plans that could not be judged.
-func (f searchFlags) keep(c *cobra.Command, pool *explore.Pool, t *explore.Tally) error {
+func (f searchFlags) keep(c *cobra.Command, in searching, runner explore.Runner, t *explore.Tally) error {
+	if f.out == "" {
+		f.out = outNow()
+	}
 	line := newLiveLine(c.ErrOrStderr())
 	defer line.end()
 	first := t.Findings[:min(mostShrunk, len(t.Findings))]
-	err := explore.Shrinker{Runner: pool}.ShrinkAll(c.Context(), first, func(found *explore.Found) {
+	err := explore.Shrinker{Runner: runner, For: in.patience}.ShrinkAll(c.Context(), first, func(found *explore.Found) {
 		line.tell("%s shrunk from %s to %d in %s", found.Key, counted(len(found.Plan.Steps), "step"), found.Shrunk.Steps, counted(found.Shrunk.Runs, "run"))
 	})
 	for _, found := range t.Findings {
-		err = errors.Join(err, found.Save(c.Context(), pool, f.out))
+		err = errors.Join(err, found.Save(c.Context(), runner, f.out, in.flags...))
 	}
 	for i := range t.Inconclusive {
-		err = errors.Join(err, t.Inconclusive[i].Save(f.out))
+		err = errors.Join(err, t.Inconclusive[i].Save(f.out, in.flags...))
 	}
 	return environment(err)
 }

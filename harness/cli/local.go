@@ -34,6 +34,7 @@ func Local() World {
 type outside struct {
 	releases map[string]etcdbin.Release
 	kit      virtual.Kit // where other programs were built than those
+	traced   func(line string)
 	program  func() (local.Subject, error)
 }
 

@@ -158,6 +158,11 @@ func (r Registry) real() []World {
 	return slices.DeleteFunc(slices.Clone(r.Worlds), func(w World) bool { return w.Virtual })
 }
 
+// repeatable are the worlds in which a plan is the same in every run.
+func (r Registry) repeatable() []World {
+	return slices.DeleteFunc(slices.Clone(r.Worlds), func(w World) bool { return !w.Virtual && !w.Repeatable })
+}
+
 // own is the subject of a command line that names none.
 func (r Registry) own() Subject {
 	if len(r.Subjects) == 0 {

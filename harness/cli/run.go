@@ -545,14 +545,18 @@ func (f runFlags) opens(jobs []harness.Job, releases map[string]etcdbin.Release)
 			return nil, err
 		}
 	}
-	return func(p ringproof.Plan) (ringproof.World, error) {
-		t, err := f.tried(p)
-		if err != nil {
-			return nil, err
-		}
-		t.releases, t.kit, t.program = releases, f.kit, func() (local.Subject, error) { return f.processes(p) }
-		return in.Open(t)
-	}, nil
+	return func(p ringproof.Plan) (ringproof.World, error) { return f.enter(p, releases, nil) }, nil
+}
+
+// enter opens the world of a plan. traced is told of all that happens in it, line by line,
+// where it is the same in every run; nil: nobody is.
+func (f runFlags) enter(p ringproof.Plan, releases map[string]etcdbin.Release, traced func(string)) (ringproof.World, error) {
+	t, err := f.tried(p)
+	if err != nil {
+		return nil, err
+	}
+	t.releases, t.kit, t.traced, t.program = releases, f.kit, traced, func() (local.Subject, error) { return f.processes(p) }
+	return f.in().Open(t)
 }
 
 // tried is the plan with who is on trial in it: one whom a file describes is nobody
@@ -597,7 +601,7 @@ func (f runFlags) replayLine(planFile string, p ringproof.Plan) string {
 	if p.World == f.Worlds[0].Name { // the default of --world
 		return explore.Replay(planFile)
 	}
-	return explore.Replay(planFile) + " --world " + p.World
+	return explore.Replay(planFile, "--world", p.World)
 }
 
 func commandLine() string { return strings.Join(append([]string{"ringproof"}, os.Args[1:]...), " ") }

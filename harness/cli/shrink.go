@@ -22,47 +22,44 @@ import (
 )
 
 func (p *program) shrinkCommand() *cobra.Command {
+	f := searchFlags{program: p, world: p.Worlds[0].Name}
 	var s explore.Shrinker
-	var jobs int
-	var check, out, trial string
+	var check string
 	c := &cobra.Command{
 		Use:   "shrink PLAN.yaml",
-		Short: "make a failing plan small: the same check must still fail it in the simulated world",
+		Short: "make a failing plan small: the same check must still fail it, in virtual time",
 		Long: `shrink leaves out what a failing plan doesn't need, and runs it again each time:
 the clients' work, faults, operations; then it makes milder what is left, the
 ring smaller, and the waits shorter. A smaller plan is taken only if the same
-check fails it for the same kind of reason.
+check fails it for the same kind of reason. It runs in the simulated world, or with
+--world virtual on real etcd in virtual time, where it takes longer.
 
 The plan is printed, and written beside the first one with the check and the
 trace that are to be expected, and the line that replays it.`,
-		Example: "  ringproof shrink out/cells/flap_1/plan.yaml",
-		Args:    exactly(1, "the file of a plan"),
+		Example: `  ringproof shrink out/cells/flap_1/plan.yaml
+  ringproof shrink out/cells/flap_1/plan.yaml --world virtual --for 10m`,
+		Args: exactly(1, "the file of a plan"),
 		RunE: func(c *cobra.Command, args []string) error {
 			plan, err := readPlan(c, args[0])
 			if err != nil {
 				return err
 			}
-			if trial != "" {
-				plan.Subject, plan.SubjectFile = trial, ""
+			if f.subject != "" {
+				plan.Subject, plan.SubjectFile = f.subject, ""
 			}
-			if err := p.simulatable(plan); err != nil {
-				return err
+			if f.out == "" {
+				f.out = strings.TrimSuffix(args[0], filepath.Ext(args[0])) + ".min.yaml"
 			}
-			if out == "" {
-				out = strings.TrimSuffix(args[0], filepath.Ext(args[0])) + ".min.yaml"
-			}
-			if s.Runner, err = newPool(cmp.Or(max(0, jobs), runtime.NumCPU())); err != nil {
-				return err
-			}
-			return shrink(c, s, plan, check, out)
+			return f.shrink(c, s, plan, check)
 		},
 	}
 	c.Flags().IntVar(&s.Runs, "runs", 300, "how many runs it may cost")
 	c.Flags().DurationVar(&s.For, "for", time.Minute, "how long it may take")
-	c.Flags().IntVar(&jobs, "jobs", 0, "worker processes (default one a processor)")
+	c.Flags().IntVar(&f.jobs, "jobs", 0, "plans to run at once (default one a processor)")
 	c.Flags().StringVar(&check, "check", "", "the check that must still fail (default: what the plan expects, or the first that fails)")
-	c.Flags().StringVar(&out, "out", "", "file for the small plan (default: PLAN.min.yaml)")
-	c.Flags().StringVar(&trial, "subject", "", "what is on trial (default: what the plan says)")
+	c.Flags().StringVar(&f.out, "out", "", "file for the small plan (default: PLAN.min.yaml)")
+	c.Flags().StringVar(&f.subject, "subject", "", "what is on trial (default: what the plan says)")
+	f.addWorld(c)
 	return c
 }
 
@@ -83,32 +80,48 @@ func readPlan(c *cobra.Command, file string) (ringproof.Plan, error) {
 	return plan, nil
 }
 
-func shrink(c *cobra.Command, s explore.Shrinker, plan ringproof.Plan, check, out string) error {
-	pool := s.Runner.(*explore.Pool)
-	defer pool.Close()
+// shrink makes the plan small, and writes it.
+func (f searchFlags) shrink(c *cobra.Command, s explore.Shrinker, plan ringproof.Plan, check string) error {
 	if check == "" && plan.Expect != nil {
 		check = plan.Expect.Check
 	}
-	first := pool.Run(c.Context(), []explore.Job{{Plan: plan}})[0]
-	if first.Err != nil {
-		return environment(first.Err)
-	}
-	key, err := first.Outcome.KeyOf(check)
-	if err != nil {
-		return usage("%s can't be shrunk: %w", plan.Cell, err)
-	}
-	small, err := s.Shrink(c.Context(), plan, key)
-	if err != nil {
+	f.subject, plan.World = plan.Subject, f.world
+	return f.within(c, []ringproof.Plan{plan}, func(in searching) (err error) {
+		if why := unable(plan, in.place); why != "" {
+			return usage("%s can't be run in the %s world: %s", plan.Cell, f.world, why)
+		}
+		if s.Runner, err = in.runner(cmp.Or(max(0, f.jobs), runtime.NumCPU())); err != nil {
+			return err
+		}
+		first := s.Runner.Run(c.Context(), []explore.Job{{Plan: plan}})[0]
+		if first.Err != nil {
+			return environment(first.Err)
+		}
+		key, err := first.Outcome.KeyOf(check)
+		if err != nil {
+			return usage("%s can't be shrunk: %w", plan.Cell, err)
+		}
+		small, err := s.Shrink(c.Context(), plan, key)
+		if err != nil {
+			return environment(err)
+		}
+		return f.tellSmall(c, len(plan.Steps), small, in.flags)
+	})
+}
+
+func (f searchFlags) tellSmall(c *cobra.Command, steps int, small explore.Shrunk, flags []string) error {
+	if err := explore.WritePlan(f.out, small.Plan, flags...); err != nil {
 		return environment(err)
 	}
-	if err := explore.WritePlan(out, small.Plan); err != nil {
-		return environment(err)
-	}
-	if err := printPlan(c, small.Plan, out); err != nil {
+	var text bytes.Buffer
+	if err := scenarios.WritePlan(&text, small.Plan); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "%s: %s with %s, of %d, after %s in %.1fs%s\n", out, counted(small.Steps, "step"), counted(small.Faults, "fault"),
-		len(plan.Steps), counted(small.Runs, "run"), small.Seconds, unfinished(small))
+	if _, err := fmt.Fprintf(c.OutOrStdout(), "%s# replay: %s\n", &text, explore.Replay(f.out, flags...)); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "%s: %s with %s, of %d, after %s in %.1fs%s\n", f.out, counted(small.Steps, "step"), counted(small.Faults, "fault"),
+		steps, counted(small.Runs, "run"), small.Seconds, unfinished(small))
 	return nil
 }
 
@@ -117,13 +130,4 @@ func unfinished(s explore.Shrunk) string {
 		return ""
 	}
 	return "; there was no more time to leave out more (--runs, --for)"
-}
-
-func printPlan(c *cobra.Command, p ringproof.Plan, file string) error {
-	var text bytes.Buffer
-	if err := scenarios.WritePlan(&text, p); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(c.OutOrStdout(), "%s# replay: %s\n", &text, explore.Replay(file))
-	return err
 }

@@ -121,14 +121,22 @@ func (l linked) Runs(p ringproof.Plan) error {
 	return l.of.Runs(p)
 }
 
-// fit makes of a drawn plan one that it can be tried on, as [explore.Search] wants it.
-func (l linked) fit(p ringproof.Plan) (ringproof.Plan, bool) {
-	p = explore.Without(p, func(s ringproof.Step) bool { return l.Supports(s) != nil })
-	p.Ring.Security, p.Untold = cmp.Or(l.of.Security, p.Ring.Security), l.of.Untold
-	for _, check := range scenarios.Standard().Checks {
-		p.Invariants = slices.DeleteFunc(p.Invariants, func(i ringproof.Invariant) bool { return i.Check == check.Name && !check.Suits(p) })
+// fit makes of a drawn plan one that it can be tried on in a place, as [explore.Search]
+// wants it; nil: it can be tried on all that are drawn.
+func (l linked) fit(in place) func(ringproof.Plan) (ringproof.Plan, bool) {
+	if in.Virtual() && !l.of.limited() {
+		return nil
 	}
-	return p, l.Runs(p) == nil
+	in.who = l
+	return func(p ringproof.Plan) (ringproof.Plan, bool) {
+		p.World = in.Name()
+		p = explore.Without(p, func(s ringproof.Step) bool { return in.lacks(s) != nil })
+		p.Ring.Security, p.Untold = cmp.Or(l.of.Security, p.Ring.Security), l.of.Untold
+		for _, check := range scenarios.Standard().Checks {
+			p.Invariants = slices.DeleteFunc(p.Invariants, func(i ringproof.Invariant) bool { return i.Check == check.Name && !check.Suits(p) })
+		}
+		return p, in.Runs(p) == nil
+	}
 }
 
 // shown are the scenarios that show the mutants' harm.

@@ -4,11 +4,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -127,15 +129,21 @@ type swept struct {
 }
 
 func sweep(c *cobra.Command, f searchFlags, s explore.Sweep, plans []ringproof.Plan) error {
-	pool, err := f.open()
-	if err != nil {
-		return err
-	}
-	defer pool.Close()
+	return f.within(c, plans, func(in searching) error {
+		runner, err := in.runner(cmp.Or(f.jobs, runtime.NumCPU()))
+		if err != nil {
+			return err
+		}
+		s.Runner = runner
+		return f.sweepAll(c, in, s, plans)
+	})
+}
+
+func (f searchFlags) sweepAll(c *cobra.Command, in searching, s explore.Sweep, plans []ringproof.Plan) error {
 	all := swept{Subject: f.subject, Verdict: ringproof.Pass}
 	broken := false
 	for _, plan := range plans {
-		one, err := f.sweepOne(c, pool, s, plan)
+		one, err := f.sweepOne(c, in, s, plan)
 		if err != nil {
 			return err
 		}
@@ -155,9 +163,9 @@ func sweep(c *cobra.Command, f searchFlags, s explore.Sweep, plans []ringproof.P
 }
 
 // sweepOne sweeps one plan and prints what came of it.
-func (f searchFlags) sweepOne(c *cobra.Command, pool *explore.Pool, s explore.Sweep, plan ringproof.Plan) (*explore.Swept, error) {
+func (f searchFlags) sweepOne(c *cobra.Command, in searching, s explore.Sweep, plan ringproof.Plan) (*explore.Swept, error) {
 	line := newLiveLine(c.ErrOrStderr())
-	s.Runner, s.Plan = pool, plan
+	s.Plan = plan
 	s.Told = func(w *explore.Swept) { line.tell("%s: %s of %d", w.Cell, progressOf(w.Tally), w.Plans) }
 	result, err := s.Run(c.Context())
 	line.end()
@@ -167,7 +175,7 @@ func (f searchFlags) sweepOne(c *cobra.Command, pool *explore.Pool, s explore.Sw
 	if err != nil {
 		return nil, environment(err)
 	}
-	if err := f.keep(c, pool, result.Tally); err != nil {
+	if err := f.keep(c, in, s.Runner, result.Tally); err != nil {
 		return nil, err
 	}
 	if f.asJSON {

@@ -3,7 +3,14 @@
 
 package cli
 
-import "github.com/ringproof/ringproof"
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/faults"
+)
 
 // in is the world that the command line names, once it was found.
 func (f runFlags) in() World {
@@ -49,4 +56,16 @@ func (p place) Runs(plan ringproof.Plan) error {
 		}
 	}
 	return p.World.Runs(plan)
+}
+
+// lacks is why the step can't be done there: by whoever is on trial, or by its fault's
+// nature.
+func (p place) lacks(s ringproof.Step) error {
+	if err := p.Supports(s); err != nil || s.Fault == nil {
+		return err
+	}
+	if e, ok := faults.Lookup(s.Fault.Kind); ok && !slices.Contains(e.Worlds, p.Name()) {
+		return fmt.Errorf("the fault %s is possible in %s only", s.Fault.Kind, strings.Join(e.Worlds, " and "))
+	}
+	return nil
 }

@@ -22,3 +22,12 @@ func reseeded(p ringproof.Plan, seed uint64) ringproof.Plan {
 	p.Cell = scenarios.Cell{Scenario: Scenario, Seed: seed, Seeded: true}.String()
 	return p
 }
+
+// Releases are plans of nothing but a ring, one for each release that is drawn: what has
+// to be built before drawn plans can run on real etcd.
+func Releases(subject string) (all []ringproof.Plan) {
+	for _, v := range versions {
+		all = append(all, ringproof.Plan{Subject: subject, Ring: ringproof.RingSpec{Version: v}})
+	}
+	return all
+}

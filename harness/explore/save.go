@@ -58,13 +58,13 @@ func (f *Found) Smallest() (ringproof.Plan, Outcome) {
 }
 
 // Save writes the finding below dir, and has the runner add the history of the
-// smallest plan.
-func (f *Found) Save(ctx context.Context, runner Runner, dir string) error {
+// smallest plan. With these flags it is replayed where it was found.
+func (f *Found) Save(ctx context.Context, runner Runner, dir string, flags ...string) error {
 	f.Dir = filepath.Join(dir, "findings", f.Key)
 	if err := os.MkdirAll(f.Dir, 0o755); err != nil {
 		return fmt.Errorf("saving a finding: %w", err)
 	}
-	f.Replay = Replay(filepath.Join(f.Dir, PlanFile))
+	f.Replay = Replay(filepath.Join(f.Dir, PlanFile), flags...)
 	smallest, outcome := f.Smallest()
 	runner.Run(ctx, []Job{{Plan: smallest, Options: Options{Keep: f.Dir}}}) // without it the plan still tells
 	text, err := json.MarshalIndent(outcome.lean(), "", "  ")
@@ -72,35 +72,37 @@ func (f *Found) Save(ctx context.Context, runner Runner, dir string) error {
 		return err
 	}
 	return errors.Join(
-		WritePlan(filepath.Join(f.Dir, PlanFile), smallest),
-		WritePlan(filepath.Join(f.Dir, FirstFile), f.Plan),
+		WritePlan(filepath.Join(f.Dir, PlanFile), smallest, flags...),
+		WritePlan(filepath.Join(f.Dir, FirstFile), f.Plan, flags...),
 		os.WriteFile(filepath.Join(f.Dir, OutcomeFile), append(text, '\n'), 0o644),
 		os.WriteFile(filepath.Join(f.Dir, ReadmeFile), []byte(f.readme()), 0o644))
 }
 
-// Save writes the plan below dir.
-func (u *Unsure) Save(dir string) error {
+// Save writes the plan below dir. With these flags it is replayed where it was run.
+func (u *Unsure) Save(dir string, flags ...string) error {
 	dir = filepath.Join(dir, "inconclusive")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("saving what could not be judged: %w", err)
 	}
 	file := filepath.Join(dir, strings.ReplaceAll(u.Cell, "#", "-")+".yaml")
-	u.Replay = Replay(file)
-	return WritePlan(file, u.Plan)
+	u.Replay = Replay(file, flags...)
+	return WritePlan(file, u.Plan, flags...)
 }
 
 // WritePlan writes a plan as YAML, with the line that replays it below.
-func WritePlan(file string, p ringproof.Plan) error {
+func WritePlan(file string, p ringproof.Plan, flags ...string) error {
 	var text bytes.Buffer
 	if err := scenarios.WritePlan(&text, p); err != nil {
 		return err
 	}
-	fmt.Fprintf(&text, "# replay: %s\n", Replay(file))
+	fmt.Fprintf(&text, "# replay: %s\n", Replay(file, flags...))
 	return os.WriteFile(file, text.Bytes(), 0o644)
 }
 
 // Replay is the line to paste that runs a saved plan again.
-func Replay(file string) string { return "ringproof replay " + quoted(file) }
+func Replay(file string, flags ...string) string {
+	return strings.Join(append([]string{"ringproof replay", quoted(file)}, flags...), " ")
+}
 
 // plain matches a name that a shell takes as it stands.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_./=:@%+,-]+$`)
@@ -120,5 +122,5 @@ func (f *Found) readme() string {
 		text += fmt.Sprintf("Shrunk from %d steps with %d faults to %d with %d, in %d runs; %s is the plan.\n",
 			len(f.Plan.Steps), len(harms(f.Plan)), f.Shrunk.Steps, f.Shrunk.Faults, f.Shrunk.Runs, PlanFile)
 	}
-	return text + fmt.Sprintf("\n    %s\n    ringproof confirm %s --world local\n", Replay(file), quoted(file))
+	return text + fmt.Sprintf("\n    %s\n    ringproof confirm %s --world local\n", f.Replay, quoted(file))
 }
