@@ -40,7 +40,7 @@ func (s Search) divergence(ctx context.Context, p ringproof.Plan, a, b Outcome) 
 		d.Note = "a second look failed"
 		return d
 	case !differ(one, other):
-		d.Note = "a second look saw no difference: it depends on what the process did before"
+		d.Note = fmt.Sprintf("a second look saw no difference: it depends on what the process did before; they had parted after event %d, and within %d", mark*MarkEvery, MarkEvery)
 	}
 	x, y := one.Outcome.TraceLines, other.Outcome.TraceLines
 	if i := firstDifference(x, y); i < max(len(x), len(y)) {
