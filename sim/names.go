@@ -92,14 +92,15 @@ func (n *network) resolve(from *Machine, at *place) (*place, error) {
 	if m.lookup.to == nil {
 		return nil, fmt.Errorf("dial tcp: lookup %s: no such host", at.name)
 	}
-	return &place{machine: m.lookup.to, secure: at.secure, host: at.host, name: at.name, strangers: true}, nil
+	return &place{machine: m.lookup.to, secure: at.secure, host: at.host, port: at.port, name: at.name, strangers: true}, nil
 }
 
 // greet does the handshake of two peers, and what etcd's listener does after it
 // (checkCertSAN): a certificate that names hosts must name the address from which the
 // dialer comes, or a host that resolves to it.
 func (s *server) greet(to *server, at *place) error {
-	if err := meet(s.peer, to.peer, at, to.machine.clock()); err != nil || to.peer == nil {
+	listener := to.shows(at.port)
+	if err := meet(s.peer, listener, at, to.machine.clock()); err != nil || listener == nil {
 		return err
 	}
 	shown, err := s.peer.identity()

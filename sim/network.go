@@ -126,7 +126,8 @@ type place struct {
 	machine   *Machine // nil: nowhere
 	secure    bool     // by its scheme
 	host      string   // and port
-	name      string   // of the host alone
+	port      string
+	name      string // of the host alone
 	met       []*handshake
 	strangers bool // every handshake is the first
 }
@@ -164,7 +165,7 @@ func (n *network) owner(host string) *Machine {
 }
 
 func placeOf(u *url.URL) *place {
-	return &place{secure: u.Scheme == "https", host: u.Host, name: u.Hostname()}
+	return &place{secure: u.Scheme == "https", host: u.Host, port: u.Port(), name: u.Hostname()}
 }
 
 var (
@@ -199,7 +200,7 @@ func (s *server) reach(address string, f func(*server), failed func(error)) {
 		switch to := m.etcd; {
 		case !n.passes(s.machine, m):
 			late()
-		case to == nil || to.etcd == nil || !to.peers():
+		case to == nil || to.etcd == nil || !to.listens(at):
 			back(fmt.Errorf("dial tcp %s: connect: %w", at.host, errRefused))
 		default:
 			to.hear(func() {
@@ -233,9 +234,19 @@ func (s *server) hear(f func()) {
 	f()
 }
 
-func (s *server) peers() bool {
+// listens reports whether the process listens for peers at the place's port.
+func (s *server) listens(at *place) bool {
 	peer, _ := s.etcd.Listening()
-	return peer
+	_, here := s.ports[at.port]
+	return peer && here
+}
+
+// shows is what the process shows a peer that dials the port; nil: it takes no TLS there.
+func (s *server) shows(port string) *credentials {
+	if s.ports[port] {
+		return s.peer
+	}
+	return nil
 }
 
 // holds reports whether who connects to the client port is kept waiting: the etcd
@@ -358,7 +369,7 @@ func (x *parcel) happen() {
 	case !s.machine.world.network.passes(s.machine, x.to.machine):
 		x.to.with = nil
 		s.unheard(streamDead, x.failed)
-	case to == nil || to.etcd == nil || !to.peers():
+	case to == nil || to.etcd == nil || !x.packet.Back && !to.listens(x.to.place):
 		x.bounce(fmt.Errorf("dial tcp %s: connect: %w", x.to.host, errRefused))
 	case to.paused:
 		x.owner = to.process
@@ -382,7 +393,10 @@ func (s *server) unheard(d time.Duration, failed func(error)) {
 
 // receive takes a parcel in.
 func (s *server) receive(x *parcel) {
-	err := x.to.enter(x.from, s)
+	var err error
+	if !x.packet.Back {
+		err = x.to.enter(x.from, s)
+	}
 	if err == nil {
 		s.engine.actor = s.process
 		err = s.etcd.Receive(x.packet)

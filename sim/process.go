@@ -4,11 +4,13 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -28,6 +30,7 @@ type server struct {
 	home    *disk // its data are on this disk, whatever is in the machine now
 	client  *credentials
 	peer    *credentials
+	ports   map[string]bool // on which it listens for peers, and whether with TLS
 	calls   []*call
 	streams []*channel
 	held    []func() // what came to the client port before it was served
@@ -64,7 +67,7 @@ func (s *server) boot(version string) {
 	when := s.machine.fails()
 	if config, err := etcd.Parse(version, s.args[1:]); err == nil { // what it doesn't understand, etcd says itself
 		s.dials = config.PeerDialTimeout()
-		err = s.credentials(config)
+		err = cmp.Or(s.credentials(config), s.bind(config))
 		if err == nil && when == "before-log" {
 			err = fmt.Errorf("listen tcp %s:2380: bind: address already in use", s.machine.ip)
 		}
@@ -81,6 +84,21 @@ func (s *server) boot(version string) {
 	if when == "after-log" {
 		s.failOnceLogged()
 	}
+}
+
+// bind notes where the process listens for its peers.
+func (s *server) bind(c etcd.Config) error {
+	s.ports = map[string]bool{}
+	for _, address := range c.ListenPeer {
+		u, err := url.Parse(address)
+		if err != nil {
+			return err
+		}
+		if s.ports[u.Port()] = u.Scheme == "https"; s.ports[u.Port()] && s.peer == nil {
+			return fmt.Errorf("cannot listen on TLS for %s: KeyFile and CertFile are not presented", u.Host)
+		}
+	}
+	return nil
 }
 
 // fails tells when an etcd that is started now ends; "": it doesn't.

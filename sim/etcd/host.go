@@ -76,6 +76,7 @@ type Packet struct {
 	Cluster uint64   // of the sender
 	From    uint64   // member
 	URLs    []string // where the sender's peers reach it, by its own flags
+	Back    bool     // it goes on a stream that the receiver has opened, which needs no listener
 	Message *raftpb.Message
 	Body    any // of a snapshot: the sender's state as of the message, which nobody changes any more
 }

@@ -56,10 +56,13 @@ type peer struct {
 	picked    int
 	active    bool
 	since     time.Duration // of the change to what it is now
+	deaf      bool          // at its URLs it doesn't answer
+	opened    bool          // it has opened a stream, and nothing that was sent on it got lost
 	taken     string        // the URL of another that says it is this member; "": none does
 	missed    []func(error) // by URL: a packet didn't get there
 	dialed    []func(any, error)
 	redial    func()
+	severed   func(error)
 	gone      bool
 }
 
@@ -78,7 +81,7 @@ type hello struct {
 
 func (t *transport) newPeer(id uint64, urls []string) *peer {
 	p := &peer{transport: t, id: id, since: t.server.now()}
-	p.redial = p.dial
+	p.redial, p.severed = p.dial, p.sever
 	p.setURLs(urls)
 	return p
 }
@@ -197,6 +200,7 @@ func (p *peer) greeted(url string, err error) {
 	if err != nil {
 		p.lose(url, err)
 	} else {
+		p.deaf = false
 		p.activate()
 	}
 	wait := linkHeartbeat
@@ -212,7 +216,7 @@ func (p *peer) greeted(url string, err error) {
 // answers is a stream that a member opens: etcd sends it what is for that member
 // from then on, whoever opened one before, and wherever the member is by the list.
 func (p *peer) answers(urls []string) {
-	p.taken = ""
+	p.taken, p.opened = "", true
 	if len(urls) > 0 && !slices.ContainsFunc(urls, func(url string) bool { return slices.Contains(p.urls, url) }) && p.transport.at(urls[0]) {
 		p.taken = urls[0]
 	}
@@ -239,7 +243,7 @@ func (p *peer) lose(url string, err error) {
 		s.removed()
 		return
 	}
-	if p.active {
+	if p.deaf = true; p.active {
 		p.active, p.since = false, s.now()
 	}
 	if p.urls[p.picked] == url {
@@ -285,8 +289,15 @@ func (t *transport) send(m *raftpb.Message) {
 		t.server.host.Send(p.taken, t.packet(m), func(error) { p.taken = "" })
 		return
 	}
-	t.server.host.Send(p.urls[p.picked], t.packet(m), p.missed[p.picked])
+	packet, missed := t.packet(m), p.missed[p.picked]
+	if packet.Back = p.deaf && p.opened; packet.Back {
+		missed = p.severed
+	}
+	t.server.host.Send(p.urls[p.picked], packet, missed)
 }
+
+// sever is a packet that got lost on the stream that the peer had opened.
+func (p *peer) sever(error) { p.opened = false }
 
 func (t *transport) packet(m *raftpb.Message) Packet {
 	s := t.server

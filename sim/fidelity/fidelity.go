@@ -114,14 +114,17 @@ type Machines interface {
 	ClusterVersion(ctx context.Context, machine string) (string, error)
 }
 
-// Port is one of the two that etcd listens on.
+// Port is one of those that etcd listens on.
 type Port string
 
 // The ports of etcd.
 const (
 	PeerPort   Port = "peer"
+	SecondPort Port = "second" // for peers too, where they speak another way than at the first
 	ClientPort Port = "client"
 )
+
+var ports = []Port{PeerPort, SecondPort, ClientPort}
 
 // End is how a process ended by itself.
 type End struct {

@@ -107,7 +107,10 @@ func (m *inProcessMachines) URL(machine string, port fidelity.Port, secure bool)
 	if port == fidelity.PeerPort {
 		url = m.host(machine).PeerURLs[0].String()
 	}
-	if secure { // never served here, but not to be taken for the other
+	if port == fidelity.SecondPort { // never served here, but not to be taken for the others
+		url += "1"
+	}
+	if secure { // the same
 		scheme, rest, _ := strings.Cut(url, "://")
 		return scheme + "s://" + rest
 	}

@@ -65,13 +65,13 @@ func (s *stage) peerURLs(c call) []string {
 func (s *stage) expand(url string) string {
 	scheme, rest, _ := strings.Cut(url, "://")
 	name, port, found := strings.Cut(rest, ".")
-	if !found || Port(port) != PeerPort && Port(port) != ClientPort {
+	if !found || !slices.Contains(ports, Port(port)) {
 		return url
 	}
 	return s.URL(s.machine(name), Port(port), scheme == "https")
 }
 
-var machineURL = regexp.MustCompile(`https?://\w+\.(peer|client)`)
+var machineURL = regexp.MustCompile(`https?://\w+\.(peer|second|client)`)
 
 func (s *stage) expandAll(flag string) string { return machineURL.ReplaceAllStringFunc(flag, s.expand) }
 

@@ -164,8 +164,11 @@ func (m *processes) URL(machine string, port fidelity.Port, secure bool) string 
 	if secure {
 		scheme = "https"
 	}
-	if port == fidelity.PeerPort {
+	switch port {
+	case fidelity.PeerPort:
 		number = "2380"
+	case fidelity.SecondPort:
+		number = "2381"
 	}
 	return scheme + "://" + net.JoinHostPort(m.host(machine).ip, number)
 }

@@ -13,7 +13,7 @@ import (
 
 var processCommands = map[string]command{
 	"ring":      {(*stage).ring, 1, 9, "tls token release catch-up"},
-	"start":     {(*stage).start, 1, 1, "state cluster token release tls ends serves"},
+	"start":     {(*stage).start, 1, 1, "state cluster token release tls listens ends serves"},
 	"stop":      {(*stage).stop, 1, 9, ""},
 	"kill":      {(*stage).kill, 1, 9, ""},
 	"power-off": {(*stage).powerOff, 1, 9, ""},
@@ -145,6 +145,9 @@ func (s *stage) start(ctx context.Context, c call) string {
 	if !again || state || cluster {
 		last.flags = s.joining(name, c)
 	}
+	if way, ok := c.opts["listens"]; ok {
+		last.flags = s.listens(name, way, last.flags)
+	}
 	for _, flag := range c.flags {
 		last.flags = append(slices.Clip(last.flags), s.expandAll(flag))
 	}
@@ -164,6 +167,28 @@ func (s *stage) start(ctx context.Context, c call) string {
 		return name + " runs"
 	}
 	return said
+}
+
+// listens are flags with which etcd listens for peers without TLS (plain), with it at the
+// second port (tls), or for both (mixed). Those that it was given before are taken out: a
+// URL that is in a flag already etcd doesn't take for the only one.
+func (s *stage) listens(name, way string, flags []string) []string {
+	var urls []string
+	if way != "tls" {
+		urls = append(urls, s.URL(name, PeerPort, false))
+	}
+	if way != "plain" {
+		urls = append(urls, s.URL(name, SecondPort, true))
+	}
+	at := strings.Join(urls, ",")
+	flags = slices.DeleteFunc(slices.Clone(flags), func(flag string) bool {
+		return strings.HasPrefix(flag, "--listen-peer-urls=") || strings.HasPrefix(flag, "--initial-advertise-peer-urls=")
+	})
+	flags = append(flags, "--listen-peer-urls="+at, "--initial-advertise-peer-urls="+at)
+	if way == "plain" {
+		return flags
+	}
+	return append(flags, s.PeerTLS(name)...)
 }
 
 // joining are the flags of a start that says more than "again". Members that

@@ -83,8 +83,11 @@ func (l *laboratory) URL(machine string, port Port, secure bool) string {
 	if secure {
 		scheme = "https"
 	}
-	if port == PeerPort {
+	switch port {
+	case PeerPort:
 		number = 2380
+	case SecondPort:
+		number = 2381
 	}
 	return fmt.Sprintf("%s://%s:%d", scheme, l.machine(machine).Address(), number)
 }

@@ -99,7 +99,7 @@ func (s *stage) machine(name string) string {
 		return name
 	}
 	s.order = append(s.order, name)
-	for _, port := range []Port{PeerPort, ClientPort} {
+	for _, port := range ports {
 		s.names.swap(s.URL(name, port, false), fmt.Sprintf("http://%s.%s", name, port))
 		s.names.swap(s.URL(name, port, true), fmt.Sprintf("https://%s.%s", name, port))
 	}
@@ -109,8 +109,10 @@ func (s *stage) machine(name string) string {
 // machineAt is the machine that listens for peers at a URL.
 func (s *stage) machineAt(url string) string {
 	for _, name := range s.order {
-		if s.URL(name, PeerPort, false) == url || s.URL(name, PeerPort, true) == url {
-			return name
+		for _, port := range []Port{PeerPort, SecondPort} {
+			if s.URL(name, port, false) == url || s.URL(name, port, true) == url {
+				return name
+			}
 		}
 	}
 	return url
