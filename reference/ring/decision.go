@@ -16,6 +16,8 @@ const (
 	Remove     Kind = "remove"      // Member
 	MoveLeader Kind = "move-leader" // to Member
 	Upgrade    Kind = "upgrade"     // Member is to run Version from now on: its machine restarts it
+	Listen     Kind = "listen"      // Member is to listen for Peers so from now on: its machine restarts it
+	Update     Kind = "update"      // Member is at PeerURL from now on
 )
 
 // Action is one change. It prints as the ringadm command that does it by hand.
@@ -25,7 +27,8 @@ type Action struct {
 	Machine string
 	Disk    string
 	PeerURL string
-	Version Version // upgrade, bind: what the member is to run; "": what its machine's was before
+	Version Version  // upgrade, bind: what the member is to run; "": what its machine's was before
+	Peers   Security // listen, bind: how the member is to listen for its peers; "": as its machine did before
 	// On is the membership that this was decided on: it is made in no other. nil: it
 	// was decided on nothing, and is never made.
 	On  []Role
@@ -42,9 +45,16 @@ func (a Action) String() string {
 		if a.Version != "" {
 			text += " --version " + string(a.Version)
 		}
+		if a.Peers != "" {
+			text += " --peers " + string(a.Peers)
+		}
 		return text
 	case Upgrade:
 		return fmt.Sprintf("ringadm member upgrade %s --version %s", a.Member, a.Version)
+	case Listen:
+		return fmt.Sprintf("ringadm member listen %s --peers %s", a.Member, a.Peers)
+	case Update:
+		return fmt.Sprintf("ringadm member update %s --peer-url %s", a.Member, a.PeerURL)
 	default:
 		return fmt.Sprintf("ringadm member %s %s", a.Kind, a.Member)
 	}

@@ -17,8 +17,8 @@ type rule func(Spec, Observed) (Decision, bool)
 // The order is the safety argument. What is unknown stops everything; a member
 // that can never vote again goes before anything is added, since it only
 // raises the quorum; a change in flight ends before the next begins; and no
-// healthy voter leaves before the one that takes its place votes. Upgraded is
-// only a ring that is whole.
+// healthy voter leaves before the one that takes its place votes. Upgraded and
+// encrypted is only a ring that is whole.
 var rules = []rule{
 	unreadable,
 	paused,
@@ -32,6 +32,7 @@ var rules = []rule{
 	surplus,
 	short,
 	upgrade,
+	encrypt,
 }
 
 // Next decides the one next change that brings the ring from what was observed
@@ -42,7 +43,7 @@ func Next(spec Spec, o Observed) Decision {
 	if d.Action != nil {
 		d.Action.On = Roles(o.Members)
 	}
-	if d.Wait == Steady || d.Action != nil && slices.Contains([]Kind{AddLearner, Bind, Upgrade}, d.Action.Kind) {
+	if d.Wait == Steady || d.Action != nil && slices.Contains([]Kind{AddLearner, Bind, Upgrade, Listen}, d.Action.Kind) {
 		return full(o, d)
 	}
 	return d
@@ -148,7 +149,7 @@ func foreign(spec Spec, o Observed) (Decision, bool) {
 func (o Observed) unrecorded(spec Spec, m Member) (Decision, bool) {
 	machine, known := o.machine(m.Machine)
 	here := known && machine.Present && machine.at(m)
-	bind := Action{Kind: Bind, Member: m.ID, Machine: m.Machine, Disk: machine.Disk, Version: o.begins(spec, m), Why: "its record is gone, and the disk there holds its log"}
+	bind := Action{Kind: Bind, Member: m.ID, Machine: m.Machine, Disk: machine.Disk, Version: o.begins(spec, m), Peers: o.listens(spec, m), Why: "its record is gone, and the disk there holds its log"}
 	switch {
 	case known && machine.Lost && machine.at(m):
 		return pass()
@@ -179,7 +180,7 @@ func unbound(spec Spec, o Observed) (Decision, bool) {
 		machine, known := o.machine(m.Machine)
 		switch {
 		case known && machine.Present && machine.Disk != "":
-			return act(Action{Kind: Bind, Member: m.ID, Machine: m.Machine, Disk: machine.Disk, Version: o.begins(spec, m), Why: "it was added and never bound"})
+			return act(Action{Kind: Bind, Member: m.ID, Machine: m.Machine, Disk: machine.Disk, Version: o.begins(spec, m), Peers: o.listens(spec, m), Why: "it was added and never bound"})
 		case o.gone(m, spec), m.Machine == "" && m.Silent > spec.ReplaceAfter:
 			return act(Action{Kind: Remove, Member: m.ID, Machine: m.Machine, Why: "it never started, and its machine is absent"})
 		default:
@@ -317,8 +318,10 @@ func silent(spec Spec, o Observed) (Decision, bool) {
 			return gone(spec, o, m, "its machine is gone")
 		}
 	}
-	if d, halted := broken(spec, o, quiet); halted {
-		return d, true
+	for _, halts := range []func(Spec, Observed, []Member) (Decision, bool){broken, deaf} {
+		if d, halted := halts(spec, o, quiet); halted {
+			return d, true
+		}
 	}
 	for _, m := range quiet {
 		// Where no etcd starts, and the machine is to retire, there is nothing to wait
@@ -422,7 +425,7 @@ func add(spec Spec, o Observed, why string) (Decision, bool) {
 	if !ok {
 		return wait("%s, and no machine is free%s", why, o.lacking(spec))
 	}
-	return act(Action{Kind: AddLearner, Machine: machine.Name, Disk: machine.Disk, PeerURL: machine.PeerURL, Why: why})
+	return act(Action{Kind: AddLearner, Machine: machine.Name, Disk: machine.Disk, PeerURL: o.joinsAt(machine), Why: why})
 }
 
 // keepers are the voters that count towards what was asked for.

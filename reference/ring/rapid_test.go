@@ -26,6 +26,11 @@ func drawObserved(t *rapid.T) (ring.Spec, ring.Observed) {
 	if spec.From = rapid.SampledFrom(append(releases, "", "")).Draw(t, "from"); spec.From == spec.Version {
 		spec.From = ""
 	}
+	spec.Encrypt = rapid.IntRange(0, 3).Draw(t, "encrypt") == 0
+	url := url
+	if spec.Encrypt {
+		url = (&world{plain: true}).url
+	}
 	o := ring.Observed{Listed: rapid.IntRange(0, 9).Draw(t, "listed") > 0, Why: "no quorum"}
 	away := func(label string) time.Duration {
 		return time.Duration(rapid.IntRange(1, 120).Draw(t, label)) * time.Second
@@ -58,6 +63,9 @@ func drawObserved(t *rapid.T) (ring.Spec, ring.Observed) {
 		if rapid.IntRange(0, 9).Draw(t, name+" unbound") == 0 {
 			member.Disk = ""
 		}
+		if spec.Encrypt {
+			drawPeers(t, &member)
+		}
 		if !member.Serving {
 			member.Silent = away(name + " silent")
 		}
@@ -70,6 +78,20 @@ func drawObserved(t *rapid.T) (ring.Spec, ring.Observed) {
 		}
 	}
 	return spec, o
+}
+
+// drawPeers draws how a member listens for its peers, is to, and is listed.
+func drawPeers(t *rapid.T, m *ring.Member) {
+	ways := []ring.Security{ring.Plain, ring.Mixed, ring.Mixed, ring.TLS}
+	if m.Peers = rapid.SampledFrom(ways).Draw(t, m.Machine+" listens"); rapid.IntRange(0, 19).Draw(t, m.Machine+" unheard") == 0 {
+		m.Peers = ""
+	}
+	if m.Listen = m.Peers; rapid.IntRange(0, 9).Draw(t, m.Machine+" restarts") == 0 {
+		m.Listen = rapid.SampledFrom(ways).Draw(t, m.Machine+" is to listen")
+	}
+	if rapid.Bool().Draw(t, m.Machine+" listed with TLS") {
+		m.PeerURL = ring.Encrypted(m.PeerURL)
+	}
 }
 
 // TestNextIsSafe holds every action against plain statements of what must not
@@ -124,6 +146,8 @@ func breaks(spec ring.Spec, o ring.Observed, a ring.Action) string {
 		return "it is no learner that is bound, caught up and serving"
 	case a.Kind == ring.Upgrade:
 		return breaksUpgrade(spec, o, a, m)
+	case a.Kind == ring.Listen || a.Kind == ring.Update:
+		return breaksEncryption(spec, o, a, m)
 	case a.Kind == ring.MoveLeader && (m.Learner || !m.Serving):
 		return "it can't lead"
 	case a.Kind == ring.Bind && (m.Disk != "" || m.Started() || a.Disk == ""):
@@ -141,12 +165,12 @@ func breaksAdd(spec ring.Spec, o ring.Observed, a ring.Action) string {
 		if m.Learner {
 			return "there is a learner already"
 		}
-		if m.Machine == a.Machine || m.PeerURL == a.PeerURL {
+		if m.Machine == a.Machine || ring.SameAddress(m.PeerURL, a.PeerURL) {
 			return "there is a member on the machine already"
 		}
 	}
 	for _, m := range o.Machines {
-		if m.Name == a.Machine && m.Present && !m.Lost && slices.ContainsFunc(m.Versions, func(v ring.Version) bool { return begins(spec, o, m.Name, v) }) && m.Disk != "" && m.Disk == a.Disk && m.PeerURL == a.PeerURL && !slices.Contains(spec.Retire, m.Name) {
+		if m.Name == a.Machine && m.Present && !m.Lost && slices.ContainsFunc(m.Versions, func(v ring.Version) bool { return begins(spec, o, m.Name, v) }) && m.Disk != "" && m.Disk == a.Disk && ring.SameAddress(m.PeerURL, a.PeerURL) && !slices.Contains(spec.Retire, m.Name) {
 			return ""
 		}
 	}
@@ -189,6 +213,38 @@ func breaksUpgrade(spec ring.Spec, o ring.Observed, a ring.Action, m ring.Member
 		}):
 			return "the machine of " + other.String() + " has not the release"
 		}
+	}
+	return ""
+}
+
+// breaksEncryption wants all voters to be heard and in step, and nobody on the way; a URL
+// for TLS listed once all take it, and the port for plain text closed once none is listed.
+func breaksEncryption(spec ring.Spec, o ring.Observed, a ring.Action, m ring.Member) string {
+	if !spec.Encrypt || m.Learner || len(o.Voters()) != len(o.Members) || len(o.Voters()) < spec.Nodes {
+		return "nobody asked for it, or the ring is not whole"
+	}
+	plain, listed := false, false
+	for _, other := range o.Voters() {
+		plain = plain || other.Peers == ring.Plain
+		listed = listed || strings.HasPrefix(other.PeerURL, "http:")
+		switch {
+		case !other.Serving || other.Lag > 1000:
+			return other.String() + " doesn't serve, or is behind"
+		case other.Peers == "" || other.Listen != "" && other.Listen != other.Peers:
+			return other.String() + " is on the way, or may be"
+		case a.Kind == ring.Listen && m.Leader && other.ID != m.ID && other.Peers == a.Peers:
+			return "it leads, and another could"
+		}
+	}
+	switch {
+	case a.Kind == ring.Update && (plain || a.PeerURL != "https://"+m.Machine+":2381" && a.PeerURL != "https://another-"+m.Machine+":2381"):
+		return "a voter takes no TLS, or it isn't where the member does"
+	case a.Kind == ring.Listen && a.Peers == ring.Mixed && m.Peers != ring.Plain:
+		return "it takes TLS, and is restarted to"
+	case a.Kind == ring.Listen && a.Peers == ring.TLS && (plain || listed || m.Peers != ring.Mixed):
+		return "it closes a port at which members are listed, or may be dialled"
+	case a.Kind == ring.Listen && a.Peers == ring.Plain:
+		return "it takes TLS back"
 	}
 	return ""
 }
@@ -272,10 +328,10 @@ func TestQuorum(t *testing.T) {
 
 func diskLost(o ring.Observed, m ring.Member) bool {
 	for _, machine := range o.Machines {
-		if machine.Name == m.Machine && machine.Lost && machine.PeerURL == m.PeerURL {
+		if machine.Name == m.Machine && machine.Lost && ring.SameAddress(m.PeerURL, machine.PeerURL) {
 			return true
 		}
-		if machine.Name == m.Machine && machine.Present && machine.Disk != "" && m.Disk != "" && machine.Disk != m.Disk && machine.PeerURL == m.PeerURL {
+		if machine.Name == m.Machine && machine.Present && machine.Disk != "" && m.Disk != "" && machine.Disk != m.Disk && ring.SameAddress(m.PeerURL, machine.PeerURL) {
 			return true
 		}
 	}

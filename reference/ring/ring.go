@@ -34,11 +34,13 @@ type Member struct {
 	Silent  time.Duration // how long it hasn't answered the observer; 0 when Serving
 	Ready   bool          // a learner that is caught up with the leader
 	Leader  bool
-	Version Version // the release that it runs, by its own last word; "" when it is not known
-	Release Version // the release that it is to run, by its record; "" when none says so
-	Schema  string  // the minor that its files are of, by its own word, "v3.6"; "" before v3.6, and until it is known
-	Lag     uint64  // entries that others have and it has not applied yet
-	Alarm   string  // etcd's alarm of the member: "NOSPACE", "CORRUPT"; "" when there is none
+	Version Version  // the release that it runs, by its own last word; "" when it is not known
+	Release Version  // the release that it is to run, by its record; "" when none says so
+	Peers   Security // how its etcd listens for peers, by the flags of the one that served last; "" when it is not known
+	Listen  Security // how it is to listen for them, by its record; "" when none says so
+	Schema  string   // the minor that its files are of, by its own word, "v3.6"; "" before v3.6, and until it is known
+	Lag     uint64   // entries that others have and it has not applied yet
+	Alarm   string   // etcd's alarm of the member: "NOSPACE", "CORRUPT"; "" when there is none
 }
 
 // Started tells whether the member has ever joined: etcd learns a member's
@@ -83,6 +85,7 @@ type Spec struct {
 	Version      Version            // what members run, once it was their turn
 	From         Version            // what they ran when Version was asked for; "": no other was ever
 	Own          map[string]Version // what members run on single machines, instead
+	Encrypt      bool               // peers spoke plain text, and are to speak TLS
 	Retire       []string           // machines that must lose their member
 	Paused       bool               // leave everything as it is
 	ReplaceAfter time.Duration      // how long a machine may be absent before a spare takes its place
@@ -190,9 +193,7 @@ func (o Observed) displaced(m Member) bool {
 }
 
 // at reports whether the machine has the member's address.
-func (x Machine) at(m Member) bool {
-	return slices.Contains(strings.Split(m.PeerURL, ","), x.PeerURL)
-}
+func (x Machine) at(m Member) bool { return SameAddress(m.PeerURL, x.PeerURL) }
 
 // own returns the machine that the member lives on, unless another has its name.
 func (o Observed) own(m Member) (Machine, bool) {

@@ -21,10 +21,10 @@ import (
 //
 // The language:
 //
-//	spec nodes=3 [retire=(m2)] [paused] [replace-after=1m] [version=V]   what is asked for, from now on; another release is an upgrade
-//	ring                      the world, a machine a line:
+//	spec nodes=3 [retire=(m2)] [paused] [replace-after=1m] [version=V] [encrypt]   what is asked for, from now on; another release is an upgrade
+//	ring [plain]              the world, a machine a line; plain: its peers spoke plain text at first
 //	  m1 voter leader           its member runs; words: voter, learner, leader, unbound, unstarted
-//	  m4                        a machine without a member; unable: it has not the release; lacks=V, fails=V: it has not, or doesn't start, V
+//	  m4                        a machine without a member; unable: it has not the release; lacks=V, fails=V: it has not, or doesn't start, V; deaf=mixed: none starts there that listens for both
 //	  ? voter                   a member on no machine of the ring
 //	lose-disk, lose-machine, crash, return, mute, unmute MACHINE
 //	members-by-hand MACHINE   somebody joined an etcd there, bypassing everything
@@ -51,6 +51,7 @@ func command(t *testing.T, w *world, d *datadriven.TestData) string {
 	case "spec":
 		w.ask(parseSpec(t, d))
 	case "ring":
+		w.plain = d.HasArg("plain")
 		for line := range strings.Lines(d.Input) {
 			w.line(t, strings.Fields(line))
 		}
@@ -121,7 +122,7 @@ func (w *world) harm(t *testing.T, what, machine string) {
 func (w *world) line(t *testing.T, line []string) {
 	name := line[0]
 	has := func(word string) bool { return strings.Contains(" "+strings.Join(line, " ")+" ", " "+word+" ") }
-	m := &entry{machine: name, url: url(name), name: name, learner: has("learner"), quiet: w.now}
+	m := &entry{machine: name, url: w.url(name), name: name, learner: has("learner"), quiet: w.now}
 	if name == "?" {
 		m.machine, m.url, m.name, m.id = "", "https://stranger:2380", "stranger", 0xbad
 	} else {
@@ -131,6 +132,7 @@ func (w *world) line(t *testing.T, line []string) {
 		}
 		b := w.put(n)
 		b.able, b.lacks, b.fails = !has("unable"), release(line, "lacks="), release(line, "fails=")
+		b.deaf, m.peers, m.known = ring.Security(release(line, "deaf=")), w.begins(), w.begins()
 		m.version, m.heard = w.spec.Version, w.spec.Version
 		m.id, m.disk = ring.ID(n), b.disk
 		if has("unbound") {
@@ -216,7 +218,7 @@ func describe(d ring.Decision) string {
 }
 
 func parseSpec(t *testing.T, d *datadriven.TestData) ring.Spec {
-	spec := ring.Spec{Version: "v3.6.16", ReplaceAfter: time.Minute, Nodes: number(t, d, "nodes"), Paused: d.HasArg("paused")}
+	spec := ring.Spec{Version: "v3.6.16", ReplaceAfter: time.Minute, Nodes: number(t, d, "nodes"), Paused: d.HasArg("paused"), Encrypt: d.HasArg("encrypt")}
 	if arg, ok := d.Arg("retire"); ok {
 		spec.Retire = arg.Vals
 	}

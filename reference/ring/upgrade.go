@@ -24,7 +24,8 @@ func upgrade(spec Spec, o Observed) (Decision, bool) {
 	}
 	next := slices.MinFunc(behind, byTurn)
 	if next.Leader {
-		if d, decided := handOverToUpgraded(spec, o, next); decided {
+		done := func(m Member) bool { return m.Version == spec.Version }
+		if d, decided := handOverTo(o, done, next.String()+" is upgraded last"); decided {
 			return d, true
 		}
 	}
@@ -111,6 +112,12 @@ func unsettled(spec Spec, o Observed, behind []Member) (Decision, bool) {
 			return wait("%s runs %s, and its files are not of that minor yet", m, m.Version)
 		}
 	}
+	return o.outOfStep()
+}
+
+// outOfStep waits until no voter's restart would be one too many: all have run for a
+// while, and are about as far as each other.
+func (o Observed) outOfStep() (Decision, bool) {
 	for _, m := range o.Voters() {
 		switch {
 		case o.unsteady(m):
@@ -125,14 +132,14 @@ func unsettled(spec Spec, o Observed, behind []Member) (Decision, bool) {
 	return pass()
 }
 
-// handOverToUpgraded moves leadership to one that has the release, so that it moves once.
-func handOverToUpgraded(spec Spec, o Observed, from Member) (Decision, bool) {
-	able := where(o.Voters(), func(m Member) bool { return m.Serving && m.Version == spec.Version })
+// handOverTo moves leadership to one that was restarted already, so that it moves once.
+func handOverTo(o Observed, done func(Member) bool, why string) (Decision, bool) {
+	able := where(o.Voters(), func(m Member) bool { return m.Serving && done(m) })
 	if len(able) == 0 {
 		return pass()
 	}
 	to := slices.MinFunc(able, byTurn)
-	return act(Action{Kind: MoveLeader, Member: to.ID, Machine: to.Machine, Why: from.String() + " is upgraded last"})
+	return act(Action{Kind: MoveLeader, Member: to.ID, Machine: to.Machine, Why: why})
 }
 
 // broken halts on a voter that was upgraded and doesn't come up: nobody else is, and it

@@ -36,8 +36,9 @@ type box struct {
 	dead bool // its disk never does, and whoever hosts it knows
 	gone time.Time
 
-	lacks ring.Version // the release that it hasn't
-	fails ring.Version // the release of which no etcd starts there
+	lacks ring.Version  // the release that it hasn't
+	fails ring.Version  // the release of which no etcd starts there
+	deaf  ring.Security // the way to listen for which no etcd starts there
 }
 
 // entry is one member of the world.
@@ -55,7 +56,11 @@ type entry struct {
 	version ring.Version // that it runs
 	heard   ring.Version // that it said last to whoever observes
 	release ring.Version // that it is to run, by its record
-	down    bool         // for a second, as it is restarted with another release
+	down    bool         // for a second, as it is restarted
+
+	peers  ring.Security // how it listens for them
+	known  ring.Security // by whoever observes
+	listen ring.Security // how it is to listen, by its record
 }
 
 // world obeys: it carries out what Next says as etcd would, refusing what etcd
@@ -68,6 +73,7 @@ type world struct {
 	now      time.Time
 	begun    time.Time
 	unlisted string // why the list can't be read, whatever the members do
+	plain    bool   // the ring's peers spoke plain text at first
 	added    int
 }
 
@@ -86,7 +92,22 @@ func (w *world) put(n int) *box {
 // found makes the machine's member n one of those that the ring began with.
 func (w *world) found(b *box, n int) {
 	b.log = ring.ID(n)
-	w.members = append(w.members, &entry{id: b.log, machine: b.name, disk: b.disk, url: url(b.name), name: b.name, quiet: w.now, version: w.spec.Version, heard: w.spec.Version})
+	w.members = append(w.members, &entry{id: b.log, machine: b.name, disk: b.disk, url: w.url(b.name), name: b.name, quiet: w.now, version: w.spec.Version, heard: w.spec.Version, peers: w.begins(), known: w.begins()})
+}
+
+// url is where a machine's member is at first.
+func (w *world) url(machine string) string {
+	if w.plain {
+		return "http://" + machine + ":2380"
+	}
+	return url(machine)
+}
+
+func (w *world) begins() ring.Security {
+	if w.plain {
+		return ring.Plain
+	}
+	return ring.TLS
 }
 
 func url(machine string) string { return "https://" + machine + ":2380" }
@@ -164,7 +185,7 @@ func (w *world) observe() ring.Observed {
 	for _, m := range w.members {
 		seen := ring.Member{ID: m.id, Name: m.name, Machine: m.machine, Disk: m.disk, PeerURL: m.url,
 			Learner: m.learner, Serving: w.runs(m), Leader: m.id == w.leader,
-			Version: m.heard, Release: m.release, Schema: w.schema(m)}
+			Version: m.heard, Release: m.release, Schema: w.schema(m), Peers: m.known, Listen: m.listen}
 		seen.Ready = m.learner && seen.Serving && m.caught >= 2
 		if !seen.Serving {
 			seen.Silent = w.now.Sub(m.quiet)
@@ -172,12 +193,15 @@ func (w *world) observe() ring.Observed {
 		o.Members = append(o.Members, seen)
 	}
 	for _, b := range w.boxes {
-		seen := ring.Machine{Name: b.name, PeerURL: url(b.name), Disk: b.disk, Present: b.up, Told: true, Lost: b.dead}
+		seen := ring.Machine{Name: b.name, PeerURL: w.url(b.name), Disk: b.disk, Present: b.up, Told: true, Lost: b.dead}
 		if b.able {
 			seen.Versions = slices.DeleteFunc([]ring.Version{w.spec.Version, w.spec.From}, func(v ring.Version) bool { return v == b.lacks })
 		}
 		if m := w.at(b.name); m != nil && b.fails != "" && m.version == b.fails {
 			seen.Failing = "it can't read its files"
+		}
+		if m := w.at(b.name); m != nil && b.deaf != "" && m.peers == b.deaf {
+			seen.Failing = "its port is taken"
 		}
 		if !b.up {
 			seen.Absent = w.now.Sub(b.gone)
@@ -194,9 +218,9 @@ func (w *world) observe() ring.Observed {
 // forget makes everyone's absence begin now, as it does for a new observer.
 func (w *world) forget() {
 	for _, m := range w.members {
-		m.quiet, m.heard = w.now, ""
+		m.quiet, m.heard, m.known = w.now, "", ""
 		if w.runs(m) {
-			m.heard = m.version
+			m.heard, m.known = m.version, m.peers
 		}
 	}
 	for _, b := range w.boxes {
@@ -232,9 +256,13 @@ func (w *world) do(a ring.Action) error {
 		if m.disk != "" {
 			return fmt.Errorf("bound already")
 		}
-		m.disk, m.release = a.Disk, a.Version
+		m.disk, m.release, m.listen = a.Disk, a.Version, a.Peers
 	case ring.Upgrade:
 		m.release = a.Version
+	case ring.Listen:
+		m.listen = a.Peers
+	case ring.Update:
+		m.url = a.PeerURL
 	case ring.Promote:
 		if !m.learner || m.caught < 2 || !w.runs(m) {
 			return fmt.Errorf("learner not ready")
@@ -291,7 +319,7 @@ func (w *world) pass(seconds int) {
 		}
 		for _, m := range w.members {
 			if w.runs(m) {
-				m.quiet, m.heard = w.now, m.version
+				m.quiet, m.heard, m.known = w.now, m.version, m.peers
 				m.caught++
 			}
 		}
@@ -308,7 +336,7 @@ func (w *world) pass(seconds int) {
 func (w *world) launch(b *box) {
 	m := w.at(b.name)
 	if m != nil && m.down && b.up && !b.mute {
-		m.down = b.fails == m.version
+		m.down = b.fails == m.version || b.deaf != "" && b.deaf == m.peers
 		return
 	}
 	if !b.up || b.mute || !w.quorate() || w.unlisted != "" {
@@ -317,6 +345,8 @@ func (w *world) launch(b *box) {
 	switch {
 	case m != nil && b.log == m.id && m.release != "" && m.release != m.version:
 		m.version, m.down = m.release, true // it is ended, and started with the other
+	case m != nil && b.log == m.id && m.listen != "" && m.listen != m.peers:
+		m.peers, m.down = m.listen, true
 	case b.log != 0 && w.member(b.log) == nil:
 		w.renew(b) // clear
 	case b.log != 0, m == nil, m.disk != b.disk:
@@ -324,6 +354,7 @@ func (w *world) launch(b *box) {
 		w.renew(b) // disown
 	default:
 		b.log, m.name, m.version = m.id, b.name, cmp.Or(m.release, w.spec.From, w.spec.Version)
+		m.peers = cmp.Or(m.listen, w.begins())
 	}
 }
 
@@ -376,6 +407,12 @@ func (w *world) String() string {
 		}
 		if m.id == w.leader {
 			text += "*"
+		}
+		if w.plain {
+			text += ":" + string(m.peers)
+			if strings.HasPrefix(m.url, "https:") {
+				text += "@https"
+			}
 		}
 		if m.learner {
 			text = "[" + text + "]"
