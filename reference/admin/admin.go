@@ -238,7 +238,11 @@ func (r *Ring) do(ctx context.Context, a ring.Action, members []*etcdserverpb.Me
 	case ring.MoveLeader:
 		return r.moveLeader(ctx, a, members)
 	case ring.Upgrade:
-		return r.upgrade(ctx, a, holds)
+		return r.rewrite(ctx, a, holds, func(b *Binding) { b.Release = a.Version })
+	case ring.Listen:
+		return r.rewrite(ctx, a, holds, func(b *Binding) { b.Peers = a.Peers })
+	case ring.Update:
+		return r.update(ctx, a, members)
 	}
 	return fmt.Errorf("there is no such change")
 }
@@ -264,7 +268,7 @@ func (r *Ring) addLearner(ctx context.Context, a ring.Action, members []*etcdser
 // disks for one ID is what it is there to prevent.
 func (r *Ring) bind(ctx context.Context, a ring.Action, holds []clientv3.Cmp) error {
 	key := memberKey(a.Member)
-	value, err := json.Marshal(Binding{Machine: a.Machine, Disk: a.Disk, Release: a.Version, Learner: slices.Contains(a.On, ring.Role{ID: a.Member, Learner: true})})
+	value, err := json.Marshal(Binding{Machine: a.Machine, Disk: a.Disk, Release: a.Version, Peers: a.Peers, Learner: slices.Contains(a.On, ring.Role{ID: a.Member, Learner: true})})
 	if err != nil {
 		return err
 	}
@@ -293,9 +297,9 @@ func (r *Ring) bind(ctx context.Context, a ring.Action, holds []clientv3.Cmp) er
 	})
 }
 
-// upgrade writes in the member's record which release it is to run. Its machine reads it,
-// and restarts its etcd.
-func (r *Ring) upgrade(ctx context.Context, a ring.Action, holds []clientv3.Cmp) error {
+// rewrite writes in the member's record how it is to run. Its machine reads it, and
+// restarts its etcd.
+func (r *Ring) rewrite(ctx context.Context, a ring.Action, holds []clientv3.Cmp, change func(*Binding)) error {
 	key := memberKey(a.Member)
 	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
 		is, err := c.Get(ctx, key)
@@ -306,7 +310,7 @@ func (r *Ring) upgrade(ctx context.Context, a ring.Action, holds []clientv3.Cmp)
 		if len(is.Kvs) == 0 || json.Unmarshal(is.Kvs[0].Value, &b) != nil {
 			return fmt.Errorf("member %s is bound to no disk, so no machine would restart it", a.Member)
 		}
-		b.Release = a.Version
+		change(&b)
 		value, err := json.Marshal(b)
 		if err != nil {
 			return err
@@ -316,6 +320,24 @@ func (r *Ring) upgrade(ctx context.Context, a ring.Action, holds []clientv3.Cmp)
 		if err == nil && !done.Succeeded {
 			err = errors.New("its record was written meanwhile, or another machine leads the automation now")
 		}
+		return err
+	})
+}
+
+// update is done when the member is listed at the URL. A learner keeps its URL: releases
+// of etcd make a voter of one whose URL is changed (etcd#21694).
+func (r *Ring) update(ctx context.Context, a ring.Action, members []*etcdserverpb.Member) error {
+	m, err := find(members, a.Member)
+	switch {
+	case err != nil:
+		return err
+	case m.IsLearner:
+		return fmt.Errorf("member %s is a learner, and etcd may make a voter of it whose URL is changed: promote it first", a.Member)
+	case slices.Equal(m.PeerURLs, []string{a.PeerURL}):
+		return nil
+	}
+	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
+		_, err := c.MemberUpdate(ctx, m.ID, []string{a.PeerURL})
 		return err
 	})
 }

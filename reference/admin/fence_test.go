@@ -34,6 +34,11 @@ func (l *led) MemberRemove(context.Context, uint64) (*clientv3.MemberRemoveRespo
 	return nil, nil
 }
 
+func (l *led) MemberUpdate(_ context.Context, _ uint64, urls []string) (*clientv3.MemberUpdateResponse, error) {
+	l.calls = append(l.calls, urls...)
+	return nil, nil
+}
+
 type txn struct{ *led }
 
 func (t txn) If(holds ...clientv3.Cmp) clientv3.Txn {
@@ -88,4 +93,34 @@ func TestNothingIsChangedUnguarded(t *testing.T) {
 		}
 	}
 	require.ErrorContains(t, (&Ring{}).Forget(t.Context(), []ring.ID{7}, Fence{}), "under nobody's lead")
+}
+
+// TestUpdatesVotersOnly: etcd may make a voter of a learner whose URL is changed
+// (etcd#21694), and what is done already isn't done again.
+func TestUpdatesVotersOnly(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		member *etcdserverpb.Member
+		asked  []string
+		refuse string
+	}{
+		{"a voter", &etcdserverpb.Member{ID: 7, PeerURLs: []string{"http://m1:2380"}}, []string{"https://m1:2381"}, ""},
+		{"a voter with two", &etcdserverpb.Member{ID: 7, PeerURLs: []string{"http://m1:2380", "https://m1:2381"}}, []string{"https://m1:2381"}, ""},
+		{"done", &etcdserverpb.Member{ID: 7, PeerURLs: []string{"https://m1:2381"}}, nil, ""},
+		{"a learner", &etcdserverpb.Member{ID: 7, IsLearner: true, PeerURLs: []string{"http://m1:2380"}}, nil, "promote it first"},
+		{"another", &etcdserverpb.Member{ID: 8}, nil, "there is no member 7"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			etcd := &led{}
+			r := &Ring{Host: host.NewReal("", t.TempDir(), t.TempDir(), nil), clients: map[string]host.Etcd{"m1": etcd}}
+			r.Use("m1")
+			err := r.update(t.Context(), ring.Action{Kind: ring.Update, Member: 7, PeerURL: "https://m1:2381"}, []*etcdserverpb.Member{c.member})
+			if c.refuse == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, c.refuse)
+			}
+			require.Equal(t, c.asked, etcd.calls)
+		})
+	}
 }

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -46,6 +45,9 @@ type Binding struct {
 	// Release is the release of etcd that the member is to run, since an upgrade came to
 	// it or it was added in one. "": nobody has said, and its disk knows.
 	Release ring.Version `json:"release,omitempty"`
+	// Peers is how the member is to listen for its peers, since a ring that moves them to
+	// TLS came to it, or it was added meanwhile. "": nobody has said, and its disk knows.
+	Peers ring.Security `json:"peers,omitempty"`
 }
 
 // Leaving says that the automation lets a member go, or a person by a command of its.
@@ -64,6 +66,9 @@ type Presence struct {
 	Disk      string         `json:"disk"`
 	Versions  []ring.Version `json:"versions"`
 	Failing   string         `json:"failing,omitempty"` // why no etcd starts there, in its own words
+	// Peers is how the etcd that runs there listens for peers, by the flags that it was
+	// started with. "": none runs.
+	Peers ring.Security `json:"peers,omitempty"`
 	// Unsteady: its last start of etcd came to nothing, or the one before, and none has
 	// run for long since.
 	Unsteady bool `json:"unsteady,omitempty"`
@@ -78,7 +83,7 @@ type Presence struct {
 const NoLog = "none"
 
 func (p Presence) same(o Presence) bool {
-	return p.Log == o.Log && p.Spoiled == o.Spoiled && p.Machine == o.Machine && p.PeerURL == o.PeerURL && p.ClientURL == o.ClientURL && p.Disk == o.Disk && p.Failing == o.Failing && p.Unsteady == o.Unsteady && slices.Equal(p.Versions, o.Versions)
+	return p.Log == o.Log && p.Spoiled == o.Spoiled && p.Machine == o.Machine && p.PeerURL == o.PeerURL && p.ClientURL == o.ClientURL && p.Disk == o.Disk && p.Failing == o.Failing && p.Peers == o.Peers && p.Unsteady == o.Unsteady && slices.Equal(p.Versions, o.Versions)
 }
 
 // Lead is who leads the automation, under a lease.
@@ -303,7 +308,7 @@ func (v View) RingMembers() []ring.Member {
 		b := v.Bindings[ring.ID(m.ID)]
 		machine := cmp.Or(b.Machine, v.machineAt(m.PeerURLs), m.Name)
 		all = append(all, ring.Member{ID: ring.ID(m.ID), Name: m.Name, Machine: machine, Disk: b.Disk,
-			Log: b.Log, Release: b.Release,
+			Log: b.Log, Release: b.Release, Listen: b.Peers,
 			PeerURL: strings.Join(m.PeerURLs, ","), Learner: m.IsLearner})
 	}
 	slices.SortFunc(all, func(a, b ring.Member) int { return cmp.Compare(a.ID, b.ID) })
@@ -312,7 +317,7 @@ func (v View) RingMembers() []ring.Member {
 
 func (v View) machineAt(urls []string) string {
 	for _, name := range slices.Sorted(maps.Keys(v.Presences)) {
-		if slices.Contains(urls, v.Presences[name].PeerURL) {
+		if ring.SameAddress(strings.Join(urls, ","), v.Presences[name].PeerURL) {
 			return name
 		}
 	}
@@ -327,7 +332,8 @@ type Observer struct {
 	absent  map[string]time.Duration
 	looked  time.Duration // by the lead's monotonic clock
 	machine map[string]ring.Machine
-	release map[ring.ID]ring.Version // that each member said last that it runs
+	release map[ring.ID]ring.Version  // that each member said last that it runs
+	peers   map[ring.ID]ring.Security // as each listened for them when it served last
 }
 
 // Observe asks every member how it does, and returns it all.
@@ -338,6 +344,7 @@ func (o *Observer) Observe(ctx context.Context, r *Ring, v View) ring.Observed {
 	for i := range seen.Members {
 		m := &seen.Members[i]
 		m.Silent = o.missed(m.ID, m.Serving, passed)
+		m.Peers = o.listens(*m, v)
 		m.Leader = m.ID == leader
 	}
 	seen.Machines = o.machines(v, seen.Members, passed)
@@ -397,6 +404,20 @@ func (o *Observer) health(ctx context.Context, r *Ring, v View, members []ring.M
 		members[i].Ready = members[i].Serving && applied[members[i].ID]*10 >= head*9
 	}
 	return ring.ID(leader)
+}
+
+// listens is how the member's etcd listened for its peers when it last served: whoever
+// answers listens there too. The view is older than the answer, and so is what it says of
+// an etcd that was started since; a restart that isn't seen yet is seen later.
+func (o *Observer) listens(m ring.Member, v View) ring.Security {
+	p, there := v.Presences[m.Machine]
+	if m.Serving && there && p.Disk == m.Disk && p.Peers != "" {
+		if o.peers == nil {
+			o.peers = map[ring.ID]ring.Security{}
+		}
+		o.peers[m.ID] = p.Peers
+	}
+	return o.peers[m.ID]
 }
 
 // hear notes which release a member runs by its own word.
@@ -502,7 +523,7 @@ func (o *Observer) machines(v View, members []ring.Member, passed time.Duration)
 	var all []ring.Machine
 	for name, m := range o.machine {
 		_, m.Present = v.Presences[name]
-		m.Registered = m.PeerURL != "" && v.Registered[name] == m.PeerURL
+		m.Registered = ring.SameAddress(m.PeerURL, v.Registered[name])
 		another := slices.ContainsFunc(members, func(on ring.Member) bool { return on.Machine == name && on.DisplacedBy(m) })
 		m.Absent = missing(o.absent, name, m.Present && !another, passed)
 		all = append(all, m)
@@ -524,13 +545,4 @@ func (p Presence) machine(name string) ring.Machine {
 		m.Holds = ring.ID(id)
 	}
 	return m
-}
-
-// Address returns the host name in a URL.
-func Address(u string) string {
-	parsed, err := url.Parse(u)
-	if err != nil {
-		return ""
-	}
-	return parsed.Hostname()
 }

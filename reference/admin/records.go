@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -64,7 +65,7 @@ func (l *Lease) End(ctx context.Context, r *Ring) {
 // clone that was heard of while it was off doesn't keep its member from starting.
 func (v View) Namesake(p Presence, lease clientv3.LeaseID) (Presence, bool) {
 	shown, there := v.Presences[p.Machine]
-	same := shown.Disk == p.Disk && shown.PeerURL == p.PeerURL
+	same := shown.Disk == p.Disk && ring.SameAddress(shown.PeerURL, p.PeerURL)
 	return shown, there && !same && v.Leases[p.Machine] != int64(lease) && !v.home(p)
 }
 
@@ -73,7 +74,7 @@ func (v View) Namesake(p Presence, lease clientv3.LeaseID) (Presence, bool) {
 func (v View) home(p Presence) bool {
 	return slices.ContainsFunc(v.Members, func(m *etcdserverpb.Member) bool {
 		b := v.Bindings[ring.ID(m.ID)]
-		return b.Machine == p.Machine && b.Disk == p.Disk && slices.Contains(m.PeerURLs, p.PeerURL)
+		return b.Machine == p.Machine && b.Disk == p.Disk && ring.SameAddress(strings.Join(m.PeerURLs, ","), p.PeerURL)
 	})
 }
 

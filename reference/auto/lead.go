@@ -64,7 +64,7 @@ func (a *Agent) whoseMachines(ctx context.Context, view admin.View) (map[string]
 	}
 	registered := map[string]string{}
 	for name, m := range a.source.roster.machines { // order: a map of a map
-		registered[name] = a.launcher.Known.Spec.Security.URL(m.Address, 2380)
+		registered[name] = a.launcher.Known.Spec.PeerURL(m.Address)
 	}
 	return registered, nil
 }

@@ -111,7 +111,7 @@ func (a *Agent) founders() []store.Founder {
 			continue
 		}
 		all = append(all, store.Founder{Name: name, Machine: name, Disk: m.Disk,
-			PeerURL: spec.Security.URL(m.Address, 2380), ClientURL: spec.Security.URL(m.Address, 2379)})
+			PeerURL: spec.PeerURL(m.Address), ClientURL: spec.Security.URL(m.Address, 2379)})
 	}
 	return all
 }

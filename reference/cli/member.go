@@ -106,7 +106,7 @@ func memberCommand() *cobra.Command {
 	var r reach
 	c := &cobra.Command{
 		Use:   "member",
-		Short: "list, add, bind, promote, upgrade, remove and forget members, and move leadership",
+		Short: "list, add, bind, promote, upgrade, update, remove and forget members, and move leadership",
 		Long: `member lists the members, and changes the membership, one change at a time.
 
 A change is refused if the membership is not the same any more when it is made
@@ -119,7 +119,7 @@ changes nothing meanwhile, suspend it, with ringadm spec STORE paused=true.`,
 	c.AddCommand(listCommand(&r), addCommand(&r), bindCommand(&r),
 		byID(&r, ring.Promote, "make a learner that is caught up a voter"),
 		byID(&r, ring.Remove, "remove a member from the ring; its etcd stops by itself"),
-		byID(&r, ring.MoveLeader, "hand raft leadership to a member"), upgradeCommand(&r), forgetCommand(&r))
+		byID(&r, ring.MoveLeader, "hand raft leadership to a member"), upgradeCommand(&r), listenCommand(&r), updateCommand(&r), forgetCommand(&r))
 	return c
 }
 
@@ -211,6 +211,7 @@ func bindCommand(r *reach) *cobra.Command {
 	c.Flags().StringVar(&a.Machine, "machine", "", "the machine's name")
 	c.Flags().StringVar(&a.Disk, "disk", "", "ID of the machine's data disk")
 	c.Flags().StringVar((*string)(&a.Version), "version", "", "release of etcd that it begins with; by itself, what the ring ran before an upgrade")
+	c.Flags().StringVar((*string)(&a.Peers), "peers", "", "how it listens for its peers: plain, mixed or tls; by itself, as members did when the ring was founded")
 	return c
 }
 
@@ -240,6 +241,55 @@ newer minor.`,
 		},
 	}
 	c.Flags().StringVar(&version, "version", "", "release of etcd, as v3.6.16 (required)")
+	return c
+}
+
+func listenCommand(r *reach) *cobra.Command {
+	peers := ""
+	c := &cobra.Command{
+		Use:   "listen MEMBER-ID --peers plain|mixed|tls",
+		Short: "record how a member is to listen for its peers; its agent restarts it",
+		Long: `listen records how a member is to listen for its peers, and its machine's agent
+restarts it so: without TLS (plain), with it alone (tls), or for both (mixed).
+
+To move a ring's peers to TLS ask for it: ringadm spec STORE peers=tls. This command is
+for the one member that does not come up: it takes the member back to how it listened.
+A member must listen at the URL that it is listed with.`,
+		Args: exactly(1, "a member ID"),
+		RunE: func(c *cobra.Command, args []string) error {
+			id, err := parseID(args[0])
+			if err != nil {
+				return err
+			}
+			way := ring.Security(peers)
+			if way != ring.Plain && way != ring.Mixed && way != ring.TLS {
+				return usageError{fmt.Errorf("--peers %q: choose plain, mixed or tls", peers)}
+			}
+			return r.do(c, ring.Action{Kind: ring.Listen, Member: id, Peers: way})
+		},
+	}
+	c.Flags().StringVar(&peers, "peers", "", "plain, mixed or tls (required)")
+	return c
+}
+
+func updateCommand(r *reach) *cobra.Command {
+	var a ring.Action
+	c := &cobra.Command{
+		Use:   "update MEMBER-ID --peer-url URL",
+		Short: "list a voter at another URL, where its peers reach it",
+		Args:  exactly(1, "a member ID"),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if a.PeerURL == "" {
+				return usageError{errors.New("--peer-url is missing")}
+			}
+			if a.Member, err = parseID(args[0]); err != nil {
+				return err
+			}
+			a.Kind = ring.Update
+			return r.do(c, a)
+		},
+	}
+	c.Flags().StringVar(&a.PeerURL, "peer-url", "", "where the other members reach it from now on (required)")
 	return c
 }
 

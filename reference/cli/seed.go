@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,7 +50,9 @@ const specKeys = `Keys:
   nodes            voters: 1, 3, 5, 7 or 9
   version          etcd release, as v3.6.16. Changed, it is an upgrade: one member after
                    another, the leader last, a minor at a time
-  security         tls (the default) or plain
+  security         tls (the default) or plain: how the ring's clients speak, and its peers
+  peers            plain: its members speak plain text to each other all the same. Changed to
+                   tls, they are moved to it while the ring runs; it isn't taken back
   retire           machines to move members off, comma-separated
   paused           true: change nothing
   heartbeat        raft heartbeat, as 100ms
@@ -146,7 +149,7 @@ func respec(ctx context.Context, address string, pairs []string) (store.Spec, er
 	if spec.Security != before.Security {
 		return before, errors.New("changing the security of a ring is not supported by this release")
 	}
-	if err := upgraded(&spec, before.Version); err != nil {
+	if err := cmp.Or(upgraded(&spec, before.Version), encrypted(&spec, before.Peers)); err != nil {
 		return before, usageError{err}
 	}
 	if err := spec.Validate(); err != nil {
@@ -164,6 +167,13 @@ func upgraded(spec *store.Spec, before ring.Version) error {
 	asked := spec.Version
 	spec.Version = before
 	return spec.Ask(asked)
+}
+
+// encrypted asks for how peers speak that was set as a move.
+func encrypted(spec *store.Spec, before ring.Security) error {
+	asked := spec.PeersSpeak()
+	spec.Peers = before
+	return spec.AskPeers(asked)
 }
 
 // cameFirst tells whoever asked too late what was asked for meanwhile, so that one
@@ -189,7 +199,7 @@ func set(spec *store.Spec, pairs []string) error {
 			setter, known = setterOf(key)
 		}
 		if !known {
-			return usageError{fmt.Errorf("unknown key %q; the keys are nodes, version, security, retire, paused, heartbeat, election, snapshot-count, replace-after, certificates, flag.NAME, MACHINE.version, MACHINE.flag.NAME", key)}
+			return usageError{fmt.Errorf("unknown key %q; the keys are nodes, version, security, peers, retire, paused, heartbeat, election, snapshot-count, replace-after, certificates, flag.NAME, MACHINE.version, MACHINE.flag.NAME", key)}
 		}
 		if err := setter(spec, value); err != nil {
 			return usageError{fmt.Errorf("%s: %w", pair, err)}
@@ -205,6 +215,7 @@ var setters = map[string]func(*store.Spec, string) error{
 		return nil
 	},
 	"security":       func(s *store.Spec, v string) error { s.Security = ring.Security(v); return nil },
+	"peers":          func(s *store.Spec, v string) error { s.Peers = ring.Security(v); return nil },
 	"retire":         func(s *store.Spec, v string) error { s.Retire = words(v); return nil },
 	"paused":         func(s *store.Spec, v string) (err error) { s.Paused, err = strconv.ParseBool(v); return err },
 	"heartbeat":      func(s *store.Spec, v string) error { return setMillis(&s.HeartbeatMillis, v) },

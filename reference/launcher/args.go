@@ -22,9 +22,9 @@ type Command struct {
 	Pinned    bool         // the disk is to remember the release
 	Name      string
 	DataDir   string
-	PeerURL   string
+	PeerURLs  []string
 	ClientURL string
-	PKI       string // directory of ca.crt, server.*, peer.*; "" for plain
+	PKI       string // directory of ca.crt, server.*, peer.*; "": clients speak plain text, and so do peers
 	PeerCA    string // in that directory: whom peers trust
 	Heartbeat time.Duration
 	Election  time.Duration
@@ -39,8 +39,8 @@ func (c Command) Args() []string {
 	args := []string{c.Binary,
 		"--name=" + c.Name,
 		"--data-dir=" + c.DataDir,
-		"--listen-peer-urls=" + listen(c.PeerURL),
-		"--initial-advertise-peer-urls=" + c.PeerURL,
+		"--listen-peer-urls=" + listen(c.PeerURLs...),
+		"--initial-advertise-peer-urls=" + strings.Join(c.PeerURLs, ","),
 		"--listen-client-urls=" + listen(c.ClientURL),
 		"--advertise-client-urls=" + c.ClientURL,
 		"--strict-reconfig-check=true",
@@ -49,7 +49,10 @@ func (c Command) Args() []string {
 	args = append(args, c.cluster()...)
 	args = append(args, c.timing()...)
 	if c.PKI != "" {
-		args = append(args, c.tls()...)
+		args = append(args, c.clientTLS()...)
+	}
+	if c.PKI != "" && ring.Listens(c.PeerURLs).Secure() {
+		args = append(args, c.peerTLS()...)
 	}
 	args = append(args, c.corruptCheck())
 	for _, flag := range c.Flags {
@@ -58,30 +61,52 @@ func (c Command) Args() []string {
 	return args
 }
 
-// listen is where etcd listens for those who dial a URL: at its address, or, as etcd
+// listen is where etcd listens for those who dial URLs: at its address, or, as etcd
 // binds to no name, at every address of the machine.
-func listen(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return address // etcd says what is wrong with it
+func listen(addresses ...string) string {
+	var all []string
+	for _, address := range addresses {
+		u, err := url.Parse(address)
+		if err != nil {
+			return address // etcd says what is wrong with it
+		}
+		if _, err := netip.ParseAddr(u.Hostname()); err != nil {
+			u.Host = net.JoinHostPort("0.0.0.0", u.Port())
+		}
+		all = append(all, u.String())
 	}
-	if _, err := netip.ParseAddr(u.Hostname()); err != nil {
-		u.Host = net.JoinHostPort("0.0.0.0", u.Port())
+	return strings.Join(all, ",")
+}
+
+// listening is how an etcd with these arguments listens for its peers; "" without any.
+func listening(args []string) ring.Security {
+	for _, arg := range args {
+		if urls, ok := strings.CutPrefix(arg, "--listen-peer-urls="); ok {
+			return ring.Listens(strings.Split(urls, ","))
+		}
 	}
-	return u.String()
+	return ""
 }
 
 func (c Command) cluster() []string {
 	state := c.Boot.State
 	all := c.Boot.Cluster
 	if state == Resume {
-		state, all = Existing, []string{c.Name + "=" + c.PeerURL}
+		state, all = Existing, named(c.Name, c.PeerURLs)
 	}
 	args := []string{"--initial-cluster-state=" + string(state), "--initial-cluster=" + strings.Join(all, ",")}
 	if c.Boot.Token != "" {
 		args = append(args, "--initial-cluster-token="+c.Boot.Token)
 	}
 	return args
+}
+
+// named are the URLs of a member as --initial-cluster wants them, each with its name.
+func named(name string, urls []string) (all []string) {
+	for _, u := range urls {
+		all = append(all, name+"="+u)
+	}
+	return all
 }
 
 func (c Command) timing() []string {
@@ -98,15 +123,23 @@ func (c Command) timing() []string {
 	return args
 }
 
-func (c Command) tls() []string {
-	file := func(name string) string { return c.PKI + "/" + name }
+func (c Command) file(name string) string { return c.PKI + "/" + name }
+
+func (c Command) clientTLS() []string {
 	return []string{
 		"--client-cert-auth=true",
-		"--trusted-ca-file=" + file("ca.crt"),
-		"--cert-file=" + file("server.crt"), "--key-file=" + file("server.key"),
+		"--trusted-ca-file=" + c.file("ca.crt"),
+		"--cert-file=" + c.file("server.crt"), "--key-file=" + c.file("server.key"),
+	}
+}
+
+// peerTLS is for whoever dials by TLS, and to dial others so. Of one that dials a URL for
+// plain text etcd wants no certificate.
+func (c Command) peerTLS() []string {
+	return []string{
 		"--peer-client-cert-auth=true",
-		"--peer-trusted-ca-file=" + file(cmp.Or(c.PeerCA, "ca.crt")),
-		"--peer-cert-file=" + file("peer.crt"), "--peer-key-file=" + file("peer.key"),
+		"--peer-trusted-ca-file=" + c.file(cmp.Or(c.PeerCA, "ca.crt")),
+		"--peer-cert-file=" + c.file("peer.crt"), "--peer-key-file=" + c.file("peer.key"),
 	}
 }
 

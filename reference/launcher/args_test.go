@@ -20,7 +20,7 @@ func TestAMachineKnownByNameListensEverywhere(t *testing.T) {
 	for host, want := range map[string]string{
 		"m1.example.org": "https://0.0.0.0:2380", "localhost": "https://0.0.0.0:2380", "10.0.0.1": "https://10.0.0.1:2380", "[2001:db8::1]": "https://[2001:db8::1]:2380",
 	} {
-		args := launcher.Command{Version: "v3.6.16", PeerURL: "https://" + host + ":2380", ClientURL: "https://" + host + ":2379"}.Args()
+		args := launcher.Command{Version: "v3.6.16", PeerURLs: []string{"https://" + host + ":2380"}, ClientURL: "https://" + host + ":2379"}.Args()
 		assert.Contains(t, args, "--listen-peer-urls="+want)
 		assert.Contains(t, args, "--listen-client-urls="+strings.ReplaceAll(want, "2380", "2379"))
 		assert.Contains(t, args, "--initial-advertise-peer-urls=https://"+host+":2380")
@@ -45,13 +45,18 @@ func TestArgs(t *testing.T) {
 			d.Fatalf(t, "no such state: %s", state)
 		}
 		c := launcher.Command{Binary: "/opt/etcd/" + d.Cmd + "/etcd", Version: ring.Version(d.Cmd), Name: "m1", DataDir: "/var/lib/ringadm/etcd",
-			PeerURL: "https://10.0.0.1:2380", ClientURL: "https://10.0.0.1:2379", Boot: boot}
+			PeerURLs: []string{"https://10.0.0.1:2380"}, ClientURL: "https://10.0.0.1:2379", Boot: boot}
 		if d.HasArg("tls") {
 			c.PKI = "/var/lib/ringadm/pki"
 		} else {
-			c.PeerURL, c.ClientURL = "http://10.0.0.1:2380", "http://10.0.0.1:2379"
+			c.PeerURLs, c.ClientURL = []string{"http://10.0.0.1:2380"}, "http://10.0.0.1:2379"
 			all := strings.Join(c.Boot.Cluster, " ")
 			c.Boot.Cluster = strings.Fields(strings.ReplaceAll(all, "https:", "http:"))
+		}
+		if d.HasArg("peers") {
+			var way ring.Security
+			d.ScanArgs(t, "peers", (*string)(&way))
+			c.PeerURLs = way.PeerURLs("http://10.0.0.1:2380")
 		}
 		if d.HasArg("timing") {
 			c.Heartbeat, c.Election, c.SnapCount = 50*time.Millisecond, 500*time.Millisecond, 1000

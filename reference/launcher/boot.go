@@ -233,9 +233,7 @@ func cluster(members []ring.Member) []string {
 		if name == "" {
 			name = m.Machine
 		}
-		for url := range strings.SplitSeq(m.PeerURL, ",") {
-			all = append(all, name+"="+url)
-		}
+		all = append(all, named(name, strings.Split(m.PeerURL, ","))...)
 	}
 	return all
 }

@@ -42,6 +42,9 @@ type Disk struct {
 	// Release is the release of etcd that the member here runs: what it was started with
 	// first, and then what its record in the ring says. "": not yet written.
 	Release ring.Version `json:"release,omitempty"`
+	// Peers is how the etcd here listens for its peers, once its record in the ring said
+	// so. "": as members did when the ring was founded.
+	Peers ring.Security `json:"peers,omitempty"`
 
 	text string // of the file that says so
 }

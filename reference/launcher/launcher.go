@@ -54,6 +54,7 @@ type Launcher struct {
 	certificates certificates
 	memory       memory
 	starts       starts
+	listens      ring.Security // how the etcd that runs listens for its peers; "": none runs
 	held         held
 	versions     []ring.Version // the releases on this machine, sorted
 	halted       string         // why no etcd may start here: the machine is no spare
@@ -169,7 +170,7 @@ func (l *Launcher) lookAfter() (running bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("looking for the etcd process: %w", err)
 	}
-	if args != nil {
+	if l.listens = listening(args); args != nil {
 		l.starts.runs(l.host.Now())
 		return true, Mark(l.host, l.disk)
 	}
@@ -306,7 +307,7 @@ func (l *Launcher) launch(ctx context.Context, b Boot) error {
 		return fmt.Errorf("etcd %s is asked for and not on this machine; it has %v", version, l.versions)
 	}
 	c := Command{Binary: binary, Version: version, Pinned: !l.apart(), Name: l.Machine,
-		DataDir: l.host.Disk().Path(DataDir), PeerURL: l.peerURL(), ClientURL: l.clientURL(), Boot: b,
+		DataDir: l.host.Disk().Path(DataDir), PeerURLs: l.peers().PeerURLs(l.peerURL()), ClientURL: l.clientURL(), Boot: b,
 		Heartbeat: time.Duration(spec.HeartbeatMillis) * time.Millisecond,
 		Election:  time.Duration(spec.ElectionMillis) * time.Millisecond,
 		SnapCount: spec.SnapshotCount, Flags: spec.FlagsOf(l.Machine)}
@@ -319,7 +320,7 @@ func (l *Launcher) launch(ctx context.Context, b Boot) error {
 			return err
 		}
 		c.PKI = l.host.Disk().Path(pkiDir)
-		if c.PeerCA = l.certificates.shown["peer"].file; c.PeerCA == ClientsCA {
+		if c.PeerCA = l.certificates.shown["peer"].file; c.PeerCA == ClientsCA && l.peers().Secure() {
 			l.log.Say(host.EventTrouble, "peers and clients of this ring have one authority, as it was founded before they were parted: let only its machines reach port 2380, as whoever holds a client's certificate can speak as a peer there")
 		}
 	}
@@ -352,11 +353,9 @@ func (l *Launcher) act(action, command, member string, do func() error) error {
 	return l.log.Act(host.Line{Action: action, Command: command, Member: member, Target: l.Machine}, do)
 }
 
-// Where a machine's etcd listens.
-const (
-	peerPort   = 2380
-	clientPort = 2379
-)
+// Where a machine's etcd listens for clients.
+const clientPort = 2379
 
-func (l *Launcher) peerURL() string   { return l.Known.Spec.Security.URL(l.Address, peerPort) }
+// peerURL is where peers reach the machine while they speak as the ring was founded.
+func (l *Launcher) peerURL() string   { return l.Known.Spec.PeerURL(l.Address) }
 func (l *Launcher) clientURL() string { return l.Known.Spec.Security.URL(l.Address, clientPort) }

@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/ringproof/ringproof/reference/admin"
@@ -77,6 +76,9 @@ func (l *Launcher) presence(view admin.View) admin.Presence {
 		Failing: cmp.Or(l.halted, l.starts.failing(l.host.Now())), Unsteady: l.starts.vain > 0, Versions: l.versions}
 	if l.disk.Spoiled != 0 {
 		p.Spoiled = l.disk.Spoiled.String()
+	}
+	if l.Known.Spec.PeersFrom != "" { // else nobody goes by it
+		p.Peers = l.listens
 	}
 	if l.Known.Formed && view.Unrecorded() { // before, the founding record says it
 		p.Log = l.holds(view.ClusterID)
@@ -154,7 +156,7 @@ func (l *Launcher) leave(ctx context.Context, view admin.View, running bool) err
 // tellMoved says that the ring knows the member here by another address. Its etcd
 // reaches the others, and none of them reaches it: it lives on what it asks for.
 func (l *Launcher) tellMoved(m ring.Member) {
-	if here := l.peerURL(); !slices.Contains(strings.Split(m.PeerURL, ","), here) {
+	if here := l.peerURL(); !ring.SameAddress(m.PeerURL, here) {
 		l.log.Say(host.EventTrouble, fmt.Sprintf("the ring knows the member here at %s, and this machine is at %s: give it its address back, or run etcdctl member update %s --peer-urls=%s", m.PeerURL, here, m.ID, here))
 	}
 }

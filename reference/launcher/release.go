@@ -27,28 +27,28 @@ func (l *Launcher) release() ring.Version {
 // apart reports whether the machine has a release of its own, whatever the others run.
 func (l *Launcher) apart() bool { return l.Known.Spec.Machines[l.Machine].Version != "" }
 
-// follow has the member here run the release that its record says, and reports whether
+// peers is how this machine's etcd is started to listen for its peers.
+func (l *Launcher) peers() ring.Security {
+	return cmp.Or(l.disk.Peers, l.Known.Spec.PeersBegin())
+}
+
+// follow has the member here run as its record says, and reports whether
 // an etcd runs. The record may be old: its lead saw all voters serve, and this machine
 // looks again before it ends the etcd of one. An agent that dies midway leaves an etcd that is ended, and the next one
 // reads the record again: until the disk says otherwise it starts what ran before.
 func (l *Launcher) follow(ctx context.Context, look Look) (running bool, err error) {
-	id, b, recorded := recordOf(look.View, l.Machine, l.disk.ID)
-	if !recorded || b.Release == "" || b.Release == l.disk.Release || l.apart() {
-		return look.running, nil
-	}
-	if _, ok := l.Binaries[b.Release]; !ok {
-		l.log.Say(host.EventTrouble, fmt.Sprintf("the member here is to run etcd %s, and this machine has %v: install it and restart the agent", b.Release, l.versions))
+	id, d, a := l.due(look.View)
+	if id == 0 {
 		return look.running, nil
 	}
 	var seen ring.Observed
 	if look.running {
 		seen = l.observe(ctx, look.View)
 		if away := slices.IndexFunc(seen.Voters(), func(m ring.Member) bool { return m.ID != id && !m.Serving }); away >= 0 {
-			l.log.Say(host.EventWaiting, fmt.Sprintf("the member here is to restart with etcd %s, and voter %s does not answer", b.Release, seen.Voters()[away]))
+			l.log.Say(host.EventWaiting, fmt.Sprintf("the member here is to restart (%s), and voter %s does not answer", a, seen.Voters()[away]))
 			return true, nil
 		}
 	}
-	a := ring.Action{Kind: ring.Upgrade, Member: id, Version: b.Release}
 	err = l.act("restart", a.String(), id.String(), func() error {
 		if look.running {
 			l.handOver(ctx, seen)
@@ -56,15 +56,34 @@ func (l *Launcher) follow(ctx context.Context, look Look) (running bool, err err
 				return err
 			}
 		}
-		d := l.disk
-		d.Release = b.Release
 		if err := d.write(l.host); err != nil {
-			return fmt.Errorf("noting on the disk which release its member runs: %w", err)
+			return fmt.Errorf("noting on the disk how its member runs: %w", err)
 		}
-		l.disk, l.starts = d, starts{} // what came of the other release's says nothing of this one's
+		l.disk, l.starts = d, starts{} // what came of the other's starts says nothing of this one's
 		return nil
 	})
 	return look.running && l.log.DryRun, err
+}
+
+// due is what the disk is to say once the member on it runs as its record says, and the
+// action that this is; no member: it does, or can't.
+func (l *Launcher) due(view admin.View) (id ring.ID, d Disk, a ring.Action) {
+	id, b, _ := recordOf(view, l.Machine, l.disk.ID)
+	d = l.disk
+	if b.Peers != "" && b.Peers != l.peers() {
+		d.Peers, a = b.Peers, ring.Action{Kind: ring.Listen, Member: id, Peers: b.Peers}
+	}
+	if _, here := l.Binaries[b.Release]; b.Release != "" && b.Release != d.Release && !l.apart() {
+		if !here {
+			l.log.Say(host.EventTrouble, fmt.Sprintf("the member here is to run etcd %s, and this machine has %v: install it and restart the agent", b.Release, l.versions))
+			return 0, l.disk, ring.Action{}
+		}
+		d.Release, a = b.Release, ring.Action{Kind: ring.Upgrade, Member: id, Version: b.Release}
+	}
+	if a.Kind == "" {
+		id = 0
+	}
+	return id, d, a
 }
 
 // recordOf returns the record of the listed member that lives on a disk.

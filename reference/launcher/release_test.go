@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"github.com/ringproof/ringproof/reference/admin"
@@ -32,6 +33,38 @@ func TestRelease(t *testing.T) {
 	assert.EqualValues(t, "v3.6.11", l.release(), "its own")
 	l.Known.Spec.SetVersion("m1", "")
 	assert.EqualValues(t, "v3.6.16", l.release(), "as the others again")
+}
+
+// TestPeers: until it is a member's turn its etcd listens as it did when the ring was
+// founded, whatever is asked for. What its record says of release and listeners comes to the
+// disk together: one that joins starts with both.
+func TestPeers(t *testing.T) {
+	l := &Launcher{Config: Config{Machine: "m1", Address: "m1", Binaries: map[ring.Version]string{"v3.6.16": "etcd"}}}
+	l.Known.Spec = store.Spec{Version: "v3.6.16", Security: ring.TLS, Peers: ring.Plain}
+	l.disk = Disk{ID: "d1", Release: "v3.5.35"}
+	require.NoError(t, l.Known.Spec.AskPeers(ring.TLS))
+	assert.Equal(t, ring.Plain, l.peers(), "it is not its turn")
+
+	record := admin.Binding{Machine: "m1", Disk: "d1"}
+	view := admin.View{Members: []*etcdserverpb.Member{{ID: 1}}, Bindings: map[ring.ID]admin.Binding{1: record}}
+	id, d, _ := l.due(view)
+	assert.Zero(t, id, "its record says nothing")
+	assert.Equal(t, l.disk, d)
+
+	record.Peers, record.Release = ring.Mixed, "v3.6.16"
+	view.Bindings[1] = record
+	id, d, _ = l.due(view)
+	assert.EqualValues(t, 1, id)
+	assert.Equal(t, ring.Mixed, d.Peers)
+	assert.EqualValues(t, "v3.6.16", d.Release)
+
+	l.disk = d
+	id, _, _ = l.due(view)
+	assert.Zero(t, id, "it runs so")
+	assert.Equal(t, ring.Mixed, l.peers())
+
+	assert.Equal(t, ring.Mixed, listening([]string{"etcd", "--listen-peer-urls=http://0.0.0.0:2380,https://0.0.0.0:2381"}))
+	assert.Empty(t, listening(nil), "none runs")
 }
 
 // TestRecordOfADisk: another disk's record says nothing of this one, nor that of a member

@@ -34,6 +34,10 @@ type Spec struct {
 	// "": no other ever was.
 	From     ring.Version  `json:"from,omitempty"`
 	Security ring.Security `json:"security"`
+	// Peers is how members speak to each other; "" is as Security, which clients speak by.
+	Peers ring.Security `json:"peers,omitempty"`
+	// PeersFrom is how they spoke when Peers was asked for. "": no otherwise.
+	PeersFrom ring.Security `json:"peersFrom,omitempty"`
 	// Retire names the machines to move members off.
 	Retire []string `json:"retire,omitempty"`
 	// Paused stops every change that the automation would make.
@@ -61,7 +65,7 @@ func (s Spec) Validate() error {
 	if s.Security != ring.TLS && s.Security != ring.Plain {
 		return fmt.Errorf("security %q refused: choose tls or plain", s.Security)
 	}
-	return cmp.Or(checkSize(s.Nodes), checkVersion(s.Version), s.checkFrom(), s.checkRetire(), s.checkTiming(), s.checkFlags())
+	return cmp.Or(checkSize(s.Nodes), checkVersion(s.Version), s.checkFrom(), s.checkPeers(), s.checkRetire(), s.checkTiming(), s.checkFlags())
 }
 
 // replaceAfter is how long a machine is absent before a spare takes its place, if the
@@ -75,7 +79,7 @@ func (s Spec) Wanted() ring.Spec {
 	for machine, o := range s.Machines { // order: a map of a map
 		own[machine] = o.Version
 	}
-	return ring.Spec{Nodes: s.Nodes, Version: s.Version, From: s.From, Own: own, Retire: s.Retire, Paused: s.Paused,
+	return ring.Spec{Nodes: s.Nodes, Version: s.Version, From: s.From, Own: own, Encrypt: s.PeersFrom == ring.Plain, Retire: s.Retire, Paused: s.Paused,
 		ReplaceAfter: cmp.Or(time.Duration(s.ReplaceAfterMillis)*time.Millisecond, replaceAfter)}
 }
 

@@ -18,7 +18,7 @@ import (
 // TestParsesTheLauncher takes the command lines that ship, for each release.
 func TestParsesTheLauncher(t *testing.T) {
 	for _, version := range []string{"v3.5.35", "v3.6.16", "v3.7.3"} {
-		args := launcher.Command{Binary: "etcd", Version: reference.Version(version), Name: "m1", DataDir: "/data", PeerURL: "https://10.0.0.1:2380", ClientURL: "https://10.0.0.1:2379",
+		args := launcher.Command{Binary: "etcd", Version: reference.Version(version), Name: "m1", DataDir: "/data", PeerURLs: []string{"https://10.0.0.1:2380"}, ClientURL: "https://10.0.0.1:2379",
 			PKI: "/pki", Heartbeat: 50 * time.Millisecond, Election: 500 * time.Millisecond, SnapCount: 1000,
 			Boot: launcher.Boot{State: launcher.New, Token: "ring", Cluster: []string{"m1=https://10.0.0.1:2380"}}}.Args()
 		c, err := etcd.Parse(version, args[1:])
