@@ -27,11 +27,12 @@ type Observation struct {
 type MachineView struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
-	Up      bool   `json:"up"`             // powered and not paused
-	Lost    bool   `json:"lost,omitempty"` // gone for good
-	Disk    int    `json:"disk"`           // counts the disks it has had: 1, 2, …
-	Etcd    bool   `json:"etcd"`           // an etcd process runs
-	Agent   bool   `json:"agent"`          // the subject's process runs
+	Up      bool   `json:"up"`              // powered and not paused
+	Lost    bool   `json:"lost,omitempty"`  // gone for good
+	Disk    int    `json:"disk"`            // counts the disks it has had: 1, 2, …
+	Etcd    bool   `json:"etcd"`            // an etcd process runs
+	Clear   bool   `json:"clear,omitempty"` // it listens for peers without TLS; looked at where peers began in plain text beside clients that speak TLS
+	Agent   bool   `json:"agent"`           // the subject's process runs
 }
 
 // MemberView is one entry of the membership, with what the member said of
@@ -54,6 +55,11 @@ type MemberView struct {
 	DBSize    int64      `json:"dbSize,omitempty"`   // bytes
 	Alarms    []string   `json:"alarms,omitempty"`
 	Peers     []MemberID `json:"peers,omitempty"` // the membership as this member itself lists it, sorted
+}
+
+// Plain reports whether others are told to speak plain text to it as its peers.
+func (m MemberView) Plain() bool {
+	return slices.ContainsFunc(m.PeerURLs, func(u string) bool { return strings.HasPrefix(u, "http:") })
 }
 
 // Member returns the entry with that ID.
@@ -221,6 +227,15 @@ type Port struct {
 	Err     string `json:"err,omitempty"`    // why that is not known
 }
 
+// Talk is when the etcd of one machine has last spoken to that of another as its peer, in
+// each way; 0: it never did.
+type Talk struct {
+	From  string  `json:"from"`
+	To    string  `json:"to"`
+	Plain Instant `json:"plain,omitempty"`
+	TLS   Instant `json:"tls,omitempty"`
+}
+
 // EtcdProcess is an etcd, and how it was started.
 type EtcdProcess struct {
 	Machine  string            `json:"machine"`
@@ -243,6 +258,7 @@ type Evidence struct {
 	Surviving   []string       `json:"surviving,omitempty"`   // disaster mode: values found on the disks that are left
 	PeerPorts   []Port         `json:"peerPorts,omitempty"`   // of a ring with certificates, tried with a client's
 	ClientPorts []Port         `json:"clientPorts,omitempty"` // of a ring with certificates, tried with none
+	Talks       []Talk         `json:"talks,omitempty"`       // of members to their peers, where these moved to TLS, as the network has seen them
 	Etcds       []EtcdProcess  `json:"etcds,omitempty"`       // that run at the end
 	Asked       map[string]Own `json:"asked,omitempty"`       // by machine: the release and the flags that its etcd was last asked to have; no entry: not known
 	Leftovers   []string       `json:"leftovers"`             // processes or mounts that outlived Close

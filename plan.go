@@ -63,6 +63,7 @@ type RingSpec struct {
 	Machines     int      `json:"machines"`               // machines in all, spares included
 	Version      string   `json:"version"`                // etcd release, "v3.6.16"
 	Security     string   `json:"security"`               // "tls" or "plain"
+	Peers        string   `json:"peers,omitempty"`        // "plain": members speak plain text to each other at the start, though clients speak TLS; "": as Security
 	Heartbeat    Duration `json:"heartbeat"`              // raft heartbeat; 0: etcd's default
 	Election     Duration `json:"election"`               // election timeout; 0: etcd's default
 	ReplaceAfter Duration `json:"replaceAfter"`           // how long a machine is absent before a spare takes its place
@@ -212,6 +213,7 @@ type OpKind string
 const (
 	OpScale      OpKind = "scale"       // To voters
 	OpUpgrade    OpKind = "upgrade"     // all members run Version
+	OpPeers      OpKind = "peers"       // all members speak so to each other: "tls" or "plain"
 	OpReplace    OpKind = "replace"     // move the member off machine Target, planned
 	OpRestart    OpKind = "restart"     // end in good order what Scope says on machine Target, wait until it serves again
 	OpRoll       OpKind = "roll"        // restart every member so, one after another, leader last
@@ -237,6 +239,7 @@ type Op struct {
 	Rival    bool   `json:"rival,omitempty"` // the next step is another operator's, who doesn't wait until this one is heard
 
 	Version string            `json:"version,omitempty"` // restart: with this release from now on; upgrade: what all members are to run
+	Peers   string            `json:"peers,omitempty"`   // peers: "tls" or "plain"
 	Flags   map[string]string `json:"flags,omitempty"`   // restart: with these flags from now on; "": without
 
 	// Scope is what a restart or roll ends with SIGTERM: "process" (or ""), etcd;
@@ -254,7 +257,14 @@ func (o Op) Changes() bool { return o.Kind == OpRestart && (o.Version != "" || l
 
 // Bounces reports whether the operation ends etcds, and has them started again.
 func (o Op) Bounces() bool {
-	return slices.Contains([]OpKind{OpRestart, OpRoll, OpReset, OpUpgrade}, o.Kind)
+	return slices.Contains([]OpKind{OpRestart, OpRoll, OpReset, OpUpgrade, OpPeers}, o.Kind)
+}
+
+// Encrypts reports whether a step has the peers of a ring speak TLS that spoke plain text.
+func (p Plan) Encrypts() bool {
+	return p.Ring.Peers == "plain" && slices.ContainsFunc(p.Steps, func(s Step) bool {
+		return s.Op != nil && s.Op.Kind == OpPeers && s.Op.Peers == "tls" && !s.Op.Refused
+	})
 }
 
 // Stopped says what a restart ended.

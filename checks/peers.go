@@ -13,16 +13,21 @@ var clientsShowCertificates = ofPorts(Check{
 	Name:   "clients-show-certificates",
 	Claim:  "A member that speaks TLS answers no client that shows no certificate.",
 	Source: "etcd's security guide: without --client-cert-auth whoever reaches port 2379 reads and writes everything",
-}, func(e *ringproof.Evidence) []ringproof.Port { return e.ClientPorts }, "who shows no certificate at its client port")
+}, func(e *ringproof.Evidence) []ringproof.Port { return e.ClientPorts }, "who shows no certificate at its client port", secured)
 
 var peersTrustPeers = ofPorts(Check{
 	Name:   "peers-trust-peers",
 	Claim:  "A member takes nobody for a peer who shows a client's certificate.",
 	Source: "etcd's security guide: peers that trust the clients' authority take raft messages from every client",
-}, func(e *ringproof.Evidence) []ringproof.Port { return e.PeerPorts }, "a client at its peer port")
+}, func(e *ringproof.Evidence) []ringproof.Port { return e.PeerPorts }, "a client at its peer port", encrypted)
+
+// secured reports whether members show certificates to clients, and encrypted whether they
+// do so to each other, in the end at least.
+func secured(p ringproof.Plan) bool   { return p.Ring.Security == "tls" && safely(p) }
+func encrypted(p ringproof.Plan) bool { return secured(p) && (p.Ring.Peers == "" || p.Encrypts()) }
 
 // ofPorts judges what the members' ports do with somebody who has no right to them.
-func ofPorts(c Check, tried func(*ringproof.Evidence) []ringproof.Port, somebody string) Check {
+func ofPorts(c Check, tried func(*ringproof.Evidence) []ringproof.Port, somebody string, suits func(ringproof.Plan) bool) Check {
 	c.Judge = func(h *ringproof.History, _ Values) ringproof.Finding {
 		looked, why := 0, ""
 		for _, p := range tried(&h.Evidence) {
@@ -40,6 +45,6 @@ func ofPorts(c Check, tried func(*ringproof.Evidence) []ringproof.Port, somebody
 		}
 		return pass("%d members refuse %s", looked, somebody)
 	}
-	c.suits = func(p ringproof.Plan) bool { return p.Ring.Security == "tls" && safely(p) }
+	c.suits = suits
 	return c
 }

@@ -59,7 +59,7 @@ func requested(op ringproof.Op) string {
 	if op.Kind == ringproof.OpScale {
 		return fmt.Sprintf("%s %d", op.Kind, op.To)
 	}
-	return strings.TrimSpace(string(op.Kind) + " " + op.Version)
+	return strings.TrimSpace(string(op.Kind) + " " + op.Version + op.Peers)
 }
 
 // stepEvents returns the step's own events, and the refusals that name no step

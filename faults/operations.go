@@ -186,6 +186,21 @@ var operations = []Operation{
 		Sentence: func(op ringproof.Op) string { return "ask to upgrade every member to etcd " + op.Version },
 	},
 	{
+		Kind:    ringproof.OpPeers,
+		Doc:     "have all members speak another way to each other, while the ring runs",
+		Params:  Params{{Name: "peers", Key: "to", Doc: "tls, where they speak plain text; to plain a correct subject doesn't go back", Values: []string{"tls", "plain"}, Required: true}},
+		Owes:    "One member at a time is restarted or listed anew, while all others serve; none is replaced. In the end nothing goes between peers in the clear.",
+		Worlds:  withStore,
+		Undrawn: true,
+		Causes:  restarted,
+		Takes: func(_ ringproof.Op, voters int) time.Duration {
+			return time.Duration(voters) * 10 * time.Second
+		},
+		Sentence: func(op ringproof.Op) string {
+			return "ask to have every member speak " + worded(op.Peers, "plain text", "tls", "TLS") + " to its peers"
+		},
+	},
+	{
 		Kind: ringproof.OpAsk,
 		Doc:  "ask one member what its operator may ask, as with etcdctl: the subject has no part in it",
 		Params: Params{

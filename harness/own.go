@@ -77,3 +77,11 @@ func (r *runner) outdated(m ringproof.MemberView) bool {
 	own, known := r.own[m.Machine]
 	return r.upgraded != "" && known && own.Version != "v"+m.Version
 }
+
+// listedPlain reports whether others are told to speak plain text to the member as its
+// peers, after they were asked to speak TLS.
+func (r *runner) listedPlain(m ringproof.MemberView) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.encrypted && m.Plain()
+}

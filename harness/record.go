@@ -123,7 +123,7 @@ func alike(a, b ringproof.Observation) bool {
 	for i, m := range a.Members {
 		n := b.Members[i]
 		if m.ID != n.ID || m.Name != n.Name || m.Learner != n.Learner || m.Serving != n.Serving || m.Leader != n.Leader ||
-			m.Term != n.Term || m.Version != n.Version || !slices.Equal(m.Peers, n.Peers) || !slices.Equal(m.Alarms, n.Alarms) {
+			m.Term != n.Term || m.Version != n.Version || !slices.Equal(m.Peers, n.Peers) || !slices.Equal(m.PeerURLs, n.PeerURLs) || !slices.Equal(m.Alarms, n.Alarms) {
 			return false
 		}
 	}

@@ -64,6 +64,7 @@ func Run(ctx context.Context, plan ringproof.Plan, world ringproof.World, o Opti
 const (
 	createWithin   = 60 * time.Second
 	convergeWithin = 45 * time.Second // unless the plan's check of it says otherwise
+	rested         = 10 * time.Second // a subject that has done nothing for so long has no more to do: longer than another takes to lead it
 	calm           = time.Second      // the ring must be as asked for so long to count as converged
 	quiet          = 3 * time.Second  // and is watched for so long afterwards
 	warm           = time.Second      // of load before the first step
@@ -92,6 +93,7 @@ type runner struct {
 	replaced  string                   // machine whose member was last asked to be replaced
 	suspended bool                     // the ring is to be left as it is
 	upgraded  string                   // the release last asked for; "": none but the plan's
+	encrypted bool                     // peers that spoke plain text were asked to speak TLS
 	own       map[string]ringproof.Own // what each machine's etcd was last asked to have; no entry: not known
 	hands     []hand                   // what somebody else asked for
 	sheets    [][]ringproof.WatchEvent // that no stream writes on
@@ -262,7 +264,7 @@ func (r *runner) asWanted(o ringproof.Observation) bool {
 	}
 	for _, m := range o.Members {
 		machine, known := o.Machine(m.Machine)
-		if !m.Serving || known && !machine.Up || r.outdated(m) {
+		if !m.Serving || known && !machine.Up || r.outdated(m) || r.listedPlain(m) {
 			return false
 		}
 	}

@@ -353,6 +353,10 @@ func (r *runner) take(op ringproof.Op, targets []string) {
 		r.leave(targets[0])
 	case ringproof.OpUpgrade:
 		r.upgrade(op.Version)
+	case ringproof.OpPeers:
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.encrypted = true
 	case ringproof.OpCancelReplace:
 		r.leave("")
 	case ringproof.OpSuspend, ringproof.OpResume:
@@ -409,6 +413,10 @@ func (r *runner) came(s ringproof.Step, o ringproof.Observation, targets []strin
 		return r.still() || r.wanted() != s.Op.To || r.asWanted(o)
 	case ringproof.OpUpgrade:
 		return r.still() || r.runs() != s.Op.Version || r.asWanted(o)
+	case ringproof.OpPeers:
+		// What the list can't tell, such as whether a port was closed, the subject is given
+		// time for; a check judges it.
+		return r.still() || r.asWanted(o) && r.given(r.lastAction()) >= rested
 	case ringproof.OpReplace:
 		return r.still() || r.leaving() != targets[0] || !r.owes(o) && r.asWanted(o)
 	case ringproof.OpReset:
@@ -427,6 +435,9 @@ func (r *runner) goal(s ringproof.Step, targets []string) string {
 	}
 	if s.Op.Kind == ringproof.OpUpgrade {
 		text += " etcd " + s.Op.Version
+	}
+	if s.Op.Kind == ringproof.OpPeers {
+		text += ", none listed for plain text, and nothing done for " + rested.String()
 	}
 	return text
 }

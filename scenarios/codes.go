@@ -73,6 +73,7 @@ var codes = []Code{
 	{"S062", "name that nobody has", "The fault is about a machine's name, and this ring's machines have none: they are known by their addresses. Give spec.ring.domain."},
 	{"S063", "name that leads a ring without TLS astray", "A member that gets a message which isn't for it answers 403, and whoever sent it takes that for its own removal and ends (etcd's EtcdServer.Process, and rafthttp's pipeline). Under TLS the certificate shows that it is another, and nothing is sent."},
 	{"S064", "upgrade that etcd doesn't do", "A ring goes to a later release of its minor, or of the next minor: never down, and no minor is left out. What else is asked for a correct subject refuses: write refused: true."},
+	{"S065", "peers that can't speak so", "Members begin as their clients do, or in plain text beside clients that speak TLS. From there op: {peers: {to: tls}} moves them; a correct subject doesn't go back to plain text: write refused: true."},
 }
 
 // Codes lists every code.

@@ -123,7 +123,7 @@ func (k Known) suiting(p ringproof.Plan) []ringproof.Invariant {
 func Standard() Known {
 	safe := []ringproof.Mode{ringproof.ModeSafe}
 	return Known{
-		Actions: []string{"bootstrap", "add-learner", "bind", "promote", "remove", "move-leader", "upgrade", "launch", "restart", "clear"},
+		Actions: []string{"bootstrap", "add-learner", "bind", "promote", "remove", "move-leader", "upgrade", "listen", "update", "launch", "restart", "clear"},
 		Flags: []string{
 			"name", "data-dir", "wal-dir", "config-file", "listen-peer-urls", "listen-client-urls", "listen-client-http-urls", "advertise-client-urls",
 			"initial-", "discovery", "discovery-", "force-new-cluster", "strict-reconfig-check", "heartbeat-interval", "election-timeout", "snapshot-count",
@@ -150,11 +150,12 @@ func Standard() Known {
 			{Name: "quiescent", Params: map[string]ParamKind{"atLeast": ParamDuration}, Modes: safe},
 			{Name: "one-lead", Modes: safe},
 			{Name: "upgrade-in-order", needs: upgrades},
+			{Name: "no-plaintext-peer", needs: ringproof.Plan.Encrypts},
 			{Name: "work-bounded", Params: map[string]ParamKind{"changes": ParamInteger, "restarts": ParamInteger}, Modes: safe},
 			{Name: "no-leftovers"},
 			{Name: "refusals", needs: asksTheUnsafe},
 			{Name: "no-trespass", needs: tempts},
-			{Name: "peers-trust-peers", Modes: safe, needs: secured},
+			{Name: "peers-trust-peers", Modes: safe, needs: encrypted},
 			{Name: "clients-show-certificates", Modes: safe, needs: secured},
 			{Name: "runs-as-asked", Modes: safe},
 			{Name: "disaster", Modes: []ringproof.Mode{ringproof.ModeDisaster}},
@@ -164,6 +165,9 @@ func Standard() Known {
 
 // secured: its members show certificates.
 func secured(p ringproof.Plan) bool { return p.Ring.Security == "tls" }
+
+// encrypted: they show them to each other too, in the end at least.
+func encrypted(p ringproof.Plan) bool { return secured(p) && (p.Ring.Peers == "" || p.Encrypts()) }
 
 // operated: its clients ask members of themselves.
 func operated(p ringproof.Plan) bool { return p.Workload.Profile == "operator" }

@@ -4,6 +4,7 @@
 package scenarios
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -56,6 +57,7 @@ func (r review) all(world World, worlds []string) Diagnostics {
 	found = append(found, r.losses()...)
 	found = append(found, r.canary()...)
 	found = append(found, r.releases()...)
+	found = append(found, r.peers()...)
 	found = append(found, r.flags()...)
 	found = append(found, r.asserted()...)
 	found = append(found, r.names()...)
@@ -138,6 +140,32 @@ func (r review) upgrades() (found Diagnostics) {
 			found = append(found, r.say(path, Error, "S064", "write op: {upgrade: {to: V}, refused: true}, or go by the minor between", "a correct subject refuses %s after %s", to, runs)...)
 		default:
 			found, runs = append(found, unknown...), to
+		}
+	}
+	return found
+}
+
+// peers judges how members are to speak to each other, at first and later: from plain text
+// to TLS, where clients speak that, and not back.
+func (r review) peers() (found Diagnostics) {
+	ring := r.plan.Ring
+	speak := cmp.Or(ring.Peers, ring.Security)
+	if ring.Security == "plain" && speak != ring.Security {
+		found = append(found, r.say("spec.ring.peers", Error, "S065", "write ring: {security: tls}", "a ring whose clients speak plain text has no certificates")...)
+	}
+	for i, s := range r.plan.Steps {
+		if s.Op == nil || s.Op.Kind != ringproof.OpPeers {
+			continue
+		}
+		path, to := at(i, ".op.peers.peers"), s.Op.Peers
+		switch fair := ring.Security == "tls" && to == "tls"; {
+		case s.Op.Refused && fair:
+			found = append(found, r.say(path, Warning, "S065", "", "peers of this ring may speak TLS; why would a subject refuse it?")...)
+		case s.Op.Refused:
+		case !fair || speak == to:
+			found = append(found, r.say(path, Error, "S065", "write op: {peers: {to: plain}, refused: true}, or ring: {peers: plain} for one to be moved to tls", "peers go from plain text to TLS, beside clients that speak it: these speak %s", speak)...)
+		default:
+			speak = to
 		}
 	}
 	return found

@@ -132,6 +132,7 @@ func (f Form) ring(steps []ringproof.Step) ringproof.RingSpec {
 		Machines:     cmp.Or(r.Machines, largest(r.Size, steps)+spares(steps)),
 		Version:      cmp.Or(string(r.Version), defaultVersion),
 		Security:     cmp.Or(r.Security, "tls"),
+		Peers:        peers(r),
 		Heartbeat:    r.Heartbeat,
 		Election:     r.Election,
 		ReplaceAfter: cmp.Or(r.ReplaceAfter, defaultReplaceAfter),
@@ -143,6 +144,14 @@ func (f Form) ring(steps []ringproof.Step) ringproof.RingSpec {
 		Flags:        texts(r.Flags),
 		Members:      owned(r.Members),
 	}
+}
+
+// peers is what a plan has for a scenario's ring.peers: nothing where that is as security.
+func peers(r Ring) string {
+	if r.Peers == cmp.Or(r.Security, "tls") {
+		return ""
+	}
+	return r.Peers
 }
 
 // on is what a plan has for a scenario's ring.on: nothing where that is machines.

@@ -4,6 +4,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"fmt"
@@ -24,6 +25,10 @@ func (w *World) Evidence(ctx context.Context) (ringproof.Evidence, error) {
 	}
 	w.readDisks(&e)
 	e.Rejected = slices.Clone(w.rejected)
+	for _, t := range w.network.talks { // order: sorted below
+		e.Talks = append(e.Talks, *t)
+	}
+	slices.SortFunc(e.Talks, func(a, b ringproof.Talk) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
 	look.Dump(ctx, w, len(w.present()), &e)
 	look.Hashes(ctx, w, w.reach, &e)
 	client, err := dialer(w.secure)

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/sim/etcd"
 )
 
@@ -39,8 +40,9 @@ type network struct {
 	slow  map[*Machine]map[string]time.Duration // added to each hop, by step
 	mute  map[*Machine]map[string]int           // of 100 replies, how many are lost, by step
 	spare []*parcel
-	reset bool // what is cut is refused, not dropped
-	stale int  // how many machines' names don't resolve to them
+	reset bool                     // what is cut is refused, not dropped
+	stale int                      // how many machines' names don't resolve to them
+	talks map[link]*ringproof.Talk // of peers; nil: nobody asks how they speak
 }
 
 func newNetwork(w *World) *network {
@@ -55,6 +57,22 @@ func (n *network) cut(step string, from, to *Machine) {
 		n.cuts[l] = map[string]bool{}
 	}
 	n.cuts[l][step] = true
+}
+
+// note notes in which way an etcd has spoken to another as its peer.
+func (n *network) note(from *Machine, to *place) {
+	if n.talks == nil || from == to.machine {
+		return
+	}
+	l := link{from, to.machine}
+	if n.talks[l] == nil {
+		n.talks[l] = &ringproof.Talk{From: from.name, To: to.machine.name}
+	}
+	if to.secure {
+		n.talks[l].TLS = n.world.Now()
+	} else {
+		n.talks[l].Plain = n.world.Now()
+	}
 }
 
 // mend takes away what the step cut and slowed.
@@ -208,6 +226,7 @@ func (s *server) reach(address string, f func(*server), failed func(error)) {
 					back(err)
 					return
 				}
+				n.note(s.machine, at)
 				f(to)
 			})
 		}
@@ -398,6 +417,9 @@ func (s *server) receive(x *parcel) {
 		err = x.to.enter(x.from, s)
 	}
 	if err == nil {
+		if !x.packet.Back { // the stream was noted when it was opened
+			s.machine.world.network.note(x.from.machine, x.to.place)
+		}
 		s.engine.actor = s.process
 		err = s.etcd.Receive(x.packet)
 	}

@@ -177,6 +177,9 @@ func (w *World) process(name string, m *Machine) *process {
 // Start brings up the machines, seeds the subject and starts its agents.
 func (w *World) Start(ctx context.Context, plan ringproof.Plan, recorder ringproof.Recorder) (err error) {
 	w.plan, w.recorder = plan, recorder
+	if plan.Encrypts() {
+		w.network.talks = map[link]*ringproof.Talk{}
+	}
 	w.stops = slices.ContainsFunc(plan.Steps, func(s ringproof.Step) bool { return s.Op != nil && s.Op.Ends() })
 	for i := range plan.Ring.Machines {
 		m := w.add(fmt.Sprintf("m%d", i+1), fmt.Sprintf("10.0.0.%d", i+1))

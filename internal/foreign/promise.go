@@ -168,6 +168,8 @@ func (p *Promise) Runs(plan ringproof.Plan) error {
 	switch {
 	case !slices.Contains(spec.Etcd.Security, ring.Security):
 		return p.lacks("makes no ring that is %s (etcd.security)", ring.Security)
+	case ring.Peers != "":
+		return p.lacks("makes no ring whose peers speak another way than its clients")
 	case ring.Certificates > 0:
 		return p.lacks("makes no certificates")
 	}

@@ -58,7 +58,7 @@ func (w *World) Evidence(ctx context.Context) (ringproof.Evidence, error) {
 	look.Dump(ctx, w, len(w.present()), &e)
 	look.Hashes(ctx, w, w.reach, &e)
 	e.PeerPorts, e.ClientPorts = w.ports(ctx)
-	e.Etcds = w.etcds()
+	e.Etcds, e.Talks = w.etcds(), w.talks()
 	if err := w.Sleep(ctx, beat); err != nil { // so that the last of it is counted
 		return e, err
 	}

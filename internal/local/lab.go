@@ -32,6 +32,19 @@ type Lab interface {
 	Close() error
 }
 
+// Switchboard is a lab that sees what goes between its machines.
+type Switchboard interface {
+	Heard() ([]Heard, error)
+}
+
+// Heard is when somebody at an address has last spoken to a port, in plain text and by TLS;
+// the zero Time: never.
+type Heard struct {
+	From       netip.Addr
+	To         netip.AddrPort
+	Plain, TLS time.Time
+}
+
 // Host is a machine of a lab. Whatever harms it returns evidence that the harm landed. See
 // [machines.Machine], which is one, for what each method promises.
 type Host interface {

@@ -60,7 +60,7 @@ func RunsOnNodes(p ringproof.Plan, limits error) error {
 	switch {
 	case limits != nil:
 		return fmt.Errorf("pods: %w", limits)
-	case r.Security == "plain":
+	case r.Security == "plain" || r.Peers != "":
 		return fmt.Errorf("a ring on Kubernetes that talks plainly (%w)", errors.ErrUnsupported)
 	case r.Heartbeat+r.Election > 0 || r.SnapCount > 0 || len(r.Flags)+len(r.Members) > 0 || r.Domain != "":
 		return fmt.Errorf("an EtcdRing has no heartbeat, election, snapCount, flags, members or domain (%w)", errors.ErrUnsupported)

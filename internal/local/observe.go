@@ -105,6 +105,7 @@ func (w *World) machineViews() []ringproof.MachineView {
 		if !n.lost && !n.taken && n.machine.On() {
 			etcd, agent = w.etcd(n), w.life(n)
 		}
+		v.Clear = w.plan.Ring.Peers == "plain" && etcd != 0 && w.inClear(n)
 		v.Etcd, v.Agent = etcd != 0, agent != 0 || w.vacant(n)
 		w.process(n, etcd, agent)
 		views = append(views, v)

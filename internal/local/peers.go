@@ -7,11 +7,75 @@ import (
 	"context"
 	"crypto/tls"
 	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/internal/look"
 )
+
+// peerURLs are where a machine's etcd listens for its peers; none: it isn't known.
+func (w *World) peerURLs(n *node) []string {
+	processes, _ := n.machine.Processes()
+	i := slices.IndexFunc(processes, w.isEtcd)
+	if i < 0 {
+		return nil
+	}
+	return strings.Split(look.Process(n.name, processes[i].Args, nil).Flags["listen-peer-urls"], ",")
+}
+
+// inClear reports whether a machine's etcd listens for peers without TLS.
+func (w *World) inClear(n *node) bool {
+	return slices.ContainsFunc(w.peerURLs(n), func(u string) bool { return strings.HasPrefix(u, "http:") })
+}
+
+// peerPort is where a machine's etcd takes TLS from its peers; 0: it takes none.
+func (w *World) peerPort(n *node) int {
+	for _, u := range w.peerURLs(n) {
+		if parsed, err := url.Parse(u); err == nil && parsed.Scheme == "https" {
+			port, _ := strconv.Atoi(parsed.Port())
+			return port
+		}
+	}
+	return 0
+}
+
+// talks is how the members' machines have spoken to each other's peer ports, where a plan
+// moves peers to TLS and the lab sees it.
+func (w *World) talks() (all []ringproof.Talk) {
+	board, ok := w.lab.(Switchboard)
+	if !ok || !w.plan.Encrypts() {
+		return nil
+	}
+	heard, err := board.Heard()
+	if err != nil {
+		return nil
+	}
+	names, ports := map[netip.Addr]string{}, []int{w.Subject.Etcd().Peer}
+	for _, n := range w.present() {
+		names[n.machine.Addr()] = n.name
+		ports = append(ports, w.peerPort(n))
+	}
+	for _, h := range heard {
+		from, to := names[h.From], names[h.To.Addr()]
+		if from != "" && to != "" && from != to && slices.Contains(ports, int(h.To.Port())) {
+			all = append(all, ringproof.Talk{From: from, To: to, Plain: w.instant(h.Plain), TLS: w.instant(h.TLS)})
+		}
+	}
+	return all
+}
+
+// instant is when something was heard; 0: never.
+func (w *World) instant(at time.Time) ringproof.Instant {
+	if at.IsZero() {
+		return 0
+	}
+	return ringproof.Instant(at.Sub(w.began))
+}
 
 // ports asks each machine's etcd for something at its peer port, with a client's
 // certificate, and at its client port, with none.
@@ -20,18 +84,22 @@ func (w *World) ports(ctx context.Context) (peer, client []ringproof.Port) {
 		return nil, nil
 	}
 	etcd := w.Subject.Etcd()
-	return w.tried(ctx, etcd.Peer, w.secure.Certificates), w.tried(ctx, etcd.Client, nil)
+	peers := func(*node) int { return etcd.Peer }
+	if w.plan.Ring.Peers == "plain" { // those that take TLS have come to another port
+		peers = w.peerPort
+	}
+	return w.tried(ctx, peers, w.secure.Certificates), w.tried(ctx, func(*node) int { return etcd.Client }, nil)
 }
 
-// tried shows the certificates to that port of each machine.
-func (w *World) tried(ctx context.Context, port int, shown []tls.Certificate) (all []ringproof.Port) {
+// tried shows the certificates to that port of each machine that has it.
+func (w *World) tried(ctx context.Context, port func(*node) int, shown []tls.Certificate) (all []ringproof.Port) {
 	for _, n := range w.present() {
-		if n.taken || !n.machine.On() || w.etcd(n) == 0 {
+		if n.taken || !n.machine.On() || w.etcd(n) == 0 || port(n) == 0 {
 			continue
 		}
 		p := ringproof.Port{Machine: n.name}
 		for range 3 { // who is being refused may be hung up on before it hears why
-			if p.Admits, p.Err = admits(ctx, n.at(port), shown); p.Err == "" {
+			if p.Admits, p.Err = admits(ctx, n.at(port(n)), shown); p.Err == "" {
 				break
 			}
 		}

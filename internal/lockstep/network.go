@@ -6,6 +6,7 @@
 package lockstep
 
 import (
+	"bytes"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -24,7 +25,25 @@ type port struct {
 type path struct{ from, to byte }
 
 // connection is who dialled and who accepted; nil: it has ended.
-type connection struct{ dialler, acceptor *process }
+type connection struct {
+	dialler, acceptor *process
+	port              uint16 // that was dialled
+	opened, tls       bool   // the dialler has said something, and it began as TLS does
+}
+
+// dialled is a port of a machine, and the machine from which somebody spoke to it.
+type dialled struct {
+	from, to byte
+	port     uint16
+}
+
+// Heard is when somebody on a machine has last spoken to a port of another, in plain text
+// and by TLS, in nanoseconds as Unix counts them; 0: never.
+type Heard struct {
+	From, To   byte
+	Port       uint16
+	Plain, TLS int64
+}
 
 // network is the switchboard.
 type network struct {
@@ -38,6 +57,7 @@ type network struct {
 	walls       map[byte]time.Duration
 	slow        map[byte]slowness
 	names       string // a file as /etc/hosts is; "": the host's
+	heard       map[dialled]*Heard
 }
 
 // slowness is how much longer a machine's frames are under way, but those of some others.
@@ -58,7 +78,7 @@ func (n network) longer(f frame) (by time.Duration) {
 
 func newNetwork() network {
 	return network{ports: map[port]*process{}, connections: map[uint64]connection{}, sent: map[uint64]uint64{}, last: map[uint64]int64{},
-		cut: map[path]bool{}, dark: map[byte]bool{}, walls: map[byte]time.Duration{}, slow: map[byte]slowness{}}
+		cut: map[path]bool{}, dark: map[byte]bool{}, walls: map[byte]time.Duration{}, slow: map[byte]slowness{}, heard: map[dialled]*Heard{}}
 }
 
 func digest(text []byte) uint64 {
@@ -126,17 +146,41 @@ func (w *world) carry(f frame) {
 		return
 	}
 	if f.Kind == syn {
-		w.connections[f.Conn&^acceptor] = connection{w.lifeOf(f.Conn), w.ports[port{f.DstHost, f.DstPort}]}
+		w.connections[f.Conn&^acceptor] = connection{dialler: w.lifeOf(f.Conn), acceptor: w.ports[port{f.DstHost, f.DstPort}], port: f.DstPort}
 	}
 	to, from := w.ends(f.Conn)
 	switch {
 	case to != nil && to.alive():
+		w.overhear(f)
 		to.insert(f)
 	case f.Kind == syn || f.Kind == synAck || f.Kind == payload: // nobody is there
 		if from != nil && from.alive() {
 			from.insert(frame{Kind: rst, SrcHost: f.DstHost, DstHost: f.SrcHost, Conn: f.Conn ^ acceptor, At: f.At + int64(w.Latency)})
 		}
 		w.part(f.Conn)
+	}
+}
+
+// overhear notes how whoever dialled a connection speaks there: a record of TLS's begins with
+// the number of a handshake, and of its version.
+func (w *world) overhear(f frame) {
+	number := f.Conn &^ acceptor
+	c, known := w.connections[number]
+	if f.Kind != payload || f.Conn == number || !known || len(f.Payload) == 0 {
+		return
+	}
+	if !c.opened {
+		c.opened, c.tls = true, bytes.HasPrefix(f.Payload, []byte{0x16, 0x03})
+		w.connections[number] = c
+	}
+	at := dialled{f.SrcHost, f.DstHost, c.port}
+	if w.heard[at] == nil {
+		w.heard[at] = &Heard{From: at.from, To: at.to, Port: at.port}
+	}
+	if c.tls {
+		w.heard[at].TLS = f.At
+	} else {
+		w.heard[at].Plain = f.At
 	}
 }
 

@@ -8,6 +8,7 @@ package lockstep
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -58,12 +59,14 @@ const (
 	DoWall   = "wall"   // the wall clock of Machines is off by By
 	DoSlow   = "slow"   // what comes from and to Machines takes By longer, but to and from To
 	DoNames  = "names"  // Path is the /etc/hosts of whoever is started from now on
+	doHear   = "hear"   // tell who was heard
 	DoEvict  = "evict"  // whoever on Machines holds a file below Path is killed
 )
 
 // done is the answer to a deed.
 type done struct {
-	Error string `json:"error,omitempty"`
+	Error string  `json:"error,omitempty"`
+	Heard []Heard `json:"heard,omitempty"`
 }
 
 // obey does what was asked of the coordinator by now.
@@ -86,7 +89,10 @@ func (w *world) obey() {
 			if err != nil {
 				said.Error = err.Error()
 			}
-			text, _ := json.Marshal(said) // of a string
+			if d.Do == doHear {
+				said.Heard = w.told()
+			}
+			text, _ := json.Marshal(said) // of strings and numbers
 			w.answer(f, window, nil)
 			w.answer(f, payload, append(text, '\n'))
 		}
@@ -124,6 +130,7 @@ func (w *world) do(d Deed) error {
 		}
 	case DoNames:
 		w.names = d.Path
+	case doHear: // the answer has it
 	case DoEvict:
 		for _, p := range w.on(d.Machines...) {
 			if p.holds(d.Path) {
@@ -134,6 +141,17 @@ func (w *world) do(d Deed) error {
 		return fmt.Errorf("there is no deed %q", d.Do)
 	}
 	return nil
+}
+
+// told lists who was heard, in an order of its own.
+func (w *world) told() (all []Heard) {
+	for _, h := range w.heard { // order: sorted below
+		all = append(all, *h)
+	}
+	slices.SortFunc(all, func(a, b Heard) int {
+		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To), cmp.Compare(a.Port, b.Port))
+	})
+	return all
 }
 
 // tear cuts machines off from others, or mends that.
@@ -259,27 +277,37 @@ func Order(ctx context.Context) (*Orders, error) {
 
 // Do has a deed done, and returns once it is.
 func (o *Orders) Do(d Deed) error {
+	_, err := o.ask(d)
+	return err
+}
+
+// Heard lists who has spoken to which port of another machine, and how.
+func (o *Orders) Heard() ([]Heard, error) {
+	said, err := o.ask(Deed{Do: doHear})
+	return said.Heard, err
+}
+
+func (o *Orders) ask(d Deed) (said done, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	text, err := json.Marshal(d)
 	if err != nil {
-		return err
+		return said, err
 	}
 	if _, err := o.c.Write(text); err != nil {
-		return fmt.Errorf("ordering %s: %w", d.Do, err)
+		return said, fmt.Errorf("ordering %s: %w", d.Do, err)
 	}
 	line, err := o.r.ReadBytes('\n')
 	if err != nil {
-		return fmt.Errorf("ordering %s: %w", d.Do, err)
+		return said, fmt.Errorf("ordering %s: %w", d.Do, err)
 	}
-	var said done
 	if err := json.Unmarshal(bytes.TrimSpace(line), &said); err != nil {
-		return err
+		return said, err
 	}
 	if said.Error != "" {
-		return fmt.Errorf("ordering %s: %s", d.Do, said.Error)
+		return said, fmt.Errorf("ordering %s: %s", d.Do, said.Error)
 	}
-	return nil
+	return said, nil
 }
 
 // Close ends it.

@@ -27,7 +27,7 @@ import (
 // specOf is what a plan's ring begins as.
 func specOf(r ringproof.RingSpec) store.Spec {
 	millis := func(d ringproof.Duration) int { return int(d.Std().Milliseconds()) }
-	spec := store.Spec{Nodes: r.Size, Version: ring.Version(r.Version), Security: cmp.Or(ring.Security(r.Security), ring.TLS), SnapshotCount: r.SnapCount,
+	spec := store.Spec{Nodes: r.Size, Version: ring.Version(r.Version), Security: cmp.Or(ring.Security(r.Security), ring.TLS), Peers: ring.Security(r.Peers), SnapshotCount: r.SnapCount,
 		ReplaceAfterMillis: millis(r.ReplaceAfter), HeartbeatMillis: millis(r.Heartbeat), ElectionMillis: millis(r.Election), CertificateMillis: millis(r.Certificates), Flags: r.Flags}
 	for machine, own := range r.Members { // order: each is a key of its own
 		for name, value := range own.Flags { // order: the same
@@ -41,6 +41,9 @@ func specOf(r ringproof.RingSpec) store.Spec {
 // pairs writes a spec as ringadm reads it.
 func pairs(s store.Spec) []string {
 	all := []string{fmt.Sprintf("nodes=%d", s.Nodes), "version=" + string(s.Version), "security=" + string(s.Security)}
+	if s.Peers != "" {
+		all = append(all, "peers="+string(s.Peers))
+	}
 	for _, p := range []struct {
 		key    string
 		millis int
@@ -90,6 +93,9 @@ func change(s store.Spec, op ringproof.Op, targets []string) (changed store.Spec
 	case ringproof.OpUpgrade:
 		err = s.Ask(ring.Version(op.Version))
 		return s, []string{"version=" + op.Version}, err
+	case ringproof.OpPeers:
+		err = s.AskPeers(ring.Security(op.Peers))
+		return s, []string{"peers=" + op.Peers}, err
 	case ringproof.OpRestart:
 		s, pairs = renew(s, op, targets[0])
 		return s, pairs, nil
@@ -120,7 +126,7 @@ func renew(s store.Spec, op ringproof.Op, machine string) (changed store.Spec, p
 // respecs reports whether an operator asks for it by writing the next spec.
 func respecs(kind ringproof.OpKind) bool {
 	switch kind {
-	case ringproof.OpScale, ringproof.OpUpgrade, ringproof.OpReplace, ringproof.OpRestart, ringproof.OpCancelReplace, ringproof.OpSuspend, ringproof.OpResume:
+	case ringproof.OpScale, ringproof.OpUpgrade, ringproof.OpPeers, ringproof.OpReplace, ringproof.OpRestart, ringproof.OpCancelReplace, ringproof.OpSuspend, ringproof.OpResume:
 		return true
 	}
 	return false

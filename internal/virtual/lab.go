@@ -72,6 +72,24 @@ func (l *lab) publish() error {
 	return l.orders.Do(lockstep.Deed{Do: lockstep.DoNames, Path: l.names.File})
 }
 
+// Heard lists who has spoken to which port of another machine, and how.
+func (l *lab) Heard() ([]local.Heard, error) {
+	heard, err := l.orders.Heard()
+	all := make([]local.Heard, len(heard))
+	for i, h := range heard {
+		all[i] = local.Heard{From: lockstep.Address(h.From), To: netip.AddrPortFrom(lockstep.Address(h.To), h.Port), Plain: spoken(h.Plain), TLS: spoken(h.TLS)}
+	}
+	return all, err
+}
+
+// spoken is a time as the switchboard tells it.
+func spoken(at int64) time.Time {
+	if at == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, at)
+}
+
 // Shared is the directory that all see.
 func (l *lab) Shared() string { return l.dir }
 
