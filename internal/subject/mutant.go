@@ -38,6 +38,7 @@ var mutants = []Mutant{
 	kubeResetAll,
 	kubeRollingUpdate,
 	upgradesAtOnce, upgradesLeaderFirst, upgradesOverSilent,
+	closesBeforeListed, joinsByOldURLs, keepsPlainPort,
 }
 
 // Mutants lists every mutant: first those that decide wrongly about the ring,
