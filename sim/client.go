@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
 // connection is a client's way to the etcd at one endpoint. clientv3's own code
@@ -88,9 +90,16 @@ func (c *caller) Snapshot(ctx context.Context) (io.ReadCloser, error) {
 }
 
 // SnapshotWithVersion reads a backup whose version is the schema's, "3.6.0",
-// and "" of a 3.5.
+// and "" of a 3.5. Like clientv3 it asks again, until ctx ends, where etcd isn't
+// available, and not if the stream breaks.
 func (c *caller) SnapshotWithVersion(ctx context.Context) (*clientv3.SnapshotResponse, error) {
+	const pause = 100 * time.Millisecond
 	parts, err := unary[[]*pb.SnapshotResponse](ctx, c.connection, &pb.SnapshotRequest{})
+	for status.Code(err) == codes.Unavailable && !errors.Is(err, errBroken) {
+		if err = c.connection.world.Sleep(ctx, pause); err == nil {
+			parts, err = unary[[]*pb.SnapshotResponse](ctx, c.connection, &pb.SnapshotRequest{})
+		}
+	}
 	if err != nil {
 		return nil, clientv3.ContextError(ctx, err)
 	}
@@ -132,6 +141,9 @@ func (x remoteKV) RangeStream(context.Context, *pb.RangeRequest, ...grpc.CallOpt
 }
 
 func (x remoteKV) Put(ctx context.Context, r *pb.PutRequest, _ ...grpc.CallOption) (*pb.PutResponse, error) {
+	if err := sendable(r); err != nil {
+		return nil, err
+	}
 	return unary[*pb.PutResponse](ctx, x.connection, r)
 }
 
@@ -140,11 +152,23 @@ func (x remoteKV) DeleteRange(ctx context.Context, r *pb.DeleteRangeRequest, _ .
 }
 
 func (x remoteKV) Txn(ctx context.Context, r *pb.TxnRequest, _ ...grpc.CallOption) (*pb.TxnResponse, error) {
+	if err := sendable(r); err != nil {
+		return nil, err
+	}
 	return unary[*pb.TxnResponse](ctx, x.connection, r)
 }
 
 func (x remoteKV) Compact(ctx context.Context, r *pb.CompactionRequest, _ ...grpc.CallOption) (*pb.CompactionResponse, error) {
 	return unary[*pb.CompactionResponse](ctx, x.connection, r)
+}
+
+// sendable refuses a message that clientv3 doesn't send (defaultMaxCallSendMsgSize).
+func sendable(r proto.Message) error {
+	const most = 2 * 1024 * 1024
+	if size := proto.Size(r); size > most {
+		return status.Errorf(codes.ResourceExhausted, "trying to send message larger than max (%d vs. %d)", size, most)
+	}
+	return nil
 }
 
 type remoteCluster struct{ *connection }

@@ -5,14 +5,13 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/ringproof/ringproof/internal/client"
 	"github.com/ringproof/ringproof/sim/etcd"
@@ -171,8 +170,8 @@ func (c *channel) response(r *pb.WatchResponse) (clientv3.WatchResponse, error) 
 		events[i] = (*clientv3.Event)(e)
 	}
 	response := clientv3.WatchResponse{Header: r.Header, Events: events, CompactRevision: r.CompactRevision, Canceled: r.Canceled, Created: r.Created}
-	if r.Canceled && r.CompactRevision == 0 && r.CancelReason != "" {
-		return response, status.Error(codes.FailedPrecondition, r.CancelReason)
+	if r.Canceled && r.CompactRevision == 0 && r.CancelReason != "" { // it was never created
+		return response, rpctypes.Error(errors.New(r.CancelReason))
 	}
 	return response, nil
 }

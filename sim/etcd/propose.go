@@ -63,7 +63,7 @@ func (s *Server) propose(r *pb.InternalRaftRequest, done func(response any, err 
 	data, err := proto.Marshal(r)
 	must(err)
 	if len(data) > s.config.MaxRequest {
-		done(nil, rpctypes.ErrGRPCRequestTooLarge)
+		done(nil, s.tooLarge(r))
 		return
 	}
 	if !s.does.Own {
@@ -73,6 +73,31 @@ func (s *Server) propose(r *pb.InternalRaftRequest, done func(response any, err 
 	s.proposals.waits[w.id] = w
 	s.proposals.order = append(s.proposals.order, w)
 	s.proposals.put(w)
+}
+
+// tooLarge refuses a request. What is far too large gRPC doesn't even hand to etcd: a
+// message may be half a megabyte larger than a request (grpcOverheadBytes in
+// v3rpc/grpc.go).
+func (s *Server) tooLarge(r *pb.InternalRaftRequest) error {
+	const overhead = 512 * 1024
+	size, most := messageSize(r), s.config.MaxRequest+overhead
+	if size > most {
+		return status.Errorf(codes.ResourceExhausted, "grpc: received message larger than max (%d vs. %d)", size, most)
+	}
+	return rpctypes.ErrGRPCRequestTooLarge
+}
+
+// messageSize is of the client's request alone.
+func messageSize(r *pb.InternalRaftRequest) int {
+	switch {
+	case r.Put != nil:
+		return proto.Size(r.Put)
+	case r.Txn != nil:
+		return proto.Size(r.Txn)
+	case r.DeleteRange != nil:
+		return proto.Size(r.DeleteRange)
+	}
+	return 0
 }
 
 // proposeChange is for a change of the membership: it has no deadline but the
