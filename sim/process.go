@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/internal/raftlog"
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/sim/etcd"
 )
@@ -38,6 +39,8 @@ type server struct {
 	routes  []*route
 	flush   flush
 	dials   time.Duration // how long it waits for a peer to take a connection
+
+	vanished bool // with its machine
 }
 
 var _ etcd.Host = (*server)(nil)
@@ -139,7 +142,7 @@ func (s *server) hangUp() {
 
 // vanish ends the process with its machine: nobody is told.
 func (s *server) vanish() {
-	s.calls, s.streams = nil, nil
+	s.calls, s.streams, s.vanished = nil, nil, true
 	s.end()
 }
 
@@ -173,6 +176,9 @@ func (s *server) Open(dir string) (*etcd.Dir, error) {
 	}
 	return s.home.open(name)
 }
+
+// ForceNew removes the other members by what the real log's own would be.
+func (s *server) ForceNew(d *etcd.Dir) { d.ForceNew(raftlog.Removals) }
 
 // Sync takes the time of an fsync.
 func (s *server) Sync(d *etcd.Dir, done func(error)) {

@@ -34,9 +34,16 @@ func (s *Server) boot() {
 		s.exit(1, "failed to read WAL, cannot be repaired: "+errDamaged.Error())
 		return
 	}
+	if data.blank {
+		s.exit(2, s.blankLog())
+		return
+	}
 	if data.torn {
 		data.torn = false
 		s.host.Log("repaired WAL: unexpected EOF")
+	}
+	if s.config.ForceNew {
+		s.host.ForceNew(data)
 	}
 	if log := data.read(); log.owner != nil {
 		if err := data.open(log); err != nil {
@@ -55,6 +62,14 @@ func (s *Server) boot() {
 	default:
 		s.join(wanted)
 	}
+}
+
+// blankLog is the panic of a member that finds in its log not even its own ID.
+func (s *Server) blankLog() string {
+	if s.since3(7) {
+		return "panic: runtime error: invalid memory address or nil pointer dereference"
+	}
+	return "panic: cannot use none as id"
 }
 
 // fail ends a boot with etcd's words.
@@ -101,7 +116,8 @@ func matches(c Config, listed []string, urls types.URLsMap) error {
 			missing, strings.Join(advertised, ","), unequal(advertised, listed))
 	}
 	if missing := without(advertised, listed, ""); missing != "" {
-		return fmt.Errorf("--initial-advertise-peer-urls has %s but missing from --initial-cluster=%s", missing, urls)
+		own, _ := types.NewURLs(advertised)
+		return fmt.Errorf("--initial-advertise-peer-urls has %s but missing from --initial-cluster=%s", missing, types.URLsMap{c.Name: own})
 	}
 	return fmt.Errorf("failed to resolve %s to match --initial-cluster=%s (%w)", strings.Join(advertised, ","), urls, unequal(advertised, listed))
 }

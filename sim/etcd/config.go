@@ -4,10 +4,11 @@
 package etcd
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
+	"maps"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -16,9 +17,6 @@ import (
 	"time"
 
 	"github.com/coreos/go-semver/semver"
-	"go.etcd.io/etcd/client/pkg/v3/types"
-
-	"github.com/ringproof/ringproof/sim/etcd/mvcc"
 )
 
 // TLSFiles are the flags of one side's transport security, as paths on the
@@ -48,8 +46,10 @@ type Config struct {
 	MaxTxnOps           int
 	MaxLearners         int
 	ProgressNotify      time.Duration
-	CompactionMode      string // is parsed; nothing is compacted on its own
+	ForceNew            bool   // --force-new-cluster
+	CompactionMode      string // what Retention is of: "periodic", or "revision"
 	CompactionRetention string
+	Retention           time.Duration // of old revisions, or how many; 0: nothing is compacted on its own
 
 	PeerTLS, ClientTLS TLSFiles
 }
@@ -63,144 +63,35 @@ func (c Config) PeerDialTimeout() time.Duration { return time.Second + c.Electio
 
 func (c Config) electionTicks() int { return int(c.Election / c.Heartbeat) }
 
-// errUsage is a command line that etcd doesn't understand: it exits with 2,
-// and with 1 for one that it understands and refuses.
-type errUsage struct{ error }
+// errExit is a command line that ends etcd before it looks at anything else, with this
+// code.
+type errExit struct {
+	error
+	code int
+}
 
-// Parse reads etcd's flags as the release does. Flags without a meaning in the
-// model are accepted where the release has them.
+// Parse reads etcd's flags as the release does (etcdmain/config.go and embed/config.go).
+// Flags without a meaning in the model are taken where the release has them, with the
+// values that it takes.
 func Parse(version string, args []string) (Config, error) {
 	v, err := semver.NewVersion(strings.TrimPrefix(version, "v"))
 	if err != nil {
-		return Config{}, errUsage{fmt.Errorf("no etcd release: %q", version)}
+		return Config{}, errExit{fmt.Errorf("no etcd release: %q", version), 2}
 	}
-	p := parser{flags: flag.NewFlagSet("etcd", flag.ContinueOnError), minor: int(v.Minor)}
-	p.flags.SetOutput(io.Discard)
-	p.define()
-	if err := p.flags.Parse(args); err != nil {
-		return Config{}, errUsage{err}
-	}
-	if p.flags.NArg() > 0 {
+	p := newParser(int(v.Minor))
+	switch err := p.flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return Config{}, errExit{errors.New(""), 0}
+	case err != nil:
+		return Config{}, errExit{err, 2}
+	case p.flags.NArg() > 0 && p.minor == 5:
+		return Config{}, fmt.Errorf("'%s' is not a valid flag", p.flags.Arg(0))
+	case p.flags.NArg() > 0:
 		return Config{}, fmt.Errorf("%q is not a valid flag", p.flags.Arg(0))
+	case p.value("version") == "true":
+		return Config{}, errExit{errors.New(""), 0}
 	}
 	return p.finish()
-}
-
-type parser struct {
-	flags                                 *flag.FlagSet
-	minor                                 int
-	c                                     Config
-	heartbeat, election                   uint
-	listenPeer, advertisePeer             string
-	listenClient, advertiseClient         string
-	gates                                 string
-	experimentalCorrupt, forceNew         bool
-	progress, experimentalProgress        time.Duration
-	catchUp, experimentalCatchUp, snapCnt uint64
-	request, txnOps                       uint
-}
-
-const (
-	defaultPeerURL   = "http://localhost:2380"
-	defaultClientURL = "http://localhost:2379"
-	maxElection      = 50000 // milliseconds
-)
-
-func (p *parser) define() {
-	f, c := p.flags, &p.c
-	f.StringVar(&c.Name, "name", "default", "")
-	f.StringVar(&c.DataDir, "data-dir", "", "")
-	f.StringVar(&p.listenPeer, "listen-peer-urls", defaultPeerURL, "")
-	f.StringVar(&p.advertisePeer, "initial-advertise-peer-urls", defaultPeerURL, "")
-	f.StringVar(&p.listenClient, "listen-client-urls", defaultClientURL, "")
-	f.StringVar(&p.advertiseClient, "advertise-client-urls", defaultClientURL, "")
-	f.StringVar(&c.InitialCluster, "initial-cluster", "", "")
-	f.StringVar(&c.State, "initial-cluster-state", "new", "")
-	f.StringVar(&c.Token, "initial-cluster-token", "etcd-cluster", "")
-	f.UintVar(&p.heartbeat, "heartbeat-interval", 100, "")
-	f.UintVar(&p.election, "election-timeout", 1000, "")
-	f.BoolVar(&c.AdvanceTicks, "initial-election-tick-advance", true, "")
-	f.BoolVar(&c.PreVote, "pre-vote", true, "")
-	f.BoolVar(&c.StrictReconfig, "strict-reconfig-check", true, "")
-	f.Uint64Var(&p.snapCnt, "snapshot-count", p.defaultSnapCount(), "")
-	f.Int64Var(&c.Quota, "quota-backend-bytes", 0, "")
-	f.UintVar(&p.request, "max-request-bytes", 1.5*1024*1024, "")
-	f.UintVar(&p.txnOps, "max-txn-ops", mvcc.MaxTxnOps, "")
-	f.StringVar(&c.CompactionMode, "auto-compaction-mode", "periodic", "")
-	f.StringVar(&c.CompactionRetention, "auto-compaction-retention", "0", "")
-	f.BoolVar(&p.forceNew, "force-new-cluster", false, "")
-	c.MaxLearners = 1
-	p.defineByRelease()
-	p.defineTLS("", &c.ClientTLS)
-	p.defineTLS("peer-", &c.PeerTLS)
-	p.defineUnused()
-}
-
-func (p *parser) defaultSnapCount() uint64 {
-	if p.minor <= 5 {
-		return 100000
-	}
-	return 10000
-}
-
-func (p *parser) defineByRelease() {
-	if p.minor <= 6 {
-		p.flags.BoolVar(&p.experimentalCorrupt, "experimental-initial-corrupt-check", false, "")
-		p.flags.DurationVar(&p.experimentalProgress, "experimental-watch-progress-notify-interval", 0, "")
-		p.flags.Uint64Var(&p.experimentalCatchUp, "experimental-snapshot-catchup-entries", 0, "")
-	}
-	if p.minor >= 6 {
-		p.flags.StringVar(&p.gates, "feature-gates", "", "")
-		p.flags.DurationVar(&p.progress, "watch-progress-notify-interval", 0, "")
-		p.flags.Uint64Var(&p.catchUp, "snapshot-catchup-entries", 0, "")
-		p.flags.IntVar(&p.c.MaxLearners, "max-learners", 1, "")
-	}
-}
-
-func (p *parser) defineTLS(prefix string, files *TLSFiles) {
-	p.flags.StringVar(&files.CA, prefix+"trusted-ca-file", "", "")
-	p.flags.StringVar(&files.Cert, prefix+"cert-file", "", "")
-	p.flags.StringVar(&files.Key, prefix+"key-file", "", "")
-	p.flags.BoolVar(&files.ClientAuth, prefix+"client-cert-auth", false, "")
-}
-
-// unused are flags that change nothing in the model.
-var (
-	unused = strings.Fields(`wal-dir max-snapshots max-wals listen-client-http-urls listen-metrics-urls backend-bbolt-freelist-type backend-batch-interval
-		backend-batch-limit grpc-keepalive-min-time grpc-keepalive-interval grpc-keepalive-timeout max-concurrent-streams
-		raft-read-timeout raft-write-timeout discovery-srv discovery-srv-name discovery-fallback v2-deprecation client-cert-file client-key-file
-		client-crl-file client-cert-allowed-hostname peer-client-cert-file peer-client-key-file peer-crl-file peer-cert-allowed-cn
-		peer-cert-allowed-hostname self-signed-cert-validity cipher-suites tls-min-version tls-max-version cors host-whitelist logger
-		log-outputs log-level log-rotation-config-json metrics auth-token bcrypt-cost auth-token-ttl`)
-	unusedSwitches = strings.Fields(`socket-reuse-port socket-reuse-address auto-tls peer-auto-tls enable-log-rotation enable-pprof
-		enable-grpc-gateway unsafe-no-fsync`)
-	unusedSince6 = strings.Fields(`log-format corrupt-check-time compact-hash-check-time compaction-batch-limit
-		compaction-sleep-interval downgrade-check-time warning-apply-duration warning-unary-request-duration bootstrap-defrag-threshold-megabytes`)
-	unusedUntil6 = strings.Fields(`experimental-corrupt-check-time experimental-compact-hash-check-time experimental-compaction-batch-limit
-		experimental-compaction-sleep-interval experimental-downgrade-check-time experimental-warning-apply-duration
-		experimental-warning-unary-request-duration experimental-bootstrap-defrag-threshold-megabytes`)
-	unusedSwitchesUntil6 = strings.Fields(`experimental-compact-hash-check-enabled experimental-enable-lease-checkpoint
-		experimental-enable-lease-checkpoint-persist experimental-memory-mlock experimental-txn-mode-write-with-shared-buffer
-		experimental-stop-grpc-service-on-defrag experimental-peer-skip-client-san-verification`)
-)
-
-func (p *parser) defineUnused() {
-	texts, switches := unused, unusedSwitches
-	if p.minor >= 6 {
-		texts = slices.Concat(texts, unusedSince6)
-	}
-	if p.minor <= 6 {
-		texts, switches = slices.Concat(texts, unusedUntil6), slices.Concat(switches, unusedSwitchesUntil6)
-	}
-	if p.minor == 5 {
-		switches = append(slices.Clone(switches), "enable-v2")
-	}
-	for _, name := range texts {
-		p.flags.String(name, "", "")
-	}
-	for _, name := range switches {
-		p.flags.Bool(name, false, "")
-	}
 }
 
 func (p *parser) finish() (Config, error) {
@@ -214,26 +105,19 @@ func (p *parser) finish() (Config, error) {
 	}
 	c.MaxRequest, c.MaxTxnOps = int(p.request), int(p.txnOps)
 	c.ProgressNotify = max(p.progress, p.experimentalProgress)
-	c.CorruptCheck = p.experimentalCorrupt
-	for gate := range strings.SplitSeq(p.gates, ",") {
-		name, on, _ := strings.Cut(gate, "=")
-		if set, err := strconv.ParseBool(on); name == "InitialCorruptCheck" && err == nil {
-			c.CorruptCheck = set
-		}
-	}
+	c.CorruptCheck = p.enabled("InitialCorruptCheck")
+	c.Heartbeat = time.Duration(p.heartbeat) * time.Millisecond
+	c.Election = time.Duration(p.election) * time.Millisecond
 	if c.DataDir == "" {
 		c.DataDir = c.Name + ".etcd"
 	}
-	if p.forceNew {
-		return c, errors.New("--force-new-cluster is not modelled: it loses what the other members acknowledged")
-	}
-	if err := p.urls(&c); err != nil {
-		return c, err
-	}
-	if !p.given("initial-cluster") {
+	c.ListenPeer, c.AdvertisePeer = p.listenPeer.is, p.advertisePeer.is
+	c.ListenClient, c.AdvertiseClient = p.listenClient.is, p.advertiseClient.is
+	if !p.given("initial-cluster") && len(p.discovery()) == 0 {
 		c.InitialCluster = c.Name + "=" + strings.Join(c.AdvertisePeer, ","+c.Name+"=")
 	}
-	return c, p.check(&c)
+	err := p.check(&c)
+	return c, err
 }
 
 // given reports whether the command line has a flag: one that is empty is no default.
@@ -242,34 +126,107 @@ func (p *parser) given(name string) (given bool) {
 	return given
 }
 
-func (p *parser) urls(c *Config) error {
-	for _, u := range []struct {
-		flag, text string
-		to         *[]string
-	}{
-		{"listen-peer-urls", p.listenPeer, &c.ListenPeer},
-		{"initial-advertise-peer-urls", p.advertisePeer, &c.AdvertisePeer},
-		{"listen-client-urls", p.listenClient, &c.ListenClient},
-		{"advertise-client-urls", p.advertiseClient, &c.AdvertiseClient},
-	} {
-		parsed, err := types.NewURLs(strings.Split(u.text, ","))
-		if err != nil {
-			return errUsage{fmt.Errorf("invalid value %q for flag -%s: %w", u.text, u.flag, err)}
+// value is what a flag says, which the release may not have.
+func (p *parser) value(name string) string {
+	if f := p.flags.Lookup(name); f != nil {
+		return f.Value.String()
+	}
+	return ""
+}
+
+// discovery are the ways to find the other members that are asked for.
+func (p *parser) discovery() (given []string) {
+	for _, name := range []string{"discovery", "discovery-srv", "discovery-endpoints"} {
+		if p.value(name) != "" {
+			given = append(given, name)
 		}
-		*u.to = parsed.StringSlice()
+	}
+	return given
+}
+
+// check refuses what etcd refuses, in its order (Config.Validate in embed/config.go):
+// the first refusal is what it says.
+func (p *parser) check(c *Config) error {
+	for _, refuse := range []func(*Config) error{p.checkTwice, p.checkLogging, p.checkURLs, p.checkDiscovery, p.checkTimes, p.checkModes, p.checkTLS, p.checkRetention, p.checkToken} {
+		if err := refuse(c); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func (p *parser) check(c *Config) error {
+// checkTwice refuses the old and the new name of one thing: 3.6 has both.
+func (p *parser) checkTwice(*Config) error {
+	for _, old := range slices.Sorted(maps.Keys(experimentalGates)) {
+		gate := experimentalGates[old]
+		if p.given(old) && strings.Contains(p.value("feature-gates"), gate) {
+			set := fmt.Sprintf("--feature-gates=%s=%t", gate, p.enabled(gate))
+			return fmt.Errorf("cannot specify both flags: --%s=%s and %s at the same time, please just use %s", old, p.value(old), set, set)
+		}
+	}
+	if p.minor >= 6 && p.value("discovery-fallback") == "proxy" {
+		return fmt.Errorf("v2 proxy is deprecated, and --discovery-fallback can't be configured as %q", "proxy")
+	}
+	for _, name := range strings.Fields(renamedIn6) {
+		if old := "experimental-" + name; p.given(old) && p.given(name) {
+			return fmt.Errorf("cannot set --%s and --%s at the same time, please use --%s only", old, name, name)
+		}
+	}
+	return nil
+}
+
+func (p *parser) checkLogging(*Config) error {
+	if format := p.value("log-format"); format != "" && format != "json" && format != "console" {
+		return fmt.Errorf("unknown log format: %s, supported values json, console", format)
+	}
+	switch logger := p.value("logger"); logger {
+	case "zap":
+		return nil
+	case "capnslog":
+		return errors.New("--logger=capnslog is removed in v3.5")
+	default:
+		return fmt.Errorf("unknown logger option %q", logger)
+	}
+}
+
+func (p *parser) checkURLs(c *Config) error {
 	if err := checkBind(slices.Concat(c.ListenPeer, c.ListenClient)); err != nil {
 		return err
 	}
-	c.Heartbeat = time.Duration(p.heartbeat) * time.Millisecond
-	c.Election = time.Duration(p.election) * time.Millisecond
+	if err := checkHosts(c.AdvertisePeer); err != nil {
+		return fmt.Errorf(`--initial-advertise-peer-urls %q must be "host:port" (%w)`, strings.Join(c.AdvertisePeer, ","), err)
+	}
+	if err := checkHosts(c.AdvertiseClient); err != nil {
+		form := `"host:port"`
+		if p.minor >= 7 {
+			form = `in the format "host:port", "unix:/path/to/socket" or "unixs:/path/to/socket"`
+		}
+		return fmt.Errorf(`--advertise-client-urls %q must be %s (%w)`, strings.Join(c.AdvertiseClient, ","), form, err)
+	}
+	return nil
+}
+
+// waysToFind is how a member can be told of the others, by the minor release.
+var waysToFind = map[int]string{
+	5: `"initial-cluster", "discovery" or "discovery-srv"`,
+	6: `"initial-cluster", "discovery", "discovery-endpoints" or "discovery-srv"`,
+	7: `"initial-cluster", "discovery-endpoints" or "discovery-srv"`,
+}
+
+func (p *parser) checkDiscovery(c *Config) error {
+	given := p.discovery()
 	switch {
-	case c.State != "new" && c.State != "existing":
-		return errUsage{fmt.Errorf("invalid value %q for flag -initial-cluster-state: invalid value %q", c.State, c.State)}
+	case len(given) == 0:
+	case len(given) > 1 || c.InitialCluster != "":
+		return fmt.Errorf("multiple discovery or bootstrap flags are set. Choose one of %s", waysToFind[p.minor])
+	default:
+		return fmt.Errorf("--%s is not modelled: give --initial-cluster", given[0])
+	}
+	return nil
+}
+
+func (p *parser) checkTimes(*Config) error {
+	switch {
 	case p.heartbeat == 0:
 		return fmt.Errorf("--heartbeat-interval must be >0 (set to %dms)", p.heartbeat)
 	case p.election == 0:
@@ -280,8 +237,76 @@ func (p *parser) check(c *Config) error {
 		return fmt.Errorf("--election-timeout[%vms] is too long, and should be set less than %vms", p.election, maxElection)
 	case p.given("listen-client-urls") && !p.given("advertise-client-urls"):
 		return errors.New("--advertise-client-urls is required when --listen-client-urls is set explicitly")
-	case c.CompactionMode != "periodic" && c.CompactionMode != "revision":
+	}
+	return nil
+}
+
+func (p *parser) checkModes(c *Config) error {
+	switch c.CompactionMode {
+	case "periodic", "revision":
+	case "":
+		if p.minor >= 6 {
+			return errors.New("undefined auto-compaction-mode")
+		}
+	default:
 		return fmt.Errorf("unknown auto-compaction-mode %q", c.CompactionMode)
+	}
+	if p.enabled("LeaseCheckpointPersist") && !p.enabled("LeaseCheckpoint") {
+		if p.minor == 5 {
+			return errors.New("setting experimental-enable-lease-checkpoint-persist requires experimental-enable-lease-checkpoint")
+		}
+		return errors.New("enabling feature gate LeaseCheckpointPersist requires enabling feature gate LeaseCheckpoint")
+	}
+	for _, name := range []string{"experimental-compact-hash-check-time", "compact-hash-check-time"} {
+		if every, err := time.ParseDuration(p.value(name)); p.given(name) && err == nil && every <= 0 {
+			return fmt.Errorf("--%s must be >0 (set to %v)", name, every)
+		}
+	}
+	return nil
+}
+
+func (p *parser) checkTLS(*Config) error {
+	lowest, highest := p.value("tls-min-version"), p.value("tls-max-version")
+	for _, version := range []string{lowest, highest} {
+		if version != "" && version != "TLS1.2" && version != "TLS1.3" {
+			return fmt.Errorf("unexpected TLS version %q (must be one of: TLS1.2, TLS1.3)", version)
+		}
+	}
+	switch {
+	case highest != "" && lowest > highest:
+		return fmt.Errorf("min version (%s) is greater than max version (%s)", lowest, highest)
+	case lowest == "TLS1.3" && p.value("cipher-suites") != "":
+		return errors.New("cipher suites cannot be configured when only TLS1.3 is enabled")
+	}
+	return nil
+}
+
+// checkRetention is parseCompactionRetention in embed/etcd.go: hours, revisions, or a
+// duration.
+func (p *parser) checkRetention(c *Config) error {
+	number, err := strconv.Atoi(cmp.Or(c.CompactionRetention, "0"))
+	if err == nil && number >= 0 {
+		c.Retention = time.Duration(number)
+		if c.CompactionMode != "revision" {
+			c.Retention *= time.Hour
+		}
+		return nil
+	}
+	if c.Retention, err = time.ParseDuration(c.CompactionRetention); err != nil {
+		return fmt.Errorf("error parsing CompactionRetention: %w", err)
+	}
+	return nil
+}
+
+// checkToken is decomposeOpts and NewTokenProvider in auth/store.go.
+func (p *parser) checkToken(*Config) error {
+	kind, options, _ := strings.Cut(p.value("auth-token"), ",")
+	known := kind == "" || kind == "simple" || kind == "jwt"
+	for option := range strings.SplitSeq(options, ",") {
+		known = known && (option == "" || strings.Count(option, "=") == 1)
+	}
+	if !known {
+		return errors.New("auth: invalid auth options")
 	}
 	return nil
 }
@@ -296,6 +321,16 @@ func checkBind(urls []string) error {
 		host := u.Hostname()
 		if _, err := netip.ParseAddr(host); err != nil && host != "localhost" {
 			return fmt.Errorf("expected IP in URL for binding (%s)", text)
+		}
+	}
+	return nil
+}
+
+// checkHosts refuses to advertise no host.
+func checkHosts(urls []string) error {
+	for _, text := range urls {
+		if u, err := url.Parse(text); err == nil && strings.HasPrefix(u.Host, ":") {
+			return fmt.Errorf("unexpected empty host (%s)", text)
 		}
 	}
 	return nil

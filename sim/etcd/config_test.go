@@ -47,7 +47,6 @@ func TestRefusesFlags(t *testing.T) {
 		{"v3.6.16", "--heartbeat-interval=0", "--heartbeat-interval must be >0 (set to 0ms)"},
 		{"v3.6.16", "--listen-client-urls=http://127.0.0.1:2379", "--advertise-client-urls is required when --listen-client-urls is set explicitly"},
 		{"v3.6.16", "--listen-peer-urls=http://example.com:2380", "expected IP in URL for binding (http://example.com:2380)"},
-		{"v3.6.16", "--force-new-cluster", "--force-new-cluster is not modelled: it loses what the other members acknowledged"},
 		{"v3.6.16", "stray", `"stray" is not a valid flag`},
 	} {
 		_, err := etcd.Parse(c.version, []string{c.flag})

@@ -31,6 +31,7 @@ type Dir struct {
 	bytes   int64
 	broken  bool
 	torn    bool
+	blank   bool            // other bytes lie where the log begins: it tells nothing
 	missing bool            // the keyspace is gone, and the log is not
 	garbled bool            // the keyspace can't be read
 	past    []*raftpb.Entry // that no start reads any more
@@ -118,7 +119,7 @@ var errDamaged = errors.New("wal: crc mismatch")
 // Whose returns the member that wrote the log, its cluster and the last index;
 // found is false when there is no log, and err says why one can't be read.
 func (d *Dir) Whose() (member, cluster, last uint64, found bool, err error) {
-	if d.broken {
+	if d.broken || d.blank {
 		return 0, 0, 0, true, errDamaged
 	}
 	log := d.head()
@@ -192,7 +193,7 @@ func (d *Dir) keep(n int) {
 
 // Copy returns a copy of the directory as it is.
 func (d *Dir) Copy() *Dir {
-	c := &Dir{base: d.base, broken: d.broken, torn: d.torn, past: slices.Clone(d.past)}
+	c := &Dir{base: d.base, broken: d.broken, torn: d.torn, blank: d.blank, past: slices.Clone(d.past)}
 	for _, r := range d.wal.All() {
 		c.add(*r)
 	}
@@ -203,20 +204,27 @@ func (d *Dir) Copy() *Dir {
 // Damage leaves a log that can't be read, as when half of its files are gone.
 func (d *Dir) Damage() { d.broken = true }
 
-// ForceNew writes into the log what etcd --force-new-cluster does, at its start: that
-// every other member is removed, in the last term, and that all of it is committed.
+// ForceNew writes into the log what etcd --force-new-cluster does, at its start: it
+// forgets what isn't known to be committed and isn't applied, and then every other member
+// is removed, in the last term, and all of that is committed (etcdserver/bootstrap.go).
 // removals makes the entries that follow the last of a log which begins with conf.
 func (d *Dir) ForceNew(removals func(conf *raftpb.ConfState, entries []*raftpb.Entry, self, term, last uint64) []*raftpb.Entry) {
 	log := d.read()
 	if log.owner == nil {
 		return
 	}
-	conf := &raftpb.ConfState{}
+	conf, last := &raftpb.ConfState{}, log.hard.commit
 	if log.snap != nil {
-		conf = log.snap.state.conf
+		conf, last = log.snap.state.conf, max(last, log.snap.index())
 	}
-	last := d.last(log.snap)
-	for _, e := range removals(conf, log.entries, log.owner.member, log.hard.term, last) {
+	if d.made.state != nil {
+		last = max(last, d.made.state.index)
+	}
+	kept := log.entries
+	for len(kept) > 0 && kept[len(kept)-1].GetIndex() > last {
+		kept = kept[:len(kept)-1]
+	}
+	for _, e := range removals(conf, kept, log.owner.member, log.hard.term, last) {
 		d.add(record{entry: e})
 		last = e.GetIndex()
 	}
@@ -254,12 +262,17 @@ func (d *Dir) Lose(part string) error {
 	return nil
 }
 
-// DamagePart makes the keyspace, "db", unreadable.
+// DamagePart writes over the beginning of a part of the directory: the log, "wal", or
+// the keyspace, "db".
 func (d *Dir) DamagePart(part string) error {
-	if part != "db" {
+	switch part {
+	case "wal":
+		d.blank = true
+	case "db":
+		d.garbled = true
+	default:
 		return fmt.Errorf("a damaged %s is not modelled", part)
 	}
-	d.garbled = true
 	return nil
 }
 

@@ -32,6 +32,8 @@ type Host interface {
 	// Open returns what the data directory holds, and makes it if it is not
 	// there. The directory outlives the process.
 	Open(dir string) (*Dir, error)
+	// ForceNew makes the log in d that of a ring of one, by Dir.ForceNew.
+	ForceNew(d *Dir)
 	// Sync calls done when all that was appended to d would survive a loss of
 	// power, or with the error of the write, such as a full disk.
 	Sync(d *Dir, done func(error))

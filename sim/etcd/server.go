@@ -77,8 +77,8 @@ func Start(h Host, version string, args []string) *Server {
 	config, err := Parse(version, args)
 	if err != nil {
 		code := 1
-		if _, usage := err.(errUsage); usage {
-			code = 2
+		if end, ok := err.(errExit); ok {
+			code = end.code
 		}
 		s.exit(code, err.Error())
 		return s
@@ -87,9 +87,6 @@ func Start(h Host, version string, args []string) *Server {
 	s.release = *semver.New(strings.TrimPrefix(version, "v"))
 	s.version = s.release.String()
 	s.tickFn, s.savedFn = s.tick, s.saved
-	if config.CompactionRetention != "0" {
-		h.Log("--auto-compaction-retention is not modelled: nothing is compacted on its own")
-	}
 	s.boot()
 	return s
 }
@@ -136,6 +133,7 @@ func (s *Server) serve() {
 	s.adjustTicks()
 	s.publish()
 	s.host.After(monitorInterval, s.monitor)
+	s.compactOnItsOwn()
 	s.advance()
 }
 

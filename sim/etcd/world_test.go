@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/raft/v3/raftpb"
+
 	"github.com/ringproof/ringproof/sim/etcd"
 )
 
@@ -300,6 +302,10 @@ func (p process) Exit(code int, why string) {
 }
 
 func (p process) Ready() {}
+
+func (p process) ForceNew(d *etcd.Dir) {
+	d.ForceNew(func(*raftpb.ConfState, []*raftpb.Entry, uint64, uint64, uint64) []*raftpb.Entry { return nil })
+}
 
 func (p process) Rejected(kind string, member uint64, why error) {
 	p.logs = append(p.logs, fmt.Sprintf("rejected %s of %x: %v", kind, member, why))
