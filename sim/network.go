@@ -643,4 +643,27 @@ func (w *World) breakOff(s *server) {
 		x.broke(errBroken)
 	}
 	s.calls, s.streams = nil, nil
+	if !s.vanished {
+		w.breakPeersOff(s)
+	}
+}
+
+// breakPeersOff ends the streams that other members have to a process that is gone: the
+// kernel closes its connections, and they hear it at once.
+func (w *World) breakPeersOff(s *server) {
+	for _, m := range w.machines {
+		to := m.etcd
+		if to == nil || to == s || to.etcd == nil {
+			continue
+		}
+		for _, r := range to.routes {
+			if r.with != s || !w.network.passes(s.machine, m) {
+				continue
+			}
+			r.with = nil
+			w.engine.after(w.network.inOrder(s.machine, m), prioArrival, kindPacket, to.process, func() {
+				to.hear(func() { to.etcd.HungUp(r.address) })
+			})
+		}
+	}
 }

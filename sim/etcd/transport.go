@@ -63,6 +63,7 @@ type peer struct {
 	dialed    []func(any, error)
 	redial    func()
 	severed   func(error)
+	stop      func() // of the redialing that is due; nil while it is under way
 	gone      bool
 }
 
@@ -189,6 +190,7 @@ func (p *peer) dial() {
 	if p.gone || s.over {
 		return
 	}
+	p.stop = nil
 	s.host.Ask(p.urls[p.picked], hello{s.cluster, s.id, p.id, s.config.AdvertisePeer}, p.dialed[p.picked])
 }
 
@@ -210,7 +212,23 @@ func (p *peer) greeted(url string, err error) {
 			wait = dialSlowly
 		}
 	}
-	s.host.After(wait, p.redial)
+	p.stop = s.host.After(wait, p.redial)
+}
+
+// HungUp tells that the process at a peer URL has ended, and its streams with it:
+// etcd takes the peer as inactive at once, and dials again (streamReader.run in
+// rafthttp/stream.go).
+func (s *Server) HungUp(url string) {
+	for _, p := range s.peers.peers {
+		if !p.active || p.urls[p.picked] != url {
+			continue
+		}
+		p.lose(url, errNotServing)
+		if p.stop != nil {
+			p.stop()
+			p.stop = s.host.After(dialEvery, p.redial)
+		}
+	}
 }
 
 // answers is a stream that a member opens: etcd sends it what is for that member
@@ -353,6 +371,8 @@ func (s *Server) greet(h hello) error {
 	case h.to != s.id:
 		return errOtherMember
 	}
-	s.peers.peers.of(h.from).answers(h.urls)
+	from := s.peers.peers.of(h.from)
+	from.answers(h.urls)
+	from.activate()
 	return nil
 }
