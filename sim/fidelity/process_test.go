@@ -199,7 +199,7 @@ func (m *processes) Start(_ context.Context, machine, release string, flags []st
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
 		return err
 	}
-	own := append(slices.Clone(flags), "--unsafe-no-fsync", "--log-outputs=stderr", "--log-level=info")
+	own := append([]string{"--unsafe-no-fsync", "--log-outputs=stderr", "--log-level=info"}, flags...)
 	if m.cuts {
 		own = append(own, "--listen-peer-urls="+m.behind(flags))
 	}
@@ -255,21 +255,29 @@ func (m *processes) Ended(machine string) (fidelity.End, bool) {
 	}
 	log, err := os.ReadFile(p.dir + ".log")
 	require.NoError(m.system.t, err)
-	return fidelity.End{Code: p.cmd.ProcessState.ExitCode(), Why: lastError(log)}, true
+	code := p.cmd.ProcessState.ExitCode()
+	return fidelity.End{Code: code, Why: lastError(log, code)}, true
 }
 
 // lastError is what etcd logged of its end: its panic or fatal error, else the
-// error that its server ended with, else its last error.
-func lastError(log []byte) string {
+// error that its server ended with, else its last error. Flags that it refuses it
+// only warns of, and of those that it doesn't understand it has no log yet.
+func lastError(log []byte, code int) string {
 	why, rank := "", 0
 	for lines := bufio.NewScanner(bytes.NewReader(log)); lines.Scan(); {
 		var line struct{ Level, Msg, Error string }
 		if json.Unmarshal(lines.Bytes(), &line) != nil {
+			if why == "" && code == 2 {
+				why = lines.Text()
+			}
 			continue
 		}
 		r := map[string]int{"fatal": 3, "panic": 3, "error": 1}[line.Level]
-		if line.Msg == "server error" {
+		switch line.Msg {
+		case "server error":
 			r = 2
+		case "failed to verify flags":
+			r = 1
 		}
 		if r == 0 || r < rank {
 			continue

@@ -126,10 +126,21 @@ func (s *stage) flags(name, state string, cluster []string, token string) []stri
 }
 
 func (s *stage) launch(ctx context.Context, name, release string, flags []string) error {
+	if err := s.idle(name); err != nil {
+		return err
+	}
 	s.boots[name] = boot{release, flags}
 	s.up[name] = true
 	delete(s.clients, name) // the old one waits longer and longer before it dials again
 	return s.Start(ctx, name, release, flags)
+}
+
+// idle refuses what no etcd may run for.
+func (s *stage) idle(name string) error {
+	if slices.Contains(s.running(), name) {
+		return fmt.Errorf("etcd runs on %s: stop it first", name)
+	}
+	return nil
 }
 
 // start starts etcd as it was started last; with options, or the first time,
@@ -258,7 +269,12 @@ func (s *stage) powerOff(_ context.Context, c call) string {
 	return s.each(c, "lost power", func(string) error { return nil })
 }
 
-func (s *stage) wipe(_ context.Context, c call) string { return s.each(c, "wiped", s.Wipe) }
+func (s *stage) wipe(_ context.Context, c call) string {
+	if err := s.idle(c.words[0]); err != nil {
+		return failed(err)
+	}
+	return s.each(c, "wiped", s.Wipe)
+}
 
 // ended waits until etcd ends by itself.
 func (s *stage) ended(ctx context.Context, c call) string {
@@ -298,15 +314,23 @@ func (s *stage) part(_ context.Context, c call) string {
 	return c.words[0] + " and " + c.words[1] + " don't reach each other"
 }
 
+// spoil does something to a part of a data directory.
+func (s *stage) spoil(c call, do func(machine, part string) error) error {
+	if err := s.idle(c.words[0]); err != nil {
+		return err
+	}
+	return do(s.machine(c.words[0]), c.words[1])
+}
+
 func (s *stage) lose(_ context.Context, c call) string {
-	if err := s.Lose(s.machine(c.words[0]), c.words[1]); err != nil {
+	if err := s.spoil(c, s.Lose); err != nil {
 		return failed(err)
 	}
 	return c.words[0] + " has no " + c.words[1]
 }
 
 func (s *stage) damage(_ context.Context, c call) string {
-	if err := s.Damage(s.machine(c.words[0]), c.words[1]); err != nil {
+	if err := s.spoil(c, s.Damage); err != nil {
 		return failed(err)
 	}
 	return "the " + c.words[1] + " of " + c.words[0] + " is damaged"

@@ -132,7 +132,16 @@ func (l *laboratory) Ended(machine string) (End, bool) {
 }
 
 func (l *laboratory) Stop(ctx context.Context, machine string) error {
-	return l.machine(machine).Process().Stop(ctx, time.Minute)
+	if err := l.machine(machine).Process().Stop(ctx, time.Minute); err != nil {
+		return err
+	}
+	return l.noticed(ctx)
+}
+
+// noticed is when all have seen a process end: no client is as fast as the kernel,
+// which closes its connections.
+func (l *laboratory) noticed(ctx context.Context) error {
+	return l.world.Sleep(ctx, 5*time.Millisecond)
 }
 
 func (l *laboratory) Kill(machine string) error {

@@ -102,6 +102,8 @@ func (s *stage) machine(name string) string {
 	for _, port := range ports {
 		s.names.swap(s.URL(name, port, false), fmt.Sprintf("http://%s.%s", name, port))
 		s.names.swap(s.URL(name, port, true), fmt.Sprintf("https://%s.%s", name, port))
+		_, address, _ := strings.Cut(s.URL(name, port, false), "://")
+		s.names.swap(address, fmt.Sprintf("%s.%s", name, port))
 	}
 	return name
 }
