@@ -23,7 +23,7 @@ import (
 )
 
 // abroad runs plans of a search in a world that isn't the simulated one, but the same in
-// every run. What may end well is its processes, and not this one.
+// every run. Each plan's world is processes of its own, so this process runs several.
 type abroad struct {
 	runFlags
 	releases map[string]etcdbin.Release
@@ -72,7 +72,7 @@ func (a abroad) run(ctx context.Context, job explore.Job) explore.Result {
 
 func (a abroad) carryOut(ctx context.Context, job explore.Job, trace *traced) (out explore.Outcome, err error) {
 	if job.Options.Journal {
-		return out, fmt.Errorf("the subject keeps no journal in the %s world, so that nobody can harm each of its effects", a.world)
+		return out, fmt.Errorf("the subject keeps no journal in the %s world, so that nobody can harm each of its effects: sweep in the simulated one", a.world)
 	}
 	w, err := a.enter(job.Plan, a.releases, trace.add)
 	if err != nil {
@@ -119,7 +119,7 @@ func (t *traced) add(line string) {
 
 // searching is where a search runs its plans.
 type searching struct {
-	runner   func(abreast int) (explore.Runner, error) // whoever closes it is run's
+	runner   func(abreast int) (explore.Runner, error) // so many plans at once; it is closed for the search
 	place    place
 	flags    []string      // that have a plan replayed there
 	patience time.Duration // for making one plan small; 0: the usual

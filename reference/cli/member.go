@@ -55,6 +55,16 @@ func (r reach) open() (*admin.Ring, error) {
 	return opened, err
 }
 
+// reached has the work done on the ring, and closes it.
+func (r reach) reached(work func(*admin.Ring) error) error {
+	opened, err := r.open()
+	if err != nil {
+		return err
+	}
+	defer opened.Close()
+	return work(opened)
+}
+
 // credentials are those of files that are named one by one.
 func (r reach) credentials() (*tls.Config, error) {
 	var texts [3][]byte
@@ -80,12 +90,11 @@ func (r reach) credentials() (*tls.Config, error) {
 // says, which no other ever has. It says what was done: who mistypes the ID of a member
 // that is to go, and hears nothing, believes that it has gone.
 func (r reach) do(c *cobra.Command, a ring.Action) error {
+	return r.reached(func(opened *admin.Ring) error { return carryOut(c, opened, a) })
+}
+
+func carryOut(c *cobra.Command, opened *admin.Ring, a ring.Action) error {
 	ctx := c.Context()
-	opened, err := r.open()
-	if err != nil {
-		return err
-	}
-	defer opened.Close()
 	list, err := opened.List(ctx)
 	if err != nil {
 		return fmt.Errorf("%s: reading the member list first: %w", a.Kind, err)
@@ -134,27 +143,26 @@ func forgetCommand(r *reach) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			opened, err := r.open()
-			if err != nil {
-				return err
-			}
-			defer opened.Close()
-			view, err := opened.View(c.Context())
-			switch {
-			case err != nil:
-				return fmt.Errorf("forget: reading the ring's records first: %w", err)
-			case slices.ContainsFunc(view.Members, func(m *etcdserverpb.Member) bool { return ring.ID(m.ID) == id }):
-				return fmt.Errorf("forget refused: member %s is in the ring; if it is to go: ringadm member remove %s", id, id)
-			case !slices.Contains(view.Outlived(), id):
-				return fmt.Errorf("forget refused: ring %x has no record of member %s", view.ClusterID, id)
-			}
-			if err := opened.Forget(c.Context(), []ring.ID{id}, admin.Unfenced()); err != nil {
-				return err
-			}
-			fmt.Fprintf(c.OutOrStdout(), "done: member %s has left, by your word\n", id)
-			return nil
+			return r.reached(func(opened *admin.Ring) error { return forget(c, opened, id) })
 		},
 	}
+}
+
+func forget(c *cobra.Command, opened *admin.Ring, id ring.ID) error {
+	view, err := opened.View(c.Context())
+	switch {
+	case err != nil:
+		return fmt.Errorf("forget: reading the ring's records first: %w", err)
+	case slices.ContainsFunc(view.Members, func(m *etcdserverpb.Member) bool { return ring.ID(m.ID) == id }):
+		return fmt.Errorf("forget refused: member %s is in the ring; if it is to go: ringadm member remove %s", id, id)
+	case !slices.Contains(view.Outlived(), id):
+		return fmt.Errorf("forget refused: ring %x has no record of member %s", view.ClusterID, id)
+	}
+	if err := opened.Forget(c.Context(), []ring.ID{id}, admin.Unfenced()); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.OutOrStdout(), "done: member %s has left, by your word\n", id)
+	return nil
 }
 
 func byID(r *reach, kind ring.Kind, short string) *cobra.Command {

@@ -31,12 +31,7 @@ again until it does: then a quorum of it answers, and it has space. It is for wh
 is to start after the ring, as the init container of an API server.`,
 		Args: exactly(0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			opened, err := r.open()
-			if err != nil {
-				return err
-			}
-			defer opened.Close()
-			return awaitWrites(c.Context(), opened, within, c.OutOrStdout())
+			return r.reached(func(opened *admin.Ring) error { return awaitWrites(c.Context(), opened, within, c.OutOrStdout()) })
 		},
 	}
 	r.flags(c)
@@ -78,12 +73,7 @@ readable by its owner alone; one that is there already is refused.
 etcdutl snapshot restore FILE makes a data directory of it.`,
 		Args: exactly(1, "the file to write"),
 		RunE: func(c *cobra.Command, args []string) error {
-			opened, err := r.open()
-			if err != nil {
-				return err
-			}
-			defer opened.Close()
-			return writeSnapshot(c, opened, args[0])
+			return r.reached(func(opened *admin.Ring) error { return writeSnapshot(c, opened, args[0]) })
 		},
 	}
 	r.flags(c)
@@ -168,13 +158,10 @@ next has its turn only while all voters answer. Ended by an error or by an inter
 it leaves the rest as they are.`,
 		Args: exactly(0, "no argument"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			opened, err := r.open()
-			if err != nil {
-				return err
-			}
-			defer opened.Close()
-			return opened.Defragment(c.Context(), limit, func(d admin.Defragmented) {
-				fmt.Fprintf(c.OutOrStdout(), "%s: %d bytes became %d\n", d.Member, d.Before, d.After)
+			return r.reached(func(opened *admin.Ring) error {
+				return opened.Defragment(c.Context(), limit, func(d admin.Defragmented) {
+					fmt.Fprintf(c.OutOrStdout(), "%s: %d bytes became %d\n", d.Member, d.Before, d.After)
+				})
 			})
 		},
 	}

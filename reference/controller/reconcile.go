@@ -178,7 +178,7 @@ func (x *automation) step(ctx context.Context, asked *v1alpha1.EtcdRing) (o outc
 		o = x.lead(ctx, s)
 	}
 	o.seen, o.waits, o.done = s, x.ground.Waits, done
-	o.refused = unsupported(s)
+	o.refused = x.ground.unsupported(s)
 	return o
 }
 
@@ -201,10 +201,10 @@ func refused(r *v1alpha1.EtcdRing, running bool) string {
 func launched(r *v1alpha1.EtcdRing) bool { return ptr.Deref(r.Spec.Features.EtcdLauncher, true) }
 
 // unsupported is what of that which is asked for is not done, while all else goes on.
-func unsupported(s Seen) string {
-	switch c := s.course(); {
-	case c.refused != "":
-		return c.refused
+func (g Ground) unsupported(s Seen) string {
+	switch {
+	case g.course.refused != "":
+		return g.course.refused
 	case !launched(s.Ring):
 		return "the launcher can't be disabled once it is on: set spec.features.etcdLauncher back to true"
 	case s.Set != nil && len(s.Set.Spec.VolumeClaimTemplates) > 0 && !sameStorage(s.Set.Spec.VolumeClaimTemplates[0], claim(s.Ring)):

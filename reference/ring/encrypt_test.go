@@ -25,15 +25,7 @@ func TestEncryptsWhileHarmed(t *testing.T) {
 		e.heal()
 		e.spec.Encrypt = true
 		story = append(story, "healed: "+e.String())
-		for range 60 {
-			e.run(t, &story, 10)
-			if e.unmet() == "" {
-				break
-			}
-		}
-		if left := e.unmet(); left != "" {
-			t.Fatalf("%s\n%s", left, strings.Join(story, "\n"))
-		}
+		e.converge(t, &story, e.run)
 		for _, m := range e.members {
 			if m.peers != ring.TLS || !strings.HasPrefix(m.url, "https:") {
 				t.Fatalf("%s listens as %s and is listed at %s\n%s", m.machine, m.peers, m.url, strings.Join(story, "\n"))

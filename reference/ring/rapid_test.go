@@ -359,16 +359,9 @@ func TestNextConverges(t *testing.T) {
 		story := w.drawStory(t, w.drawHarm, w.run)
 		w.heal()
 		story = append(story, "healed: "+w.String())
-		for range 60 {
-			w.run(t, &story, 10)
-			if w.unmet() == "" {
-				break
-			}
-		}
+		w.converge(t, &story, w.run)
 		w.run(t, &story, 30) // and so it stays
-		if left := w.unmet(); left != "" {
-			t.Fatalf("%s\n%s", left, strings.Join(story, "\n"))
-		}
+		w.met(t, story)
 	})
 }
 
@@ -381,6 +374,23 @@ func (w *world) drawStory(t *rapid.T, harm func(*rapid.T) string, run func(*rapi
 		run(t, &story, rapid.IntRange(0, 12).Draw(t, "seconds"))
 	}
 	return story
+}
+
+// converge runs the ring until it is what is asked for, which takes ten minutes at most.
+func (w *world) converge(t *rapid.T, story *[]string, run func(*rapid.T, *[]string, int)) {
+	for range 60 {
+		if run(t, story, 10); w.unmet() == "" {
+			return
+		}
+	}
+	w.met(t, *story)
+}
+
+// met fails where the ring is not what is asked for.
+func (w *world) met(t *rapid.T, story []string) {
+	if left := w.unmet(); left != "" {
+		t.Fatalf("%s\n%s", left, strings.Join(story, "\n"))
+	}
 }
 
 func drawWorld(t *rapid.T) *world {

@@ -54,15 +54,7 @@ func TestUpgradesConverge(t *testing.T) {
 		story := u.drawStory(t, u.drawHarm, u.run)
 		u.heal()
 		story = append(story, "healed: "+u.String())
-		for range 60 {
-			u.run(t, &story, 10)
-			if u.unmet() == "" {
-				break
-			}
-		}
-		if left := u.unmet(); left != "" {
-			t.Fatalf("%s\n%s", left, strings.Join(story, "\n"))
-		}
+		u.converge(t, &story, u.run)
 		for _, m := range u.members {
 			if m.version != u.spec.Version {
 				t.Fatalf("%s runs %s, and %s is asked for\n%s", m.machine, m.version, u.spec.Version, strings.Join(story, "\n"))
