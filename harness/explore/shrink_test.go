@@ -134,4 +134,8 @@ func TestNamedMachinesAreKept(t *testing.T) {
 		{Name: "grow", Op: &ringproof.Op{Kind: ringproof.OpScale, To: 5}},
 	}}
 	assert.Equal(t, 6, needed(p))
+	p.Steps[1].Fault.Target = "leader"
+	assert.Equal(t, 6, needed(p), "five voters, and somewhere to move one to")
+	p.Steps[0].Op.Kind = ringproof.OpRestart
+	assert.Equal(t, 5, needed(p))
 }

@@ -291,26 +291,30 @@ func plainer(p ringproof.Plan) []ringproof.Plan {
 
 var machineNamed = regexp.MustCompile(`\bm([0-9]+)\b`)
 
-// needed is how many machines hold the voters that are asked for, and those
-// that steps name.
+// needed is how many machines hold the voters that are asked for, one more where a voter
+// is to leave its machine, and those that steps name. With none to go to every subject
+// fails, whatever it failed by before.
 func needed(p ringproof.Plan) int {
-	n := p.Ring.Size
+	voters, moves, named := p.Ring.Size, 0, 0
 	for _, s := range p.Steps {
 		target := ""
 		switch {
 		case s.Op != nil && s.Op.Kind == ringproof.OpScale && !s.Op.Refused:
-			n = max(n, s.Op.To)
+			voters = max(voters, s.Op.To)
 		case s.Op != nil:
 			target = s.Op.Target + " " + s.Op.Endpoint
+			if s.Op.Kind == ringproof.OpReplace {
+				moves = 1
+			}
 		case s.Fault != nil:
 			target = s.Fault.Target
 		}
 		for _, m := range machineNamed.FindAllStringSubmatch(target, -1) {
 			number, _ := strconv.Atoi(m[1])
-			n = max(n, number)
+			named = max(named, number)
 		}
 	}
-	return n
+	return max(voters+moves, named)
 }
 
 // sooner takes out waiting: triggers, delays, and what overlaps.

@@ -87,6 +87,8 @@ func TestDecide(t *testing.T) {
 			"halt: the disk holds the log of member 1 of ring bad, and this is ring c1: it may be the last copy of the other"},
 		{"a log that can't be read", with(listed(ran, one), func(e *launcher.Evidence) { e.Damaged = "crc mismatch" }),
 			"halt: the log on this disk can't be read: crc mismatch"},
+		{"a log that can't be read, and the records are gone", with(listed(ran, ring.Member{ID: 1, Name: "m1", Machine: "m1"}, two), func(e *launcher.Evidence) { e.Damaged = "crc mismatch" }),
+			"halt: the log on this disk can't be read: crc mismatch"},
 		{"a learner bound to this disk, for the first time", listed(bare, bound, two),
 			"start (existing): member 9 is bound to this disk and has never run"},
 		{"a member that ran here, and its log is gone", listed(ran, one, two),
@@ -173,6 +175,7 @@ func breaks(e launcher.Evidence, b launcher.Boot) string {
 	listedMember := func(is func(ring.Member) bool) bool { return e.Listed && slices.ContainsFunc(e.Members, is) }
 	inList := listedMember(func(m ring.Member) bool { return e.WAL != nil && uint64(m.ID) == e.WAL.Member })
 	boundHere := listedMember(func(m ring.Member) bool { return m.Machine == e.Machine && m.Disk == e.Disk })
+	mayBeHere := e.Damaged != "" && listedMember(func(m ring.Member) bool { return m.Machine == e.Machine && m.Disk == "" })
 	named := e.Identity != nil && slices.ContainsFunc(e.Identity.Members, func(f store.Founder) bool { return f.Machine == e.Machine && f.Disk == e.Disk })
 	switch {
 	case b.Why == "":
@@ -184,8 +187,10 @@ func breaks(e launcher.Evidence, b launcher.Boot) string {
 			return "a log is set aside that can't be read and may be a member's"
 		}
 		return ""
-	case b.Spoils != 0 && (b.Do != launcher.Halt || !boundHere):
+	case b.Spoils != 0 && (b.Do != launcher.Halt || !boundHere && !mayBeHere):
 		return "a member is to be replaced that lives elsewhere"
+	case b.Do == launcher.Halt && e.Damaged != "" && b.Spoils == 0 && (boundHere || mayBeHere):
+		return "a member stays whose log can't be read"
 	case b.Do != launcher.Start && (b.State != "" || b.Cluster != nil || b.Token != ""):
 		return "it does not start, and says how"
 	case b.Do == launcher.Clear && (!e.Listed || e.WAL == nil || inList || e.WAL.Cluster != e.Cluster):

@@ -14,7 +14,7 @@ const (
 	unwell    = 4                // starts in a row that came to nothing, and the ring is told
 	hopeless  = 12               // and a person is called
 	longest   = 10 * time.Second // between two starts
-	forgotten = 10 * time.Minute // after its last start in vain a machine is as good as any
+	forgotten = time.Minute      // after its last start in vain a machine without a member is as good as any: nobody tries it else
 )
 
 // starts is what came of the starts of this machine's etcd. An etcd that ends at

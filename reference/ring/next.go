@@ -151,8 +151,8 @@ func (o Observed) unrecorded(spec Spec, m Member) (Decision, bool) {
 	here := known && machine.Present && machine.at(m)
 	bind := Action{Kind: Bind, Member: m.ID, Machine: m.Machine, Disk: machine.Disk, Version: o.begins(spec, m), Peers: o.listens(spec, m), Why: "its record is gone, and the disk there holds its log"}
 	switch {
-	case known && machine.Lost && machine.at(m):
-		return pass()
+	case known && machine.at(m) && (machine.Lost || machine.Spoiled == m.ID):
+		return pass() // as any voter whose disk is lost
 	case here && machine.Told && machine.Holds == m.ID:
 		return act(bind)
 	case here && !machine.Told:

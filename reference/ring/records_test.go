@@ -89,6 +89,11 @@ func TestRecordsAreMadeAnew(t *testing.T) {
 			bound(o, 0)
 			o.Members[2].Serving, o.Machines[2].Spoiled, o.Machines[2].Failing = false, 3, "crc mismatch"
 		}, "ringadm member remove 3"},
+		{"a log may never run again, and its record is gone", func(o *ring.Observed) {
+			bound(o, 3)
+			o.Members[2].Serving, o.Machines[2].Spoiled, o.Machines[2].Failing = false, 3, "crc mismatch"
+			o.Machines[2].Told, o.Machines[2].Holds = false, 0
+		}, "ringadm member remove 3"},
 		{"a log may never run again, and was another member's", func(o *ring.Observed) {
 			bound(o, 0)
 			o.Machines[2].Spoiled = 9
