@@ -24,7 +24,7 @@ func ExampleRun() {
 		Invariants: []ringproof.Invariant{{Check: "linearizable"}, {Check: "converges"}},
 		Steps:      []ringproof.Step{{Name: "kill", Fault: &ringproof.Fault{Kind: ringproof.FaultKill, Target: "leader", Scope: "process"}}},
 	}
-	h, err := harness.Run(context.Background(), plan, sim.New(plan.Seed, &subject.Simulated{}), harness.Options{})
+	h, err := harness.Run(context.Background(), plan, sim.New(plan.Seed, &subject.Simulated[*sim.World, *sim.Machine]{}), harness.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -69,7 +69,7 @@ var shipped = sync.OnceValue(func() map[string]ringproof.Plan {
 
 func outcomeOf(t *testing.T, plan ringproof.Plan) outcome {
 	t.Helper()
-	return hashed(t)(run(t, plan, sim.New(plan.Seed, &subject.Simulated{})))
+	return hashed(t)(run(t, plan, sim.New(plan.Seed, &subject.Simulated[*sim.World, *sim.Machine]{})))
 }
 
 // run carries out the plan in its world.
@@ -96,7 +96,7 @@ func TestShortcutsChangeNothing(t *testing.T) {
 	for _, name := range repeated {
 		t.Run(name, func(t *testing.T) {
 			plan := shipped()[name]
-			alone := hashed(t)(run(t, plan, sim.OpenAlone(plan.Seed, &subject.Simulated{})))
+			alone := hashed(t)(run(t, plan, sim.OpenAlone(plan.Seed, &subject.Simulated[*sim.World, *sim.Machine]{})))
 			assert.Equal(t, outcomeOf(t, plan), alone)
 		})
 	}
@@ -107,7 +107,7 @@ func TestExact(t *testing.T) {
 	for _, name := range repeated {
 		t.Run(name, func(t *testing.T) {
 			plan := shipped()[name]
-			h, _, err := run(t, plan, sim.Open(plan.Seed, &subject.Simulated{}, sim.Options{Exact: true}))
+			h, _, err := run(t, plan, sim.Open(plan.Seed, &subject.Simulated[*sim.World, *sim.Machine]{}, sim.Options{Exact: true}))
 			require.NoError(t, err)
 			for _, f := range checks.Judge(&h) {
 				assert.NotEqual(t, ringproof.Fail, f.Verdict, "%s", f)
@@ -209,7 +209,7 @@ func (f *fickle) Agent(m *sim.Machine) func(context.Context) error {
 	}
 }
 
-func (*fickle) Harm(sim.Seams, string) error { return nil }
+func (*fickle) Harm(ringproof.Seams, string) error { return nil }
 
 func (*fickle) Ask(context.Context, ringproof.Op, []string) (string, error) {
 	return "", ringproof.ErrRefused

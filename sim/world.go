@@ -30,7 +30,7 @@ type Subject interface {
 	// with it.
 	Agent(m *Machine) func(ctx context.Context) error
 	// Harm sets the faults at the subject's own seams on a machine.
-	Harm(s Seams, machine string) error
+	Harm(s ringproof.Seams, machine string) error
 	// Ask carries out an operation. An error that wraps ringproof.ErrRefused says
 	// that the subject refused it.
 	Ask(ctx context.Context, op ringproof.Op, targets []string) (string, error)
@@ -39,9 +39,6 @@ type Subject interface {
 	// Credentials are those of a client of the ring; nil: plain.
 	Credentials(ctx context.Context) (*tls.Config, error)
 }
-
-// Seams are the faults at the subject's seams on one machine.
-type Seams = ringproof.Seams
 
 // World is a simulated ring of machines. One is used once, for one plan.
 type World struct {

@@ -11,15 +11,15 @@ import (
 	"github.com/ringproof/ringproof/harness"
 	"github.com/ringproof/ringproof/harness/cli"
 	"github.com/ringproof/ringproof/harness/explore"
-	"github.com/ringproof/ringproof/internal/local"
 	"github.com/ringproof/ringproof/internal/subject"
+	"github.com/ringproof/ringproof/internal/trial"
 	"github.com/ringproof/ringproof/sim"
 )
 
 // reference is ringadm on trial, with its mutants: its own code in the simulated
 // world, and its processes on real machines.
 func reference() cli.Subject {
-	s := cli.Subject{Name: subject.Reference, Costs: costs, Seen: subject.Beneath, Ways: []any{cli.InSim(inSim), local.Way(asProcesses), local.InPods(inPods)}}
+	s := cli.Subject{Name: subject.Reference, Costs: costs, Seen: subject.Beneath, Ways: []any{cli.InSim(inSim), trial.Way(asProcesses), trial.InPods(inPods)}}
 	for _, m := range subject.Mutants() {
 		s.Mutants = append(s.Mutants, harness.Mutant{Name: m.Name, Hazard: m.Hazard, Source: m.Source, Check: m.Check,
 			Scenario: m.Scenario, SimOnly: m.SimOnly, Undrawn: m.Undrawn, Beneath: m.IsBeneath()})
@@ -28,10 +28,10 @@ func reference() cli.Subject {
 }
 
 func inSim(mutants []string) (sim.Subject, error) {
-	return &simulated{subject.Simulated{Mutants: mutants}}, nil
+	return &simulated{subject.Simulated[*sim.World, *sim.Machine]{Mutants: mutants}}, nil
 }
 
-func asProcesses(ringadm string, mutants []string) (local.Subject, error) {
+func asProcesses(ringadm string, mutants []string) (trial.Subject, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func asProcesses(ringadm string, mutants []string) (local.Subject, error) {
 	return &subject.Processes{Ringadm: ringadm, Self: self, Mutants: mutants}, nil
 }
 
-func inPods(mutants []string) (local.Subject, error) {
+func inPods(mutants []string) (trial.Subject, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -58,7 +58,9 @@ func costs() (harness.Costs, error) {
 }
 
 // simulated is the reference in sim, where it can keep a journal for a sweep.
-type simulated struct{ subject.Simulated }
+type simulated struct {
+	subject.Simulated[*sim.World, *sim.Machine]
+}
 
 var _ cli.Journalling = (*simulated)(nil)
 

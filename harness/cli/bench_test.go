@@ -49,7 +49,7 @@ func TestCourseIsTheSameWork(t *testing.T) {
 
 // TestLaps: the simulated world tells its laps, and a second run has as many.
 func TestLaps(t *testing.T) {
-	r := Registry{Subjects: []Subject{{Name: subject.Reference, Ways: []any{InSim(func([]string) (sim.Subject, error) { return &subject.Simulated{}, nil })}}}}
+	r := Registry{Subjects: []Subject{{Name: subject.Reference, Ways: []any{InSim(func([]string) (sim.Subject, error) { return &subject.Simulated[*sim.World, *sim.Machine]{}, nil })}}}}
 	lifecycle, err := r.benchPlan("lifecycle")
 	require.NoError(t, err)
 	c := course{run: r.living(lifecycle)}

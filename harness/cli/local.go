@@ -12,6 +12,7 @@ import (
 	"github.com/ringproof/ringproof/internal/etcdbin"
 	"github.com/ringproof/ringproof/internal/local"
 	"github.com/ringproof/ringproof/internal/local/machines"
+	"github.com/ringproof/ringproof/internal/trial"
 	"github.com/ringproof/ringproof/internal/virtual"
 )
 
@@ -35,7 +36,7 @@ type outside struct {
 	releases map[string]etcdbin.Release
 	kit      virtual.Kit // where other programs were built than those
 	traced   func(line string)
-	program  func() (local.Subject, error)
+	program  func() (trial.Subject, error)
 }
 
 // releasesOf are those of the plan.
@@ -49,7 +50,7 @@ func (o outside) releasesOf(p ringproof.Plan) map[string]etcdbin.Release {
 
 // startable refuses who can't be started as a process.
 func startable(s Subject) error {
-	if _, ok := Way[local.Way](s); !ok {
+	if _, ok := Way[trial.Way](s); !ok {
 		return usage("%s can't be started as a process: it is in this program only. Describe its own program in a file, and name that as --subject", s.Name)
 	}
 	return nil

@@ -25,8 +25,8 @@ import (
 	"github.com/ringproof/ringproof/harness"
 	"github.com/ringproof/ringproof/harness/explore"
 	"github.com/ringproof/ringproof/internal/etcdbin"
-	"github.com/ringproof/ringproof/internal/local"
 	"github.com/ringproof/ringproof/internal/local/machines"
+	"github.com/ringproof/ringproof/internal/trial"
 	"github.com/ringproof/ringproof/internal/virtual"
 	"github.com/ringproof/ringproof/reports"
 	"github.com/ringproof/ringproof/scenarios"
@@ -525,7 +525,7 @@ func (f runFlags) cellsOf(c *cobra.Command, jobs []harness.Job, releases map[str
 }
 
 // processes is who is on trial in the plan, in the local world.
-func (f runFlags) processes(p ringproof.Plan) (local.Subject, error) {
+func (f runFlags) processes(p ringproof.Plan) (trial.Subject, error) {
 	who, err := f.contenderOf(io.Discard, p)
 	if err != nil {
 		return nil, err
@@ -555,7 +555,7 @@ func (f runFlags) enter(p ringproof.Plan, releases map[string]etcdbin.Release, t
 	if err != nil {
 		return nil, err
 	}
-	t.releases, t.kit, t.traced, t.program = releases, f.kit, traced, func() (local.Subject, error) { return f.processes(p) }
+	t.releases, t.kit, t.traced, t.program = releases, f.kit, traced, func() (trial.Subject, error) { return f.processes(p) }
 	return f.in().Open(t)
 }
 

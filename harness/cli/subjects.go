@@ -15,7 +15,7 @@ import (
 	"github.com/ringproof/ringproof/harness"
 	"github.com/ringproof/ringproof/harness/explore"
 	"github.com/ringproof/ringproof/internal/foreign"
-	"github.com/ringproof/ringproof/internal/local"
+	"github.com/ringproof/ringproof/internal/trial"
 	"github.com/ringproof/ringproof/scenarios"
 )
 
@@ -37,7 +37,7 @@ type contender interface {
 	// lives refuses a world in which it can't be run.
 	lives(World) error
 	// processes is what it is in the local world.
-	processes(f runFlags, on string) (local.Subject, error)
+	processes(f runFlags, on string) (trial.Subject, error)
 }
 
 // contending finds who is called so on a command line, and prints to w what is wrong
@@ -159,12 +159,12 @@ func (l linked) lives(in World) error {
 	return nil
 }
 
-func (l linked) processes(f runFlags, on string) (local.Subject, error) {
+func (l linked) processes(f runFlags, on string) (trial.Subject, error) {
 	ringadm, err := f.findRingadm()
 	if err != nil {
 		return nil, err
 	}
-	way, ok := Way[local.Way](l.of)
+	way, ok := Way[trial.Way](l.of)
 	if !ok {
 		return nil, startable(l.of)
 	}
@@ -173,7 +173,7 @@ func (l linked) processes(f runFlags, on string) (local.Subject, error) {
 		names = append(names, m.Name)
 	}
 	if on == ringproof.OnKubernetes {
-		pods, ok := Way[local.InPods](l.of)
+		pods, ok := Way[trial.InPods](l.of)
 		if !ok {
 			return nil, usage("%s makes no rings on Kubernetes", l.name)
 		}
@@ -199,6 +199,6 @@ func (s stranger) lives(in World) error {
 	return usage("%s is a program that a file describes, and runs on real machines only: ringproof run --world local --subject FILE", s.subject.Name)
 }
 
-func (s stranger) processes(runFlags, string) (local.Subject, error) {
+func (s stranger) processes(runFlags, string) (trial.Subject, error) {
 	return foreign.New(s.subject), nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/harness"
 	"github.com/ringproof/ringproof/internal/local"
+	"github.com/ringproof/ringproof/internal/trial"
 	"github.com/ringproof/ringproof/internal/virtual"
 	"github.com/ringproof/ringproof/internal/virtual/addons"
 	"github.com/ringproof/ringproof/internal/virtual/kubelet"
@@ -147,11 +148,11 @@ func (p *program) carryOut(ctx context.Context, t virtual.Trial, told func(ringp
 	if err != nil {
 		return h, nil, err
 	}
-	trial, err := f.tried(t.Plan)
+	tested, err := f.tried(t.Plan)
 	if err != nil {
 		return h, nil, err
 	}
-	if in, ok := subject.(local.Imaged); ok {
+	if in, ok := subject.(trial.Imaged); ok {
 		if err := os.MkdirAll(t.Dir, 0o700); err != nil {
 			return h, nil, err
 		}
@@ -160,6 +161,6 @@ func (p *program) carryOut(ctx context.Context, t virtual.Trial, told func(ringp
 		}
 	}
 	w := t.Sit(subject, version())
-	h, err = harness.Run(ctx, t.Plan, w, harness.Options{Told: told, Seen: trial.seen})
+	h, err = harness.Run(ctx, t.Plan, w, harness.Options{Told: told, Seen: tested.seen})
 	return h, w.Logs(), err
 }

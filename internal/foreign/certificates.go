@@ -10,17 +10,17 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/ringproof/ringproof/internal/local"
+	"github.com/ringproof/ringproof/internal/trial"
 	"github.com/ringproof/ringproof/reference/pki"
 )
 
 // certificates are where a machine of a ring with TLS finds its own. Peers have an
 // authority of their own: what a client may show must open no peer's port.
-func certificates(m local.Machine) string { return filepath.Join(m.Run, "certificates") }
+func certificates(m trial.Machine) string { return filepath.Join(m.Run, "certificates") }
 
 // certify makes the certificates of all machines, as a person does once, and those of
 // the run's own clients.
-func certify(machines []local.Machine) (*tls.Config, error) {
+func certify(machines []trial.Machine) (*tls.Config, error) {
 	now := time.Now()
 	peers, err := pki.NewAuthority(now, "peers of the ring")
 	if err != nil {
@@ -55,7 +55,7 @@ func certify(machines []local.Machine) (*tls.Config, error) {
 }
 
 // put gives a machine what an authority vouches for.
-func put(m local.Machine, dir string, by pki.Authority, pairs map[string]pki.Pair) error {
+func put(m trial.Machine, dir string, by pki.Authority, pairs map[string]pki.Pair) error {
 	dir = filepath.Join(certificates(m), dir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

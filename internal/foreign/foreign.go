@@ -21,14 +21,14 @@ import (
 	"syscall"
 
 	"github.com/ringproof/ringproof"
-	"github.com/ringproof/ringproof/internal/local"
+	"github.com/ringproof/ringproof/internal/trial"
 	"github.com/ringproof/ringproof/scenarios"
 )
 
 // Processes is such a subject as real processes.
 type Processes struct {
 	*Promise
-	site   local.Site
+	site   trial.Site
 	tells  []telling
 	secure *tls.Config // what the run's clients show; nil: nobody asks
 }
@@ -39,7 +39,7 @@ type telling struct {
 	event ringproof.Event
 }
 
-var _ local.Subject = (*Processes)(nil)
+var _ trial.Subject = (*Processes)(nil)
 
 // New returns the subject that the file describes.
 func New(s *scenarios.Subject) *Processes {
@@ -51,9 +51,9 @@ func New(s *scenarios.Subject) *Processes {
 }
 
 // Etcd is where the file says that it is.
-func (p *Processes) Etcd() local.Etcd {
+func (p *Processes) Etcd() trial.Etcd {
 	place := p.subject.Spec.Etcd
-	e := local.UsualEtcd()
+	e := trial.UsualEtcd()
 	e.Program, e.Dir, e.Client, e.Peer = place.Program, place.DataDir, place.Ports.Client, place.Ports.Peer
 	if place.Output != "" {
 		e.Output = func(run string) string { return filepath.Join(run, place.Output) }
@@ -64,13 +64,13 @@ func (p *Processes) Etcd() local.Etcd {
 var signals = map[string]syscall.Signal{"SIGTERM": syscall.SIGTERM, "SIGINT": syscall.SIGINT, "SIGHUP": syscall.SIGHUP, "SIGQUIT": syscall.SIGQUIT}
 
 // Stop is how the file says that it is told to end.
-func (p *Processes) Stop() local.Stop {
-	return local.Stop{Signal: signals[p.subject.Spec.Stop.Signal], Grace: p.subject.Spec.Stop.Grace.Std()}
+func (p *Processes) Stop() trial.Stop {
+	return trial.Stop{Signal: signals[p.subject.Spec.Stop.Signal], Grace: p.subject.Spec.Stop.Grace.Std()}
 }
 
 // Seed gives the machines their certificates, and does on the first what a person does
 // once.
-func (p *Processes) Seed(_ context.Context, site local.Site, run local.Run) (err error) {
+func (p *Processes) Seed(_ context.Context, site trial.Site, run trial.Run) (err error) {
 	p.site = site
 	if site.Plan.Ring.Security == "tls" {
 		if p.secure, err = certify(site.Machines); err != nil {
@@ -85,7 +85,7 @@ func (p *Processes) Seed(_ context.Context, site local.Site, run local.Run) (err
 }
 
 // Agent is what is kept running on a machine.
-func (p *Processes) Agent(m local.Machine) local.Program {
+func (p *Processes) Agent(m trial.Machine) trial.Program {
 	return p.command(p.subject.Spec.Start, asked{})(m)
 }
 
@@ -93,7 +93,7 @@ func (p *Processes) Agent(m local.Machine) local.Program {
 var errSeamless = errors.New("it has no seams: it isn't linked with ringproof")
 
 // Harm is refused.
-func (p *Processes) Harm(local.Seams, string) error { return errSeamless }
+func (p *Processes) Harm(ringproof.Seams, string) error { return errSeamless }
 
 // asked is what an operation adds to the variables of the machine where it is asked.
 type asked struct {
@@ -102,7 +102,7 @@ type asked struct {
 }
 
 // Ask runs the operation's command where a person can sit.
-func (p *Processes) Ask(_ context.Context, op ringproof.Op, targets []string, run local.Run) (string, error) {
+func (p *Processes) Ask(_ context.Context, op ringproof.Op, targets []string, run trial.Run) (string, error) {
 	a := asked{values: map[string]string{"To": strconv.Itoa(op.To)}}
 	if len(targets) > 0 {
 		target := p.machine(p.site.Plan.Ring.Host(targets[0]))
@@ -114,16 +114,16 @@ func (p *Processes) Ask(_ context.Context, op ringproof.Op, targets []string, ru
 }
 
 // Reset empties a machine's disk there, by the subject's own command.
-func (p *Processes) Reset(_ context.Context, m local.Machine, _ string, run local.Run) (string, error) {
+func (p *Processes) Reset(_ context.Context, m trial.Machine, _ string, run trial.Run) (string, error) {
 	a := asked{values: map[string]string{"Target": m.Name, "TargetAddress": m.Address}}
 	return p.refusable(run(m.Name, p.command(*p.subject.Spec.Operations.Reset, a)))
 }
 
 // refusable tells by the exit code what was refused from what went wrong.
 func (p *Processes) refusable(said string, err error) (string, error) {
-	var failed local.Failure
+	var failed trial.Failure
 	if errors.As(err, &failed) && slices.Contains(p.subject.Spec.Refused, failed.Code) {
-		return "", fmt.Errorf("%w: %w", local.ErrRefused, err)
+		return "", fmt.Errorf("%w: %w", trial.ErrRefused, err)
 	}
 	return said, err
 }
@@ -143,34 +143,34 @@ func (p *Processes) Hear(line string) (ringproof.Event, bool) {
 // Credentials are those that the run made for itself.
 func (p *Processes) Credentials(context.Context) (*tls.Config, error) { return p.secure, nil }
 
-func (p *Processes) machine(name string) local.Machine {
-	i := slices.IndexFunc(p.site.Machines, func(m local.Machine) bool { return m.Name == name })
+func (p *Processes) machine(name string) trial.Machine {
+	i := slices.IndexFunc(p.site.Machines, func(m trial.Machine) bool { return m.Name == name })
 	if i < 0 {
-		return local.Machine{Name: name}
+		return trial.Machine{Name: name}
 	}
 	return p.site.Machines[i]
 }
 
 // command is the command as it is run on a machine, with what was asked for.
-func (p *Processes) command(c scenarios.Command, a asked) func(local.Machine) local.Program {
-	return func(m local.Machine) local.Program {
+func (p *Processes) command(c scenarios.Command, a asked) func(trial.Machine) trial.Program {
+	return func(m trial.Machine) trial.Program {
 		values, list := p.values(m), a.flags
 		maps.Copy(values, a.values)
 		if list == nil {
 			list = flags(p.own(m).Flags)
 		}
 		args, env := c.Fill(values, map[string][]string{"Flags": list})
-		return local.Program{Args: args, Env: env}
+		return trial.Program{Args: args, Env: env}
 	}
 }
 
 // own is what the plan gives the machine's etcd.
-func (p *Processes) own(m local.Machine) ringproof.Own {
+func (p *Processes) own(m trial.Machine) ringproof.Own {
 	return p.site.Plan.Ring.Own(p.site.Plan.Ring.Machine(m.Name))
 }
 
 // values are the variables of a machine.
-func (p *Processes) values(m local.Machine) map[string]string {
+func (p *Processes) values(m trial.Machine) map[string]string {
 	ring, etcd := p.site.Plan.Ring, p.subject.Spec.Etcd
 	version := p.own(m).Version
 	values := map[string]string{
@@ -190,7 +190,7 @@ func (p *Processes) values(m local.Machine) map[string]string {
 }
 
 // lists are the variables that name every machine, and its place among them.
-func (p *Processes) lists(m local.Machine) map[string]string {
+func (p *Processes) lists(m trial.Machine) map[string]string {
 	ring, etcd := p.site.Plan.Ring, p.subject.Spec.Etcd
 	var all, founders, initial, endpoints []string
 	index := 0

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ringproof/ringproof"
-	"github.com/ringproof/ringproof/internal/local"
+	"github.com/ringproof/ringproof/internal/trial"
 	"github.com/ringproof/ringproof/reference/pki"
 	"github.com/ringproof/ringproof/scenarios"
 )
@@ -40,13 +40,13 @@ func read(t *testing.T, spec string) *scenarios.Subject {
 	return s
 }
 
-func site(plan ringproof.Plan) local.Site {
-	var machines []local.Machine
+func site(plan ringproof.Plan) trial.Site {
+	var machines []trial.Machine
 	for i, name := range []string{"m1", "m2", "m3", "m4"} {
-		machines = append(machines, local.Machine{Name: name, Address: "10.0.0." + string(rune('1'+i)), DataDir: "/data", Run: "/run/" + name,
+		machines = append(machines, trial.Machine{Name: name, Address: "10.0.0." + string(rune('1'+i)), DataDir: "/data", Run: "/run/" + name,
 			Etcd: map[string]string{"v3.6.16": "/bin/etcd", "v3.5.35": "/old/etcd"}, Etcdctl: map[string]string{"v3.6.16": "/bin/etcdctl"}})
 	}
-	return local.Site{Plan: plan, Dir: "/shared", Machines: machines}
+	return trial.Site{Plan: plan, Dir: "/shared", Machines: machines}
 }
 
 var plan = ringproof.Plan{Cell: "create#1", Ring: ringproof.RingSpec{Size: 3, Machines: 4, Version: "v3.6.16", Security: "plain",
@@ -83,10 +83,10 @@ func TestOperationsAreAsked(t *testing.T) {
 	var on string
 	var asked []string
 	code := 0
-	run := func(machine string, program func(local.Machine) local.Program) (string, error) {
-		on, asked = machine, program(local.Machine{Name: "m4", DataDir: "/data"}).Args[1:]
+	run := func(machine string, program func(trial.Machine) trial.Program) (string, error) {
+		on, asked = machine, program(trial.Machine{Name: "m4", DataDir: "/data"}).Args[1:]
 		if code != 0 {
-			return "", local.Failure{Program: "launch", Code: code, Said: "no"}
+			return "", trial.Failure{Program: "launch", Code: code, Said: "no"}
 		}
 		return "done", nil
 	}
@@ -142,7 +142,7 @@ func TestWhatAFileLeavesOut(t *testing.T) {
 	p := New(read(t, "  start: {run: [./launch, \"{{.Version}}\"]}\n"))
 	e := p.Etcd()
 	assert.Equal(t, []any{"etcd", "etcd", 2379, 2380, "/run/m1/agent.log"}, []any{e.Program, e.Dir, e.Client, e.Peer, e.Output("/run/m1")})
-	assert.Equal(t, local.UsualStop(), p.Stop())
+	assert.Equal(t, trial.UsualStop(), p.Stop())
 	p = New(read(t, `
   start: {run: [./launch, "{{.Version}}"]}
   stop: {signal: SIGINT, grace: 2s}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/internal/local/machines"
+	"github.com/ringproof/ringproof/internal/trial"
 )
 
 // What the test binary is besides a test.
@@ -113,39 +114,39 @@ func founders(dir string) string {
 type toy struct {
 	world *World
 	dir   string
-	harms []Seams
+	harms []ringproof.Seams
 }
 
-var _ Subject = (*toy)(nil)
+var _ trial.Subject = (*toy)(nil)
 
-func (s *toy) Etcd() Etcd { return UsualEtcd() }
+func (s *toy) Etcd() trial.Etcd { return trial.UsualEtcd() }
 
-func (s *toy) Stop() Stop { return UsualStop() }
+func (s *toy) Stop() trial.Stop { return trial.UsualStop() }
 
 func (s *toy) Supports(ringproof.Step) error { return nil }
 
-func (s *toy) Seed(_ context.Context, site Site, _ Run) error {
+func (s *toy) Seed(_ context.Context, site trial.Site, _ trial.Run) error {
 	s.dir = site.Dir
 	return nil
 }
 
-func (s *toy) Agent(m Machine) Program {
+func (s *toy) Agent(m trial.Machine) trial.Program {
 	self, _ := os.Executable()
 	binary := ""
 	for _, path := range m.Etcd {
 		binary = path
 	}
-	return Program{Args: []string{self, asAgent, s.dir, m.Name, m.Address, m.DataDir, m.Run, binary}}
+	return trial.Program{Args: []string{self, asAgent, s.dir, m.Name, m.Address, m.DataDir, m.Run, binary}}
 }
 
-func (s *toy) Harm(f Seams, machine string) error {
+func (s *toy) Harm(f ringproof.Seams, machine string) error {
 	s.harms = append(s.harms, f)
 	return nil
 }
 
-func (s *toy) Ask(ctx context.Context, op ringproof.Op, targets []string, _ Run) (string, error) {
+func (s *toy) Ask(ctx context.Context, op ringproof.Op, targets []string, _ trial.Run) (string, error) {
 	if op.Kind != ringproof.OpReplace {
-		return "", fmt.Errorf("%s: %w", op.Kind, ErrRefused)
+		return "", fmt.Errorf("%s: %w", op.Kind, trial.ErrRefused)
 	}
 	name := targets[0]
 	n := s.world.node(name)
@@ -173,8 +174,8 @@ func (s *toy) Ask(ctx context.Context, op ringproof.Op, targets []string, _ Run)
 	return "replaced", os.WriteFile(filepath.Join(n.run, "ring"), []byte(ring), 0o600)
 }
 
-func (s *toy) Reset(context.Context, Machine, string, Run) (string, error) {
-	return "", fmt.Errorf("reset: %w", ErrRefused)
+func (s *toy) Reset(context.Context, trial.Machine, string, trial.Run) (string, error) {
+	return "", fmt.Errorf("reset: %w", trial.ErrRefused)
 }
 
 func (s *toy) Hear(line string) (ringproof.Event, bool) {

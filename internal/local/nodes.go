@@ -12,6 +12,7 @@ import (
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/internal/local/machines"
+	"github.com/ringproof/ringproof/internal/trial"
 )
 
 // Nodes is a lab whose machines are nodes of a Kubernetes cluster. What runs there the
@@ -38,12 +39,6 @@ type Kept interface {
 	Drain(context.Context) (machines.Evidence, error)
 	Uncordon(context.Context) error
 	SignalKubelet(syscall.Signal) (machines.Evidence, error)
-}
-
-// Controlled is a subject whose controller runs in pods.
-type Controlled interface {
-	// Controller is the pod of it that acts.
-	Controller(context.Context) (namespace, name string, err error)
 }
 
 // onNodes are the faults that nodes of a cluster can have.
@@ -217,7 +212,7 @@ const scopeController = "controller"
 type pod struct{ namespace, name string }
 
 func (w *World) signalController(ctx context.Context, c Nodes, sig syscall.Signal) (machines.Evidence, error) {
-	subject, ok := w.Subject.(Controlled)
+	subject, ok := w.Subject.(trial.Controlled)
 	if !ok {
 		return machines.Evidence{}, errors.New("the subject has no controller")
 	}

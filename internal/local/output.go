@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/ringproof/ringproof/internal/trial"
 )
 
 // mostWords is how much of etcd's output is looked through: a panic prints the
@@ -97,7 +99,7 @@ func (w *World) Logs() map[string][]byte { return w.said }
 func (w *World) readLogs() map[string][]byte {
 	all := map[string][]byte{}
 	for _, n := range w.nodes {
-		files := map[string]string{n.name + ".agent": filepath.Join(n.run, agentOutput)}
+		files := map[string]string{n.name + ".agent": filepath.Join(n.run, trial.AgentOutput)}
 		if own := w.Subject.Etcd().Output(n.run); own != files[n.name+".agent"] {
 			files[n.name+".etcd"] = own
 		}

@@ -10,12 +10,14 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ringproof/ringproof/internal/trial"
 )
 
-type keeper struct{ Subject }
+type keeper struct{ trial.Subject }
 
-func (keeper) Etcd() Etcd {
-	return Etcd{Output: func(run string) string { return filepath.Join(run, "etcd.log") }}
+func (keeper) Etcd() trial.Etcd {
+	return trial.Etcd{Output: func(run string) string { return filepath.Join(run, "etcd.log") }}
 }
 
 func TestLastWord(t *testing.T) {

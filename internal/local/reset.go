@@ -15,6 +15,7 @@ import (
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/internal/local/machines"
+	"github.com/ringproof/ringproof/internal/trial"
 )
 
 // reset ends the machine's agent in order, has the subject empty its disk, and
@@ -45,8 +46,8 @@ func (w *World) tool(name string) string {
 }
 
 // runner runs programs on machines, as long as ctx lasts.
-func (w *World) runner(ctx context.Context) Run {
-	return func(machine string, program func(Machine) Program) (string, error) {
+func (w *World) runner(ctx context.Context) trial.Run {
+	return func(machine string, program func(trial.Machine) trial.Program) (string, error) {
 		n := w.node(w.plan.Ring.Machine(machine))
 		if machine == "" {
 			n = w.someone()
@@ -69,7 +70,7 @@ func (w *World) someone() *node {
 }
 
 // run runs a program on the machine, and returns what it printed.
-func (w *World) run(ctx context.Context, n *node, p Program) (string, error) {
+func (w *World) run(ctx context.Context, n *node, p trial.Program) (string, error) {
 	var mu sync.Mutex
 	var lines []string
 	hear := func(line string) {
@@ -78,7 +79,7 @@ func (w *World) run(ctx context.Context, n *node, p Program) (string, error) {
 		lines = append(lines, line)
 	}
 	tag := w.tool("command")
-	if err := n.machine.Start(ctx, machines.Command{Tag: tag, Args: p.Args, Env: p.environment(), Stdout: hear, Stderr: hear}); err != nil {
+	if err := n.machine.Start(ctx, machines.Command{Tag: tag, Args: p.Args, Env: p.Environment(), Stdout: hear, Stderr: hear}); err != nil {
 		return "", err
 	}
 	e, err := n.machine.Wait(ctx, tag)
@@ -89,7 +90,7 @@ func (w *World) run(ctx context.Context, n *node, p Program) (string, error) {
 	defer mu.Unlock()
 	said := strings.Join(lines, " ")
 	if err == nil && e.Code != 0 {
-		err = Failure{Program: strings.Join(slices.Concat([]string{filepath.Base(p.Args[0])}, p.Args[1:]), " "), Code: e.Code, Said: said}
+		err = trial.Failure{Program: strings.Join(slices.Concat([]string{filepath.Base(p.Args[0])}, p.Args[1:]), " "), Code: e.Code, Said: said}
 	}
 	return said, err
 }

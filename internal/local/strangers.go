@@ -20,6 +20,7 @@ import (
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/internal/client"
 	"github.com/ringproof/ringproof/internal/local/machines"
+	"github.com/ringproof/ringproof/internal/trial"
 )
 
 // replaceByStranger cuts the machine's power, and lets an etcd of another ring
@@ -110,7 +111,7 @@ func (w *World) duplicate(ctx context.Context, n *node, step string) (machines.E
 	if err := os.MkdirAll(twin.run, 0o700); err != nil {
 		return machines.Evidence{}, err
 	}
-	p := w.Subject.Agent(Machine{Name: w.plan.Ring.Host(n.name), Address: m.Addr().String(), DataDir: m.DataDir(), Run: twin.run,
+	p := w.Subject.Agent(trial.Machine{Name: w.plan.Ring.Host(n.name), Address: m.Addr().String(), DataDir: m.DataDir(), Run: twin.run,
 		Etcd: map[string]string{"v3.0.0": w.Releases[w.plan.Ring.Version].Etcd}}) // which no ring runs
 	err = w.start(ctx, m, twin, p, w.overhear)
 	return machines.Evidence{What: n.name, Detail: fmt.Sprintf("a second one is at %v", m.Addr())}, err

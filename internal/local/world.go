@@ -33,12 +33,13 @@ import (
 	"github.com/ringproof/ringproof/internal/etcdbin"
 	"github.com/ringproof/ringproof/internal/local/machines"
 	"github.com/ringproof/ringproof/internal/look"
+	"github.com/ringproof/ringproof/internal/trial"
 )
 
 // World is a ring of real processes.
 type World struct {
 	Releases map[string]etcdbin.Release // by version: at least those of the plan
-	Subject  Subject
+	Subject  trial.Subject
 	Version  string // of ringproof
 	// Labs makes its machines; nil: [OnThisHost], in real time. Elsewhere time is virtual,
 	// and no host keeps any of it from the run.
@@ -267,14 +268,11 @@ func (w *World) agent(ctx context.Context, n *node) error {
 }
 
 // start starts an agent of the node on the machine, and has its events heard.
-func (w *World) start(ctx context.Context, on Host, n *node, p Program, hear func(*node, string)) error {
-	return on.Start(ctx, machines.Command{Tag: AgentTag, Args: p.Args, Env: p.environment(),
+func (w *World) start(ctx context.Context, on Host, n *node, p trial.Program, hear func(*node, string)) error {
+	return on.Start(ctx, machines.Command{Tag: AgentTag, Args: p.Args, Env: p.Environment(),
 		Stdout: func(line string) { n.keep(line); hear(n, line) },
 		Stderr: n.keep})
 }
-
-// environment is all that the program has in it.
-func (p Program) environment() []string { return append(os.Environ(), p.Env...) }
 
 // AgentTag marks an agent, and all that it starts. Where a lab keeps agents running, it
 // marks them so.
@@ -298,8 +296,8 @@ func (w *World) signalEtcd(n *node, signal syscall.Signal) (machines.Evidence, e
 }
 
 // site is what the subject is told before it is started.
-func (w *World) site() Site {
-	s := Site{Plan: w.plan, Dir: w.dir}
+func (w *World) site() trial.Site {
+	s := trial.Site{Plan: w.plan, Dir: w.dir}
 	if nodes, ok := w.lab.(Nodes); ok {
 		s.Kubeconfig = nodes.Kubeconfig()
 	}
@@ -310,8 +308,8 @@ func (w *World) site() Site {
 }
 
 // place is the machine as its subject is told of it.
-func (w *World) place(n *node) Machine {
-	return Machine{Name: w.plan.Ring.Host(n.name), Address: w.address(n), DataDir: n.machine.DataDir(), Plain: limits() != nil, Run: n.run,
+func (w *World) place(n *node) trial.Machine {
+	return trial.Machine{Name: w.plan.Ring.Host(n.name), Address: w.address(n), DataDir: n.machine.DataDir(), Plain: limits() != nil, Run: n.run,
 		Etcd: w.binaries(n), Etcdctl: w.etcdctls()}
 }
 
@@ -358,7 +356,7 @@ func (w *World) named() bool {
 
 // keep keeps what an agent prints, for whoever looks into a run that is still there.
 func (n *node) keep(line string) {
-	file, err := os.OpenFile(filepath.Join(n.run, agentOutput), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(filepath.Join(n.run, trial.AgentOutput), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/ringproof/ringproof/internal/local/machines"
 	"github.com/ringproof/ringproof/internal/look"
 	"github.com/ringproof/ringproof/internal/needs"
+	"github.com/ringproof/ringproof/internal/trial"
 )
 
 const version = needs.Release
@@ -78,18 +79,18 @@ func (h *heard) of(kind ringproof.EventKind, machine string) []string {
 	return found
 }
 
-// trial is a world with what the test holds of it.
-type trial struct {
+// rig is a world with what the test holds of it.
+type rig struct {
 	*testing.T
 	*World
 	heard *heard
 }
 
 // begin starts a ring of three and waits until it serves.
-func begin(t *testing.T, volume int64) trial {
+func begin(t *testing.T, volume int64) rig {
 	t.Helper()
 	subject := &toy{}
-	w := trial{t, &World{Releases: map[string]etcdbin.Release{version: needs.Etcd(t)}, Subject: subject}, &heard{}}
+	w := rig{t, &World{Releases: map[string]etcdbin.Release{version: needs.Etcd(t)}, Subject: subject}, &heard{}}
 	subject.world = w.World
 	plan := ringproof.Plan{Ring: ringproof.RingSpec{Size: 3, Machines: 3, Version: version, Security: "plain", Volume: volume}, Mode: ringproof.ModeDisaster}
 	t.Cleanup(func() { w.World.Close() })
@@ -99,7 +100,7 @@ func begin(t *testing.T, volume int64) trial {
 }
 
 // until observes until what is seen is so.
-func (w trial) until(what string, so func(ringproof.Observation) bool) ringproof.Observation {
+func (w rig) until(what string, so func(ringproof.Observation) bool) ringproof.Observation {
 	w.Helper()
 	began := time.Now()
 	var o ringproof.Observation
@@ -139,7 +140,7 @@ func step(name string, f ringproof.Fault) ringproof.Step {
 }
 
 // do harms the targets and wants evidence that says so.
-func (w trial) do(f ringproof.Fault, evidence string, targets ...string) ringproof.Step {
+func (w rig) do(f ringproof.Fault, evidence string, targets ...string) ringproof.Step {
 	w.Helper()
 	s := step(string(f.Kind), f)
 	said, err := w.Do(w.Context(), s, targets)
@@ -154,14 +155,14 @@ func (w trial) do(f ringproof.Fault, evidence string, targets ...string) ringpro
 	return s
 }
 
-func (w trial) heal(s ringproof.Step, targets ...string) {
+func (w rig) heal(s ringproof.Step, targets ...string) {
 	w.Helper()
 	require.NoError(w, w.Heal(w.Context(), s, targets))
 }
 
 // put asks again where etcd says that it timed out: what a follower hands to
 // the leader over a connection that is just made again may be lost on the way.
-func (w trial) put(client int, key, value string) {
+func (w rig) put(client int, key, value string) {
 	w.Helper()
 	c, err := w.Client(w.Context(), client)
 	require.NoError(w, err)
@@ -206,7 +207,7 @@ func TestARealRing(t *testing.T) {
 	require.NoError(t, w.Close(), "something was left behind")
 }
 
-func (w trial) clients() {
+func (w rig) clients() {
 	var endpoints []string
 	for i := range 4 {
 		c, err := w.Client(w.Context(), i)
@@ -219,7 +220,7 @@ func (w trial) clients() {
 }
 
 // kills ends processes; the agent starts etcd again, and the world the agent.
-func (w trial) kills() {
+func (w rig) kills() {
 	before := w.etcd(w.node("m2"))
 	require.NotZero(w, before)
 	w.do(ringproof.Fault{Kind: ringproof.FaultKill, Scope: "process"}, "dead: etcd[", "m2")
@@ -251,12 +252,12 @@ func (w trial) kills() {
 }
 
 // agentRuns looks for the agent itself: the etcd that it started bears its tag.
-func agentRuns(w trial, machine string) bool {
+func agentRuns(w rig, machine string) bool {
 	all, _ := w.node(machine).machine.Processes()
 	return slices.ContainsFunc(all, w.isAgent)
 }
 
-func (w trial) pauses() {
+func (w rig) pauses() {
 	for _, scope := range []string{"process", "machine"} {
 		s := w.do(ringproof.Fault{Kind: ringproof.FaultPause, Scope: scope}, "stopped", "m3")
 		o := w.until("m3 is stopped", silent("m3"))
@@ -271,7 +272,7 @@ func (w trial) pauses() {
 	assert.Empty(w, w.heard.of(ringproof.EventProcessExited, "m3"))
 }
 
-func (w trial) partitions() {
+func (w rig) partitions() {
 	drops := func(machine string) uint64 {
 		n, err := w.node(machine).machine.(*machines.Machine).Drops()
 		require.NoError(w, err)
@@ -307,7 +308,7 @@ func (w trial) partitions() {
 
 // power takes it from all machines at once and gives it back: nothing that was
 // written is gone.
-func (w trial) power() {
+func (w rig) power() {
 	w.put(0, "power", "before")
 	s := w.do(ringproof.Fault{Kind: ringproof.FaultKill, Scope: "machine"}, "power loss of machine", "m1", "m2", "m3")
 	o, err := w.Observe(w.Context())
@@ -340,7 +341,7 @@ func (w trial) power() {
 	assert.Equal(w, "before", got.KVs[0].Value)
 }
 
-func (w trial) fullDisk() {
+func (w rig) fullDisk() {
 	if w.Supports(step("full", ringproof.Fault{Kind: ringproof.FaultDiskFull})) != nil {
 		w.Fatal("a sandbox can fill disks")
 	}
@@ -351,7 +352,7 @@ func (w trial) fullDisk() {
 }
 
 // volume takes m2's disk, has the member replaced, and loses m3 for good.
-func (w trial) volume() {
+func (w rig) volume() {
 	old := w.until("before the loss", serving(3))
 	lost, _ := old.On("m2")
 	w.halfway(lost.ID)
@@ -380,7 +381,7 @@ func (w trial) volume() {
 	machine, _ := o.Machine("m2")
 	assert.Equal(w, 2, machine.Disk, "one disk is counted once")
 	_, err = w.Do(w.Context(), ringproof.Step{Op: &ringproof.Op{Kind: ringproof.OpScale, To: 4}}, nil)
-	require.ErrorIs(w, err, ErrRefused)
+	require.ErrorIs(w, err, trial.ErrRefused)
 	require.ErrorIs(w, err, ringproof.ErrRefused, "the executor knows it by this")
 
 	w.do(ringproof.Fault{Kind: ringproof.FaultMachineLoss}, "loss of machine", "m3")
@@ -401,7 +402,7 @@ func (w trial) volume() {
 
 // halfway looks while m2's disk is being changed: its etcd goes on for a moment,
 // or is started once more, on a disk that is counted as gone.
-func (w trial) halfway(member ringproof.MemberID) {
+func (w rig) halfway(member ringproof.MemberID) {
 	n := w.node("m2")
 	w.mark(n, func() { n.disk, n.swap = 2, true })
 	o, err := w.Observe(w.Context())
@@ -420,7 +421,7 @@ func (w trial) halfway(member ringproof.MemberID) {
 	require.NoError(w, asked[2].Err)
 }
 
-func (w trial) evidence() {
+func (w rig) evidence() {
 	e, err := w.Evidence(w.Context())
 	require.NoError(w, err)
 	assert.Empty(w, e.Unknown)

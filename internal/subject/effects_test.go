@@ -224,18 +224,18 @@ func TestEveryRequestOfEtcdIsItsEffectInEachPhaseOnce(t *testing.T) {
 }
 
 func TestWhatAMachineDoesIsNamedByWhatItIsDoneTo(t *testing.T) {
-	for effect, do := range map[string]func(*trial) error{
-		"write disk.json":      func(x *trial) error { return x.on.Disk().Write("disk.json", nil) },
-		"write pki/server.key": func(x *trial) error { return x.on.Disk().Write("pki/server.key", nil) },
-		"remove etcd":          func(x *trial) error { return x.on.Disk().Remove("etcd") },
-		"start":                func(x *trial) error { return x.on.Process().Start(t.Context(), []string{"etcd"}) },
-		"stop":                 func(x *trial) error { return x.on.Process().Stop(t.Context(), 0) },
-		"create machines":      func(x *trial) error { return x.store.Create(t.Context(), "machines/m12/00000007.json", nil) },
-		"create ringadm-store": func(x *trial) error { return x.store.Create(t.Context(), "ringadm-store/v2", nil) },
-		"create lock-":         func(x *trial) error { return x.store.Create(t.Context(), "lock-17", nil) },
+	for effect, do := range map[string]func(*rig) error{
+		"write disk.json":      func(x *rig) error { return x.on.Disk().Write("disk.json", nil) },
+		"write pki/server.key": func(x *rig) error { return x.on.Disk().Write("pki/server.key", nil) },
+		"remove etcd":          func(x *rig) error { return x.on.Disk().Remove("etcd") },
+		"start":                func(x *rig) error { return x.on.Process().Start(t.Context(), []string{"etcd"}) },
+		"stop":                 func(x *rig) error { return x.on.Process().Stop(t.Context(), 0) },
+		"create machines":      func(x *rig) error { return x.store.Create(t.Context(), "machines/m12/00000007.json", nil) },
+		"create ringadm-store": func(x *rig) error { return x.store.Create(t.Context(), "ringadm-store/v2", nil) },
+		"create lock-":         func(x *rig) error { return x.store.Create(t.Context(), "lock-17", nil) },
 	} {
 		assert.True(t, faults.IsEffect(effect), effect)
-		x := newTrial(t.TempDir(), "m1")
+		x := newRig(t.TempDir(), "m1")
 		x.harm.journal = &Journal{}
 		x.set(t, cutAtEffect(effect, Refused, 1))
 		err := do(x)
@@ -245,7 +245,7 @@ func TestWhatAMachineDoesIsNamedByWhatItIsDoneTo(t *testing.T) {
 		assert.NoError(t, do(x), "%s fired twice", effect)
 		assert.Equal(t, []Effect{{Name: effect, Nth: 1}, {Name: effect, Nth: 2, Done: 1}}, x.harm.journal.Effects)
 	}
-	x := newTrial(t.TempDir(), "m1")
+	x := newRig(t.TempDir(), "m1")
 	x.set(t, cutAtEffect("write a", Refused, 1))
 	var path *fs.PathError
 	assert.ErrorAs(t, x.on.Disk().Write("a", nil), &path, "a disk refuses as a disk does")

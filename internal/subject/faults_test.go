@@ -22,8 +22,8 @@ import (
 	"github.com/ringproof/ringproof/reference/store"
 )
 
-// trial is one machine with faults at its seams.
-type trial struct {
+// rig is one machine with faults at its seams.
+type rig struct {
 	*fakeHost
 	file   string
 	killed int
@@ -35,8 +35,8 @@ type trial struct {
 	real   fakeStore
 }
 
-func newTrial(dir, name string) *trial {
-	x := &trial{fakeHost: newHost(), file: filepath.Join(dir, name+".json"), done: map[string]int{}, real: fakeStore{store.MarkerKey: "1"}}
+func newRig(dir, name string) *rig {
+	x := &rig{fakeHost: newHost(), file: filepath.Join(dir, name+".json"), done: map[string]int{}, real: fakeStore{store.MarkerKey: "1"}}
 	x.harm = newHarm(func() (Faults, error) { return readFaults(x.file) }, newMarkers(filepath.Join(dir, "fired-")), func() { x.killed++ })
 	s := seams(x.harm.layers(nil))
 	x.on = s.Host(x.fakeHost)
@@ -50,7 +50,7 @@ func newTrial(dir, name string) *trial {
 	return x
 }
 
-func (x *trial) set(t *testing.T, set ...Setting) {
+func (x *rig) set(t *testing.T, set ...Setting) {
 	require.NoError(t, writeFaults(x.file, Faults{Set: set}))
 }
 
@@ -59,7 +59,7 @@ func cutAt(action, phase string, nth int) Setting {
 }
 
 // do takes the action and tells whether it was done.
-func (x *trial) do(ctx context.Context, action string) (done bool, err error) {
+func (x *rig) do(ctx context.Context, action string) (done bool, err error) {
 	before := x.done[action]
 	switch action {
 	case "launch":
@@ -86,7 +86,7 @@ func TestCrashAtEachActionInEachPhase(t *testing.T) {
 	for _, action := range actions {
 		for _, phase := range []string{Before, After, ReplyLost, Refused} {
 			dir := t.TempDir()
-			x := newTrial(dir, "m1")
+			x := newRig(dir, "m1")
 			x.set(t, cutAt(action, phase, 0))
 			for _, other := range actions {
 				if other != action {
@@ -115,9 +115,9 @@ func TestCrashAtEachActionInEachPhase(t *testing.T) {
 // killedInTurn promotes on three machines in turn, and tells who was killed.
 func killedInTurn(t *testing.T, target string) []int {
 	dir := t.TempDir()
-	var machines []*trial
+	var machines []*rig
 	for _, name := range []string{"m1", "m2", "m3"} {
-		x := newTrial(dir, name)
+		x := newRig(dir, name)
 		f := &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Action: "promote", Phase: After, Nth: 3, Target: target}
 		x.set(t, setting("crash", nil, false, f, name))
 		machines = append(machines, x)
@@ -145,7 +145,7 @@ func TestTwoCutsAreSetAtOnceAndTakenAwayAlone(t *testing.T) {
 	other := cutAt("promote", ReplyLost, 1)
 	other.Step, other.Series = "other", "other"
 	f = f.with(other)
-	x := newTrial(t.TempDir(), "m1")
+	x := newRig(t.TempDir(), "m1")
 	x.set(t, f.Set...)
 	for _, action := range []string{"bind", "promote"} {
 		_, err := x.do(t.Context(), action)
@@ -160,7 +160,7 @@ func TestTwoCutsAreSetAtOnceAndTakenAwayAlone(t *testing.T) {
 // which, also when the cut was at an effect of it.
 func TestACutAtAnEffectNamesTheActionThatIsOpen(t *testing.T) {
 	for _, open := range []string{"", "launch"} {
-		x := newTrial(t.TempDir(), "m1")
+		x := newRig(t.TempDir(), "m1")
 		s := cutAt("", Before, 1)
 		s.Fault.Effect = "write disk.json"
 		x.set(t, s)
@@ -176,7 +176,7 @@ func TestACutAtAnEffectNamesTheActionThatIsOpen(t *testing.T) {
 
 func TestAnActionThatFailsHasNoReplyToLose(t *testing.T) {
 	dir := t.TempDir()
-	x := newTrial(dir, "m1")
+	x := newRig(dir, "m1")
 	x.real[founding] = "another's"
 	x.set(t, cutAt("bootstrap", After, 1))
 	assert.ErrorIs(t, x.store.Create(t.Context(), founding, []byte("{}")), store.ErrExists)
@@ -185,7 +185,7 @@ func TestAnActionThatFailsHasNoReplyToLose(t *testing.T) {
 }
 
 func TestNoFileOrAStrangeOneHarmsNobody(t *testing.T) {
-	x := newTrial(t.TempDir(), "m1")
+	x := newRig(t.TempDir(), "m1")
 	x.harm.tally = newMarkers("/nonexistent/")
 	for _, text := range []string{"", "{", `{"set":[{"step":"a","fault":{"kind":"agent-crash","action":"promote","phase":"sideways"}}]}`,
 		`{"set":[{"step":"a","fault":{"kind":"agent-crash","action":"promote","phase":"before"}}]}`} {
@@ -204,7 +204,7 @@ func TestNoFileOrAStrangeOneHarmsNobody(t *testing.T) {
 }
 
 func TestStoreOutage(t *testing.T) {
-	x := newTrial(t.TempDir(), "m1")
+	x := newRig(t.TempDir(), "m1")
 	calls := func() []error {
 		_, got := x.store.Get(t.Context(), store.MarkerKey)
 		_, listed := x.store.List(t.Context(), "")
@@ -230,7 +230,7 @@ func TestStoreOutage(t *testing.T) {
 }
 
 func TestStoreOutageOfWrites(t *testing.T) {
-	x := newTrial(t.TempDir(), "m1")
+	x := newRig(t.TempDir(), "m1")
 	x.set(t, Setting{Step: "one", StoreOutage: &ringproof.Fault{Kind: ringproof.FaultStoreOutage, Calls: "writes", Records: "formed"}})
 	_, err := x.store.Get(t.Context(), store.MarkerKey)
 	assert.NoError(t, err)
@@ -244,7 +244,7 @@ func TestStoreOutageOfWrites(t *testing.T) {
 }
 
 func TestStoreStale(t *testing.T) {
-	x := newTrial(t.TempDir(), "m1")
+	x := newRig(t.TempDir(), "m1")
 	ctx := t.Context()
 	x.real["spec/00000001.json"] = "1"
 	x.set(t, Setting{Step: "stale", StoreStale: true})

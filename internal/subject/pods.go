@@ -32,7 +32,7 @@ import (
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/config"
 	"github.com/ringproof/ringproof/faults"
-	"github.com/ringproof/ringproof/internal/local"
+	"github.com/ringproof/ringproof/internal/trial"
 	"github.com/ringproof/ringproof/reference/api/v1alpha1"
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/kube"
@@ -51,8 +51,8 @@ type Pods struct {
 	ring kube.Names
 }
 
-var _ local.Subject = (*Pods)(nil)
-var _ local.Controlled = (*Pods)(nil)
+var _ trial.Subject = (*Pods)(nil)
+var _ trial.Controlled = (*Pods)(nil)
 
 // The ring of a plan, and the class of its volumes, which the cluster has.
 const (
@@ -62,8 +62,8 @@ const (
 )
 
 // Etcd is where a pod's etcd is found, and what it prints.
-func (*Pods) Etcd() local.Etcd {
-	e := local.UsualEtcd()
+func (*Pods) Etcd() trial.Etcd {
+	e := trial.UsualEtcd()
 	e.Output = func(run string) string {
 		return filepath.Join(run, "member", "volumes", kube.RunVolume, "etcd", "etcd.log")
 	}
@@ -71,7 +71,7 @@ func (*Pods) Etcd() local.Etcd {
 }
 
 // Stop is what a kubelet does.
-func (*Pods) Stop() local.Stop { return local.UsualStop() }
+func (*Pods) Stop() trial.Stop { return trial.UsualStop() }
 
 // Supports says what can't be asked of it, or done at its seams.
 func (*Pods) Supports(s ringproof.Step) error {
@@ -88,7 +88,7 @@ func (*Pods) Supports(s ringproof.Step) error {
 }
 
 // Seed deploys the controller and asks for the ring.
-func (p *Pods) Seed(ctx context.Context, site local.Site, _ local.Run) error {
+func (p *Pods) Seed(ctx context.Context, site trial.Site, _ trial.Run) error {
 	p.plan, p.ring = site.Plan, kube.Names{Namespace: podsNamespace, Ring: podsRing}
 	if err := p.open(site.Kubeconfig); err != nil {
 		return err
@@ -203,13 +203,13 @@ func (p *Pods) Controller(ctx context.Context) (namespace, name string, err erro
 }
 
 // Agent is nothing: kubelets keep the launchers running.
-func (*Pods) Agent(local.Machine) local.Program { return local.Program{} }
+func (*Pods) Agent(trial.Machine) trial.Program { return trial.Program{} }
 
 // Harm is refused: it has no seams there.
-func (*Pods) Harm(local.Seams, string) error { return errors.ErrUnsupported }
+func (*Pods) Harm(ringproof.Seams, string) error { return errors.ErrUnsupported }
 
 // Ask edits the EtcdRing.
-func (p *Pods) Ask(ctx context.Context, op ringproof.Op, _ []string, _ local.Run) (string, error) {
+func (p *Pods) Ask(ctx context.Context, op ringproof.Op, _ []string, _ trial.Run) (string, error) {
 	r := &v1alpha1.EtcdRing{}
 	if err := p.api.Get(ctx, kubeclient.ObjectKey{Namespace: p.ring.Namespace, Name: p.ring.Ring}, r); err != nil {
 		return "", err
@@ -228,7 +228,7 @@ func (p *Pods) Ask(ctx context.Context, op ringproof.Op, _ []string, _ local.Run
 	err := p.api.Update(ctx, r)
 	switch {
 	case apierrors.IsInvalid(err) || apierrors.IsForbidden(err):
-		return "", fmt.Errorf("%w: %w", local.ErrRefused, err)
+		return "", fmt.Errorf("%w: %w", trial.ErrRefused, err)
 	case apierrors.IsConflict(err):
 		return "", fmt.Errorf("%w: %w", ringproof.ErrConflict, err)
 	case err != nil:
@@ -238,7 +238,7 @@ func (p *Pods) Ask(ctx context.Context, op ringproof.Op, _ []string, _ local.Run
 }
 
 // Reset is no operation of a pod.
-func (*Pods) Reset(context.Context, local.Machine, string, local.Run) (string, error) {
+func (*Pods) Reset(context.Context, trial.Machine, string, trial.Run) (string, error) {
 	return "", fmt.Errorf("an EtcdRing's disks are not reset by hand: %w", errors.ErrUnsupported)
 }
 

@@ -19,7 +19,7 @@ import (
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/faults"
-	"github.com/ringproof/ringproof/internal/local"
+	"github.com/ringproof/ringproof/internal/trial"
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/pki"
 	"github.com/ringproof/ringproof/reference/ring"
@@ -43,24 +43,24 @@ type Processes struct {
 	faults map[string]Faults // by machine
 }
 
-var _ local.Subject = (*Processes)(nil)
+var _ trial.Subject = (*Processes)(nil)
 
 // Etcd is where ringadm keeps etcd, and what it prints.
-func (p *Processes) Etcd() local.Etcd {
-	e := local.UsualEtcd()
+func (p *Processes) Etcd() trial.Etcd {
+	e := trial.UsualEtcd()
 	e.Output = func(run string) string { return filepath.Join(run, "etcd.log") }
 	return e
 }
 
 // Stop is what an init system does with ringadm.
-func (p *Processes) Stop() local.Stop { return local.UsualStop() }
+func (p *Processes) Stop() trial.Stop { return trial.UsualStop() }
 
 // Supports always returns nil: the reference can be asked for every operation, and
 // has every seam.
 func (p *Processes) Supports(ringproof.Step) error { return nil }
 
 // Seed makes the store, as an operator would.
-func (p *Processes) Seed(ctx context.Context, site local.Site, _ local.Run) error {
+func (p *Processes) Seed(ctx context.Context, site trial.Site, _ trial.Run) error {
 	p.plan, p.dir, p.store = site.Plan, site.Dir, "file://"+filepath.Join(site.Dir, "store")
 	_, err := p.ringadm(ctx, append([]string{"seed", p.store}, pairs(specOf(p.plan.Ring))...)...)
 	return err
@@ -83,7 +83,7 @@ func (p *Processes) decorated() bool {
 }
 
 // Agent is the command line for one machine.
-func (p *Processes) Agent(m local.Machine) local.Program {
+func (p *Processes) Agent(m trial.Machine) trial.Program {
 	args := []string{p.Ringadm}
 	if p.decorated() {
 		args = []string{p.Self, "subject", "--faults", filepath.Join(m.Run, "faults.json"), "--fired", filepath.Join(p.dir, "fired-")}
@@ -102,7 +102,7 @@ func (p *Processes) Agent(m local.Machine) local.Program {
 	if m.DryRun {
 		args = append(args, "--dry-run")
 	}
-	return local.Program{Args: args}
+	return trial.Program{Args: args}
 }
 
 func (p *Processes) file(machine string) string {
@@ -110,7 +110,7 @@ func (p *Processes) file(machine string) string {
 }
 
 // Harm writes what the decorated agent of the machine reads.
-func (p *Processes) Harm(f local.Seams, machine string) error {
+func (p *Processes) Harm(f ringproof.Seams, machine string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.faults == nil {
@@ -121,7 +121,7 @@ func (p *Processes) Harm(f local.Seams, machine string) error {
 }
 
 // Ask carries out an operation as an operator would.
-func (p *Processes) Ask(ctx context.Context, op ringproof.Op, targets []string, run local.Run) (string, error) {
+func (p *Processes) Ask(ctx context.Context, op ringproof.Op, targets []string, run trial.Run) (string, error) {
 	switch {
 	case respecs(op.Kind):
 		_, pairs, _ := change(store.Spec{}, op, hosts(p.plan.Ring, targets))
@@ -136,7 +136,7 @@ func (p *Processes) respec(ctx context.Context, pairs []string) (string, error) 
 	said, err := p.ringadm(ctx, append([]string{"spec", p.store}, pairs...)...)
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && strings.Contains(err.Error(), "refused") {
-		return "", fmt.Errorf("%w: %w", local.ErrRefused, err)
+		return "", fmt.Errorf("%w: %w", trial.ErrRefused, err)
 	}
 	if errors.As(err, &exit) && strings.Contains(err.Error(), store.ErrExists.Error()) {
 		return "", fmt.Errorf("%w: %w", ringproof.ErrConflict, err)
@@ -146,7 +146,7 @@ func (p *Processes) respec(ctx context.Context, pairs []string) (string, error) 
 
 // moveLeader finds the member's ID in ringadm's own list. Where machines are reached
 // by name its operator sits at the machine: nobody else resolves the names.
-func (p *Processes) moveLeader(ctx context.Context, machine string, run local.Run) (string, error) {
+func (p *Processes) moveLeader(ctx context.Context, machine string, run trial.Run) (string, error) {
 	opened, err := p.open(ctx)
 	if err != nil {
 		return "", err
@@ -164,8 +164,8 @@ func (p *Processes) moveLeader(ctx context.Context, machine string, run local.Ru
 	ringadm := func(args ...string) (string, error) { return p.ringadm(ctx, append(args, reach...)...) }
 	if p.plan.Ring.Domain != "" {
 		ringadm = func(args ...string) (string, error) {
-			return run(machine, func(local.Machine) local.Program {
-				return local.Program{Args: slices.Concat([]string{p.Ringadm}, args, reach)}
+			return run(machine, func(trial.Machine) trial.Program {
+				return trial.Program{Args: slices.Concat([]string{p.Ringadm}, args, reach)}
 			})
 		}
 	}
@@ -186,7 +186,7 @@ func (p *Processes) moveLeader(ctx context.Context, machine string, run local.Ru
 
 // Reset empties a machine's disk as its operator would, with what the agent left
 // there.
-func (p *Processes) Reset(ctx context.Context, m local.Machine, endpoint string, run local.Run) (string, error) {
+func (p *Processes) Reset(ctx context.Context, m trial.Machine, endpoint string, run trial.Run) (string, error) {
 	opened, err := p.open(ctx)
 	if err != nil {
 		return "", err
@@ -201,7 +201,7 @@ func (p *Processes) Reset(ctx context.Context, m local.Machine, endpoint string,
 		if member != "" {
 			args = append(args, member)
 		}
-		return run(m.Name, func(local.Machine) local.Program { return local.Program{Args: args} })
+		return run(m.Name, func(trial.Machine) trial.Program { return trial.Program{Args: args} })
 	})
 }
 

@@ -21,27 +21,51 @@ import (
 	"github.com/ringproof/ringproof/reference/pki"
 	"github.com/ringproof/ringproof/reference/ring"
 	"github.com/ringproof/ringproof/reference/store"
-	"github.com/ringproof/ringproof/sim"
 )
 
-// Simulated is the reference as a subject of the simulated world: the code of
+// Machine is what an agent on a simulated machine knows of it. Store gives nothing to a nil
+// one: that is an operator's.
+type Machine interface {
+	host.Host
+	Name() string     // m2
+	Hostname() string // what it calls itself
+	Address() string
+	Binaries() map[string]string // paths of its etcds, by version
+	DryRun() bool                // its agent is to change nothing
+	Kill()                       // ends its agent as a power cut would
+}
+
+// World is a simulated world of such machines, as an operator has it.
+type World[M Machine] interface {
+	Machine(name string) M
+	Store(m M) store.Store // what they meet in, as the machine reaches it
+	seat
+}
+
+// seat is where an operator sits: it has a clock and a network.
+type seat interface {
+	Clock() time.Time
+	Sleep(ctx context.Context, d time.Duration) error
+	Timeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
+	Dial(endpoint string, secure *tls.Config) (host.Etcd, error)
+}
+
+// Simulated is the reference as a subject of a simulated world W of machines M: the code of
 // ringadm auto on simulated machines, with the same mutants and the same faults
 // at its seams as [Processes] has. One is used once, for one plan.
-type Simulated struct {
+type Simulated[W World[M], M Machine] struct {
 	Mutants []string // names
 	Journal *Journal // records what the agents come to; nil: nothing does
 
 	plan    ringproof.Plan
-	world   *sim.World
+	world   W
 	mutants []Mutant
 	faults  map[string]Faults // by machine
 	tally   counters
 }
 
-var _ sim.Subject = (*Simulated)(nil)
-
 // Seed makes the store, as ringadm seed does.
-func (s *Simulated) Seed(ctx context.Context, plan ringproof.Plan, w *sim.World) error {
+func (s *Simulated[W, M]) Seed(ctx context.Context, plan ringproof.Plan, w W) error {
 	s.plan, s.world, s.faults, s.tally = plan, w, map[string]Faults{}, counters{}
 	for _, name := range s.Mutants {
 		m, err := LookupMutant(name)
@@ -54,7 +78,7 @@ func (s *Simulated) Seed(ctx context.Context, plan ringproof.Plan, w *sim.World)
 	if err := spec.Validate(); err != nil {
 		return err
 	}
-	shared := w.Store(nil)
+	shared := s.shared()
 	if err := store.Init(ctx, shared); err != nil {
 		return err
 	}
@@ -67,7 +91,7 @@ func (s *Simulated) Seed(ctx context.Context, plan ringproof.Plan, w *sim.World)
 	return err
 }
 
-func (s *Simulated) found(ctx context.Context, shared store.Store) error {
+func (s *Simulated[W, M]) found(ctx context.Context, shared store.Store) error {
 	authority, err := launcher.NewAuthority(s.now())
 	if err != nil {
 		return err
@@ -81,10 +105,10 @@ func specs(s store.Store) store.Log[store.Spec] {
 }
 
 // now is what an operator's clock shows.
-func (s *Simulated) now() time.Time { return operator{world: s.world}.Now() }
+func (s *Simulated[W, M]) now() time.Time { return s.operator().Now() }
 
 // Agent is one life of ringadm auto on the machine.
-func (s *Simulated) Agent(m *sim.Machine) func(context.Context) error {
+func (s *Simulated[W, M]) Agent(m M) func(context.Context) error {
 	return func(ctx context.Context) error {
 		x := newHarm(func() (Faults, error) { return s.faults[m.Name()], nil }, s.tally, m.Kill)
 		x.machine, x.journal, x.dry = m.Name(), s.Journal, m.DryRun()
@@ -114,7 +138,7 @@ const stopWithin = 15 * time.Second
 
 // Harm sets what the machine's agent meets at its seams. The journal begins
 // anew with a fault that counts, and ends with it.
-func (s *Simulated) Harm(f sim.Seams, machine string) error {
+func (s *Simulated[W, M]) Harm(f ringproof.Seams, machine string) error {
 	before := s.faults[machine]
 	after := before.with(setting(f.Step, f.StoreOutage, f.StoreStale, f.Fault, machine))
 	s.faults[machine] = after
@@ -138,7 +162,7 @@ func counting(f Faults) (n int) {
 }
 
 // Ask carries out an operation as ringadm would for an operator.
-func (s *Simulated) Ask(ctx context.Context, op ringproof.Op, targets []string) (string, error) {
+func (s *Simulated[W, M]) Ask(ctx context.Context, op ringproof.Op, targets []string) (string, error) {
 	switch {
 	case respecs(op.Kind):
 		return s.respec(ctx, op, hosts(s.plan.Ring, targets))
@@ -151,8 +175,8 @@ func (s *Simulated) Ask(ctx context.Context, op ringproof.Op, targets []string) 
 }
 
 // respec writes the next spec. Who else wrote one meanwhile has won.
-func (s *Simulated) respec(ctx context.Context, op ringproof.Op, targets []string) (string, error) {
-	log := specs(s.world.Store(nil))
+func (s *Simulated[W, M]) respec(ctx context.Context, op ringproof.Op, targets []string) (string, error) {
+	log := specs(s.shared())
 	n, spec, err := log.Latest(ctx)
 	if err != nil {
 		return "", err
@@ -170,8 +194,8 @@ func (s *Simulated) respec(ctx context.Context, op ringproof.Op, targets []strin
 	return pair, nil
 }
 
-func (s *Simulated) moveLeader(ctx context.Context, machine string) (string, error) {
-	urls, err := clientURLs(ctx, s.world.Store(nil), s.plan.Ring.Security, "")
+func (s *Simulated[W, M]) moveLeader(ctx context.Context, machine string) (string, error) {
+	urls, err := clientURLs(ctx, s.shared(), s.plan.Ring.Security, "")
 	if err != nil {
 		return "", err
 	}
@@ -179,7 +203,7 @@ func (s *Simulated) moveLeader(ctx context.Context, machine string) (string, err
 	if err != nil {
 		return "", err
 	}
-	r := &admin.Ring{Host: operator{world: s.world}, Secure: secure}
+	r := &admin.Ring{Host: s.operator(), Secure: secure}
 	defer r.Close()
 	r.Use(urls...)
 	view, err := r.View(ctx)
@@ -195,8 +219,8 @@ func (s *Simulated) moveLeader(ctx context.Context, machine string) (string, err
 }
 
 // reset empties a machine's disk, as its operator does there.
-func (s *Simulated) reset(ctx context.Context, op ringproof.Op, machine string) (string, error) {
-	urls, err := clientURLs(ctx, s.world.Store(nil), s.plan.Ring.Security, s.plan.Ring.Host(op.Endpoint))
+func (s *Simulated[W, M]) reset(ctx context.Context, op ringproof.Op, machine string) (string, error) {
+	urls, err := clientURLs(ctx, s.shared(), s.plan.Ring.Security, s.plan.Ring.Host(op.Endpoint))
 	if err != nil {
 		return "", err
 	}
@@ -209,35 +233,42 @@ func (s *Simulated) reset(ctx context.Context, op ringproof.Op, machine string) 
 }
 
 // Hear turns a line of an agent's log into an event.
-func (s *Simulated) Hear(l host.Line) (ringproof.Event, bool) { return hear(l, s.plan.Ring) }
+func (s *Simulated[W, M]) Hear(l host.Line) (ringproof.Event, bool) { return hear(l, s.plan.Ring) }
 
 // Credentials are those of the harness's clients.
-func (s *Simulated) Credentials(ctx context.Context) (*tls.Config, error) {
+func (s *Simulated[W, M]) Credentials(ctx context.Context) (*tls.Config, error) {
 	if s.plan.Ring.Security == "plain" {
 		return nil, nil
 	}
-	authority, pair, err := issue(ctx, s.world.Store(nil), s.now())
+	authority, pair, err := issue(ctx, s.shared(), s.now())
 	if err != nil {
 		return nil, err
 	}
 	return pki.ClientTLS(authority.CertPEM(), pair)
 }
 
-// operator is where an operator sits: a host with a clock and a network, of
-// which nothing else is asked.
-type operator struct {
-	host.Host
-	world *sim.World
+// shared is what the machines meet in, as an operator reaches it.
+func (s *Simulated[W, M]) shared() store.Store {
+	var nobody M
+	return s.world.Store(nobody)
 }
 
-func (o operator) Now() time.Time { return o.world.Clock() }
+func (s *Simulated[W, M]) operator() operator { return operator{seat: s.world} }
 
-func (o operator) Sleep(ctx context.Context, d time.Duration) error { return o.world.Sleep(ctx, d) }
+// operator is a host of which nothing is asked but what a seat has.
+type operator struct {
+	host.Host
+	seat
+}
+
+func (o operator) Now() time.Time { return o.seat.Clock() }
+
+func (o operator) Sleep(ctx context.Context, d time.Duration) error { return o.seat.Sleep(ctx, d) }
 
 func (o operator) Timeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	return o.world.Timeout(ctx, d)
+	return o.seat.Timeout(ctx, d)
 }
 
 func (o operator) Dial(endpoint string, secure *tls.Config) (host.Etcd, error) {
-	return o.world.Dial(endpoint, secure)
+	return o.seat.Dial(endpoint, secure)
 }

@@ -41,7 +41,9 @@ func life(first ringproof.Fault) ringproof.Plan {
 		}}
 }
 
-func simulate(t *testing.T, plan ringproof.Plan, s *Simulated) ringproof.History {
+type simulated = Simulated[*sim.World, *sim.Machine]
+
+func simulate(t *testing.T, plan ringproof.Plan, s *simulated) ringproof.History {
 	t.Helper()
 	w := sim.New(plan.Seed, s)
 	h, err := harness.Run(t.Context(), plan, w, harness.Options{})
@@ -60,7 +62,7 @@ func happened(h ringproof.History, kind ringproof.EventKind, step string) (all [
 
 // TestTheReferenceInSim: what an operator asks of the reference, it does.
 func TestTheReferenceInSim(t *testing.T) {
-	h := simulate(t, life(Probe()), &Simulated{})
+	h := simulate(t, life(Probe()), &simulated{})
 	assert.Empty(t, happened(h, ringproof.EventStepFailed, ""))
 	assert.Len(t, happened(h, ringproof.EventRefused, "refused"), 1)
 	assert.Len(t, happened(h, ringproof.EventConverged, ""), 1)
@@ -69,11 +71,11 @@ func TestTheReferenceInSim(t *testing.T) {
 	}
 	plain := life(Probe())
 	plain.Ring.Security = "plain"
-	assert.Len(t, happened(simulate(t, plain, &Simulated{}), ringproof.EventConverged, ""), 1)
+	assert.Len(t, happened(simulate(t, plain, &simulated{}), ringproof.EventConverged, ""), 1)
 }
 
 func TestAMutantInSimIsTheMutant(t *testing.T) {
-	added := func(s *Simulated) (voters int) {
+	added := func(s *simulated) (voters int) {
 		h := simulate(t, life(Probe()), s)
 		for _, e := range happened(h, ringproof.EventMemberAdded, "") {
 			if !e.Learner && e.At > happened(h, ringproof.EventStepBegun, "lose")[0].At {
@@ -82,16 +84,16 @@ func TestAMutantInSimIsTheMutant(t *testing.T) {
 		}
 		return voters
 	}
-	assert.Zero(t, added(&Simulated{}))
-	assert.NotZero(t, added(&Simulated{Mutants: []string{"voter-first"}}))
-	err := (&Simulated{Mutants: []string{"voter-frist"}}).Seed(t.Context(), life(Probe()), nil)
+	assert.Zero(t, added(&simulated{}))
+	assert.NotZero(t, added(&simulated{Mutants: []string{"voter-first"}}))
+	err := (&simulated{Mutants: []string{"voter-frist"}}).Seed(t.Context(), life(Probe()), nil)
 	assert.ErrorContains(t, err, `did you mean "voter-first"`)
 }
 
 // TestTheReferenceComesToTheseEffects holds the list of what there is to cut:
 // one that is missing here is never swept.
 func TestTheReferenceComesToTheseEffects(t *testing.T) {
-	whole := &Simulated{Journal: &Journal{}}
+	whole := &simulated{Journal: &Journal{}}
 	plan := life(Probe())
 	plan.Steps = plan.Steps[1:] // nothing is set, so the journal begins with the world
 	h := simulate(t, plan, whole)
@@ -108,7 +110,7 @@ func TestTheReferenceComesToTheseEffects(t *testing.T) {
 		"write pki/ca.crt", "write pki/client.crt", "write pki/client.key", "write pki/peer-ca.crt", "write pki/peer.crt", "write pki/peer.key", "write pki/server.crt", "write pki/server.key",
 	}, slices.Sorted(maps.Keys(names)))
 
-	again := &Simulated{Journal: &Journal{}}
+	again := &simulated{Journal: &Journal{}}
 	assert.Equal(t, h.Events, simulate(t, plan, again).Events)
 	assert.Equal(t, whole.Journal, again.Journal, "a sweep can't find again what it saw once")
 }
@@ -125,7 +127,7 @@ func cutOf(e Effect, phase string) ringproof.Fault {
 // TestEachEffectIsCutAndSurvived cuts at the last effect of each name that was
 // done, in each phase; with -short in one phase each.
 func TestEachEffectIsCutAndSurvived(t *testing.T) {
-	s := &Simulated{Journal: &Journal{}}
+	s := &simulated{Journal: &Journal{}}
 	simulate(t, life(Probe()), s)
 	last := map[string]Effect{}
 	for _, e := range s.Journal.Effects {
@@ -140,7 +142,7 @@ func TestEachEffectIsCutAndSurvived(t *testing.T) {
 			if testing.Short() && phase != phases[i%len(phases)] {
 				continue
 			}
-			h := simulate(t, life(cutOf(last[name], phase)), &Simulated{})
+			h := simulate(t, life(cutOf(last[name], phase)), &simulated{})
 			landed := happened(h, ringproof.EventFaultLanded, "first")
 			require.Len(t, landed, 1, "%s %s", name, phase)
 			assert.Equal(t, last[name].Machine, landed[0].Machine, "%s %s", name, phase)
@@ -156,7 +158,7 @@ func TestEachEffectIsCutAndSurvived(t *testing.T) {
 // TestViewsAreSurvived ages and skips the decisions around the last action of
 // each machine that leads, and some starts.
 func TestViewsAreSurvived(t *testing.T) {
-	s := &Simulated{Journal: &Journal{}}
+	s := &simulated{Journal: &Journal{}}
 	simulate(t, life(Probe()), s)
 	picked := map[string]Decision{}
 	for _, d := range s.Journal.Decisions {
@@ -171,7 +173,7 @@ func TestViewsAreSurvived(t *testing.T) {
 			{Kind: ringproof.FaultStaleView, Decision: d.Name, Nth: d.Nth, Back: 8, Count: 20, Target: d.Machine},
 			{Kind: ringproof.FaultSkippedView, Decision: d.Name, Nth: d.Nth, Count: 20, Target: d.Machine},
 		} {
-			h := simulate(t, life(f), &Simulated{})
+			h := simulate(t, life(f), &simulated{})
 			if f.Kind == ringproof.FaultSkippedView || d.Name == DecidesNext { // a start may have no view before it
 				assert.NotEmpty(t, happened(h, ringproof.EventFaultLanded, "first"), "%+v", f)
 			}

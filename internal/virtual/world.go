@@ -25,6 +25,7 @@ import (
 	"github.com/ringproof/ringproof/internal/local"
 	"github.com/ringproof/ringproof/internal/local/machines"
 	"github.com/ringproof/ringproof/internal/lockstep"
+	"github.com/ringproof/ringproof/internal/trial"
 )
 
 // Trial is what the seat is told, in JSON on its standard input.
@@ -223,7 +224,7 @@ func environment() []string {
 }
 
 // Sit makes the world inside: in the seat, where the subject is known.
-func (t Trial) Sit(subject local.Subject, version string) *local.World {
+func (t Trial) Sit(subject trial.Subject, version string) *local.World {
 	w := &local.World{Releases: t.Releases, Subject: subject, Version: version, Labs: newLab(t.Dir)}
 	if t.Kubernetes != "" {
 		w.Labs = newCluster(t)

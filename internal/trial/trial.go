@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the ringproof authors.
 
-package local
+// Package trial is what the worlds of real processes and the automation on trial in them
+// know of each other. It is below both.
+package trial
 
 import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"os"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -32,7 +35,7 @@ type Subject interface {
 	// Harm sets what one step does at the subject's own seams on a machine, in
 	// the place of what that step set before. A step that sets nothing takes its
 	// harm away.
-	Harm(f Seams, machine string) error
+	Harm(f ringproof.Seams, machine string) error
 	// Ask carries out an operation. An error that wraps ErrRefused says that
 	// the subject refused it.
 	Ask(ctx context.Context, op ringproof.Op, targets []string, run Run) (string, error)
@@ -57,6 +60,9 @@ type Program struct {
 	Args []string
 	Env  []string
 }
+
+// Environment is all that the program has in it.
+func (p Program) Environment() []string { return append(os.Environ(), p.Env...) }
 
 // Failure is how a program ended that did not succeed.
 type Failure struct {
@@ -85,11 +91,11 @@ type Etcd struct {
 // UsualEtcd is an etcd on its usual ports, whose agent passes on what it prints.
 func UsualEtcd() Etcd {
 	return Etcd{Program: "etcd", Dir: "etcd", Client: 2379, Peer: 2380,
-		Output: func(run string) string { return filepath.Join(run, agentOutput) }}
+		Output: func(run string) string { return filepath.Join(run, AgentOutput) }}
 }
 
-// agentOutput is the file in a machine's directory with what its agent printed.
-const agentOutput = "agent.log"
+// AgentOutput is the file in a machine's directory with what its agent printed.
+const AgentOutput = "agent.log"
 
 // Stop is how an init system ends an agent.
 type Stop struct {
@@ -121,9 +127,6 @@ type Machine struct {
 	Etcdctl map[string]string // and of its etcdctls
 }
 
-// Seams is what one step does at the subject's seams on one machine.
-type Seams = ringproof.Seams
-
 // Way makes the subject of one plan: ringadm is the path of the program to put on trial,
 // mutants are the names of the mistakes planted in it.
 type Way func(ringadm string, mutants []string) (Subject, error)
@@ -138,3 +141,9 @@ type Imaged interface {
 // InPods makes the subject of one plan whose ring is on Kubernetes, with the mutants of
 // these names planted.
 type InPods func(mutants []string) (Subject, error)
+
+// Controlled is a subject whose controller runs in pods.
+type Controlled interface {
+	// Controller is the pod of it that acts.
+	Controller(context.Context) (namespace, name string, err error)
+}
