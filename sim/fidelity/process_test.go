@@ -147,14 +147,15 @@ func (p *process) running() bool {
 }
 
 // host gives every machine its own address, of which loopback has 16 million:
-// so ports need no search, and two test processes rarely meet.
+// so ports need no search, and two test processes rarely meet. Its last number is the
+// machine's alone: etcd sorts URLs, and every play is to have them in one order.
 func (m *processes) host(name string) *process {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if p, ok := m.hosts[name]; ok {
 		return p
 	}
-	ip := fmt.Sprintf("127.%d.%d.%d", 1+os.Getpid()%250, m.net%250, len(m.hosts)+1+10*int(m.net/250))
+	ip := fmt.Sprintf("127.%d.%d.%d", 1+(7*os.Getpid()+int(m.net/250))%250, m.net%250, len(m.hosts)+1)
 	m.hosts[name] = &process{ip: ip, dir: filepath.Join(m.dir, name)}
 	return m.hosts[name]
 }

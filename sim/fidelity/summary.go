@@ -101,7 +101,11 @@ func (s Script) play(system System, accept func(step, string) bool) Result {
 		if late == nil || r.Broken != nil {
 			return r
 		}
-		if late.virtual || void+1 == attempts {
+		switch {
+		case late.virtual:
+			r.Broken = s.tooSlow(late)
+			return r
+		case void+1 == attempts:
 			r.Slow = s.tooSlow(late)
 			return r
 		}
