@@ -1033,18 +1033,28 @@ func TestOnlyALeftoverIsSparedToBeCleared(t *testing.T) {
 		return ringproof.Event{At: sec(at), Kind: kind, Action: clearing, Machine: machine}
 	}
 	const begun, done, what = ringproof.EventActionBegun, ringproof.EventActionDone, "clear"
+	launches := func(machine string, at float64) ringproof.Event {
+		return ringproof.Event{At: sec(at), Kind: begun, Action: launching, Machine: machine}
+	}
+	ends := func(machine string, at float64) ringproof.Event {
+		return ringproof.Event{At: sec(at), Kind: ringproof.EventProcessExited, Machine: machine}
+	}
 	for name, test := range map[string]struct {
 		events []ringproof.Event
 		says   string // "": it passes
 	}{
-		"of a member that left":         {events: []ringproof.Event{left("m5", 50), clears(begun, "m5", 65)}},
-		"again in the rest":             {events: []ringproof.Event{left("m5", 50), clears(begun, "m5", 65), clears(done, "m5", 65.1), clears(begun, "m5", 66)}, says: what},
-		"after it was":                  {events: []ringproof.Event{left("m5", 50), clears(done, "m5", 51), clears(begun, "m5", 65)}, says: what},
-		"after it was, before the news": {events: []ringproof.Event{clears(done, "m5", 49), left("m5", 50), clears(begun, "m5", 65)}, says: what},
-		"after two had left":            {events: []ringproof.Event{left("m5", 40), clears(done, "m5", 41), left("m5", 50), clears(begun, "m5", 65)}},
-		"of another machine":            {events: []ringproof.Event{left("m5", 50), clears(begun, "m4", 65)}, says: what},
-		"of nobody":                     {events: []ringproof.Event{clears(begun, "m5", 65)}, says: what},
-		"of one that leaves in it":      {events: []ringproof.Event{left("m5", 65), clears(begun, "m5", 66)}, says: "member-removed"},
+		"of a member that left":          {events: []ringproof.Event{left("m5", 50), clears(begun, "m5", 65)}},
+		"once it was started, and ended": {events: []ringproof.Event{left("m5", 50), launches("m5", 64), ends("m5", 64.5), clears(begun, "m5", 65)}},
+		"once it was started twice":      {events: []ringproof.Event{left("m5", 50), launches("m5", 64), ends("m5", 64.1), launches("m5", 64.2), clears(begun, "m5", 65)}, says: "launch"},
+		"while another's is started":     {events: []ringproof.Event{left("m5", 50), launches("m4", 64), clears(begun, "m5", 65)}, says: "launch"},
+		"and its member started after":   {events: []ringproof.Event{left("m5", 50), clears(begun, "m5", 64), clears(done, "m5", 64.1), launches("m5", 65)}, says: "launch"},
+		"again in the rest":              {events: []ringproof.Event{left("m5", 50), clears(begun, "m5", 65), clears(done, "m5", 65.1), clears(begun, "m5", 66)}, says: what},
+		"after it was":                   {events: []ringproof.Event{left("m5", 50), clears(done, "m5", 51), clears(begun, "m5", 65)}, says: what},
+		"after it was, before the news":  {events: []ringproof.Event{clears(done, "m5", 49), left("m5", 50), clears(begun, "m5", 65)}, says: what},
+		"after two had left":             {events: []ringproof.Event{left("m5", 40), clears(done, "m5", 41), left("m5", 50), clears(begun, "m5", 65)}},
+		"of another machine":             {events: []ringproof.Event{left("m5", 50), clears(begun, "m4", 65)}, says: what},
+		"of nobody":                      {events: []ringproof.Event{clears(begun, "m5", 65)}, says: what},
+		"of one that leaves in it":       {events: []ringproof.Event{left("m5", 65), clears(begun, "m5", 66)}, says: "member-removed"},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			h := healthy()

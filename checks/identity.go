@@ -187,6 +187,7 @@ func revenant(h *ringproof.History) (ringproof.Finding, bool) {
 	}
 	gone := func(id ringproof.MemberID, at ringproof.Instant) bool {
 		since, ok := removed[id]
+		since = max(since, forgot(h, id, at))
 		return ok && h.Evidence.Starved.Overran(ringproof.Span{From: since, To: at}, farewell) == ringproof.Fail
 	}
 	for _, e := range events(h, ringproof.EventMemberStarted, ringproof.EventMemberUp) {
@@ -202,4 +203,32 @@ func revenant(h *ringproof.History) (ringproof.Finding, bool) {
 		}
 	}
 	return ringproof.Finding{}, false
+}
+
+// forgot is the last time before at when who was left may not have known that the member
+// was removed: none of them served, while another's etcd ran beside it. A commit index is
+// not synced: of members 1 and 2 the first is removed, and both are killed. They start as
+// the two that they were, and the removal is committed, and applied, once more.
+func forgot(h *ringproof.History, id ringproof.MemberID, at ringproof.Instant) (last ringproof.Instant) {
+	for i := range h.Observations {
+		o := &h.Observations[i]
+		if o.At >= at {
+			break
+		}
+		others := slices.ContainsFunc(o.Members, func(m ringproof.MemberView) bool { return m.Serving && m.ID != id })
+		if !others && etcds(o) > 1 {
+			last = max(o.At, o.Until)
+		}
+	}
+	return last
+}
+
+// etcds counts the machines on which one runs.
+func etcds(o *ringproof.Observation) (n int) {
+	for _, m := range o.Machines {
+		if m.Etcd {
+			n++
+		}
+	}
+	return n
 }

@@ -179,7 +179,7 @@ func (l *lifetimes) overdue(most time.Duration) (f ringproof.Finding, bad bool) 
 			if bad || lease == nil {
 				return
 			}
-			waited := ringproof.Span{From: lease.asked, To: o.Call}
+			waited := ringproof.Span{From: max(lease.asked, l.leaderless(o.Call)), To: o.Call}
 			for _, e := range disturbed {
 				if e.At < o.Call {
 					waited.From = max(waited.From, e.At)
@@ -195,6 +195,22 @@ func (l *lifetimes) overdue(most time.Duration) (f ringproof.Finding, bad bool) 
 		}
 	}
 	return f, false
+}
+
+// leaderless is the last moment before at when nobody may have led, who alone ends
+// leases: no list was read with a quorum. A look stands until the next that differs.
+func (l *lifetimes) leaderless(at ringproof.Instant) (last ringproof.Instant) {
+	all := l.h.Observations
+	for i := range all {
+		switch {
+		case all[i].Fresh || all[i].At >= at:
+		case i+1 < len(all):
+			last = min(at, all[i+1].At)
+		default:
+			last = at
+		}
+	}
+	return last
 }
 
 // reads calls visit for every key that an answer shows as of now.

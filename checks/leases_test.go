@@ -72,6 +72,14 @@ func TestLeases(t *testing.T) {
 		"seen as a whole":       {watchGuarantees, passes, func(*ringproof.History) {}, ""},
 		"ended before its time": {leasesKeepTheirTime, fails, func(h *ringproof.History) { goes(h, 8.9) }, "expected lease 7 to live until 9s at least"},
 		"at its time":           {leasesKeepTheirTime, passes, func(h *ringproof.History) { goes(h, 9) }, ""},
+		"long after its time, with nobody to end it": {leasesKeepTheirTime, ringproof.Inconclusive, func(h *ringproof.History) {
+			late(h)
+			h.Observations = []ringproof.Observation{{At: sec(2), Fresh: true}, {At: sec(9)}, {At: sec(39), Fresh: true}}
+		}, "0 were revoked and 0 were seen to run out"},
+		"long after its time, and who led came long ago": {leasesKeepTheirTime, fails, func(h *ringproof.History) {
+			late(h)
+			h.Observations = []ringproof.Observation{{At: sec(2), Fresh: true}, {At: sec(9)}, {At: sec(12), Fresh: true}}
+		}, "to be over"},
 		"renewed in an election": {leasesKeepTheirTime, passes, func(h *ringproof.History) {
 			goes(h, 8.9)
 			h.Events = []ringproof.Event{{At: sec(5), Kind: ringproof.EventLeaderChanged}}

@@ -4,6 +4,7 @@
 package checks
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/ringproof/ringproof"
@@ -81,8 +82,11 @@ func bound(h *ringproof.History, by ringproof.Instant) map[ringproof.MemberID]bo
 // clearing is how a machine that was away when its member left makes its disk fit for
 // another. It changes nothing of the ring, and may have to wait: as long as a second
 // machine was called m2 a moment ago, m2 acts on no member list. So each disk of a
-// member that has left may be cleared in the rest, once.
+// member that has left may be cleared in the rest, once; and before that its etcd be
+// started once, by a machine that can't read the list yet, and end as it hears that it has left.
 const clearing = "clear"
+
+const launching = "launch"
 
 // uncleared counts, machine by machine, the members that had left by the moment
 // without a disk cleared for it. It may be cleared before anybody sees that its
@@ -103,6 +107,7 @@ func uncleared(h *ringproof.History, by ringproof.Instant) map[string]int {
 
 func disturbed(h *ringproof.History, from, to ringproof.Instant) (ringproof.Finding, bool) {
 	done, owed := bound(h, from), uncleared(h, from)
+	starts, ends := maps.Clone(owed), maps.Clone(owed)
 	for _, e := range events(h, ringproof.EventActionBegun, ringproof.EventProcessExited,
 		ringproof.EventMemberAdded, ringproof.EventMemberPromoted, ringproof.EventMemberRemoved) {
 		if e.At <= from || e.At >= to {
@@ -114,6 +119,14 @@ func disturbed(h *ringproof.History, from, to ringproof.Instant) (ringproof.Find
 		}
 		if e.Action == clearing && owed[e.Machine] > 0 {
 			owed[e.Machine]-- // as above
+			continue
+		}
+		if e.Action == launching && owed[e.Machine] > 0 && starts[e.Machine] > 0 {
+			starts[e.Machine]--
+			continue
+		}
+		if e.Kind == ringproof.EventProcessExited && owed[e.Machine] > 0 && ends[e.Machine] > 0 {
+			ends[e.Machine]--
 			continue
 		}
 		return with(fail(e.At, "expected rest after the convergence at %s, saw %s", from, e.Kind), e.String()), true
