@@ -60,10 +60,7 @@ func startable(s Subject) error {
 // still possible.
 func supports(world string) func(ringproof.Step) error {
 	return func(s ringproof.Step) error {
-		if lacking := lacking(); lacking != nil {
-			return local.Supports(world, s, lacking)
-		}
-		return nil
+		return local.Supports(world, s, lacking())
 	}
 }
 

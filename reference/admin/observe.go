@@ -72,6 +72,8 @@ type Presence struct {
 	// Unsteady: its last start of etcd came to nothing, or the one before, and none has
 	// run for long since.
 	Unsteady bool `json:"unsteady,omitempty"`
+	// Used: an etcd has run on the disk.
+	Used bool `json:"used,omitempty"`
 	// Spoiled is the member whose log on the disk may never run again, by its ID.
 	Spoiled string `json:"spoiled,omitempty"`
 	// Log is whose log the disk holds, a member's ID or NoLog, told only while the
@@ -83,7 +85,7 @@ type Presence struct {
 const NoLog = "none"
 
 func (p Presence) same(o Presence) bool {
-	return p.Log == o.Log && p.Spoiled == o.Spoiled && p.Machine == o.Machine && p.PeerURL == o.PeerURL && p.ClientURL == o.ClientURL && p.Disk == o.Disk && p.Failing == o.Failing && p.Peers == o.Peers && p.Unsteady == o.Unsteady && slices.Equal(p.Versions, o.Versions)
+	return p.Log == o.Log && p.Spoiled == o.Spoiled && p.Machine == o.Machine && p.PeerURL == o.PeerURL && p.ClientURL == o.ClientURL && p.Disk == o.Disk && p.Failing == o.Failing && p.Peers == o.Peers && p.Unsteady == o.Unsteady && p.Used == o.Used && slices.Equal(p.Versions, o.Versions)
 }
 
 // Lead is who leads the automation, under a lease.
@@ -536,7 +538,7 @@ func (o *Observer) machines(v View, members []ring.Member, passed time.Duration)
 
 // machine is what a presence says.
 func (p Presence) machine(name string) ring.Machine {
-	m := ring.Machine{Name: name, PeerURL: p.PeerURL, Disk: p.Disk, Failing: p.Failing, Unsteady: p.Unsteady, Versions: p.Versions}
+	m := ring.Machine{Name: name, PeerURL: p.PeerURL, Disk: p.Disk, Failing: p.Failing, Unsteady: p.Unsteady, Used: p.Used, Versions: p.Versions}
 	if spoiled, err := strconv.ParseUint(p.Spoiled, 16, 64); err == nil {
 		m.Spoiled = ring.ID(spoiled)
 	}

@@ -9,6 +9,7 @@ package launcher
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ringproof/ringproof/reference/host"
@@ -113,7 +114,7 @@ func Decide(e Evidence) Boot {
 }
 
 // withDamage has the member replaced whose log can't be read, by what its record says,
-// and sets the log aside once it has left. Where the record is gone it is the member at
+// and sets the log aside once it has left, whoever let it go. Where the record is gone it is the member at
 // this machine's address: should its log be elsewhere, it isn't on this disk, and
 // its ID may run here no more either way.
 func withDamage(e Evidence) Boot {
@@ -124,8 +125,16 @@ func withDamage(e Evidence) Boot {
 		return Boot{Do: Halt, Spoils: m.ID, Why: why}
 	case e.Listed && e.Spoiled != 0 && e.LetGo:
 		return Boot{Do: Clear, Why: fmt.Sprintf("member %s has left the ring, and its log can't be read", e.Spoiled)}
+	case e.Listed && e.LetGo && !e.Strange && boundElsewhere(e.Members):
+		return Boot{Do: Clear, Why: "the log on this disk can't be read, and every member of the ring lives on another"}
 	}
 	return Boot{Do: Halt, Why: why}
+}
+
+// boundElsewhere reports whether each member is bound to a disk; to another than the one
+// that the caller has looked for in vain.
+func boundElsewhere(members []ring.Member) bool {
+	return !slices.ContainsFunc(members, func(m ring.Member) bool { return m.Disk == "" })
 }
 
 // withLog starts the member whose log it is, unless the ring has let it go, or it
@@ -176,6 +185,8 @@ func unlisted(e Evidence) Boot {
 func withList(e Evidence) Boot {
 	m, in := member(e, func(m ring.Member) bool { return m.Machine == e.Machine })
 	switch {
+	case !in && e.Launched:
+		return Boot{Do: Disown, Why: "an etcd ran on this disk, its log is gone, and no member of the ring is on this machine"}
 	case !in:
 		return Boot{Do: Wait, Why: "no member of the ring is on this machine"}
 	case m.Disk == "":

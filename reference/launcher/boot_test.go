@@ -87,6 +87,10 @@ func TestDecide(t *testing.T) {
 			"halt: the disk holds the log of member 1 of ring bad, and this is ring c1: it may be the last copy of the other"},
 		{"a log that can't be read", with(listed(ran, one), func(e *launcher.Evidence) { e.Damaged = "crc mismatch" }),
 			"halt: the log on this disk can't be read: crc mismatch"},
+		{"a log that can't be read, of a member that somebody else removed", with(listed(ran, two), func(e *launcher.Evidence) { e.Damaged, e.LetGo, e.Recorded = "crc mismatch", true, 1 }),
+			"clear: the log on this disk can't be read, and every member of the ring lives on another"},
+		{"a log that can't be read, and a ring of one answers", with(listed(ran, two), func(e *launcher.Evidence) { e.Damaged, e.Recorded = "crc mismatch", 1 }),
+			"halt: the log on this disk can't be read: crc mismatch"},
 		{"a log that can't be read, and the records are gone", with(listed(ran, ring.Member{ID: 1, Name: "m1", Machine: "m1"}, two), func(e *launcher.Evidence) { e.Damaged = "crc mismatch" }),
 			"halt: the log on this disk can't be read: crc mismatch"},
 		{"a learner bound to this disk, for the first time", listed(bare, bound, two),
@@ -97,6 +101,8 @@ func TestDecide(t *testing.T) {
 			"wait: member 1 lives on disk d1, and this is d9: it must be replaced"},
 		{"a member that nobody bound", listed(bare, ring.Member{ID: 9, Machine: "m1", Learner: true}, two),
 			"wait: member 9 is bound to no disk yet"},
+		{"no member on this machine, and the log of the one that was here is gone", listed(ran, two),
+			"disown: an etcd ran on this disk, its log is gone, and no member of the ring is on this machine"},
 		{"no member on this machine", listed(bare, two),
 			"wait: no member of the ring is on this machine"},
 		{"nothing anywhere", unlisted,
@@ -175,6 +181,8 @@ func breaks(e launcher.Evidence, b launcher.Boot) string {
 	listedMember := func(is func(ring.Member) bool) bool { return e.Listed && slices.ContainsFunc(e.Members, is) }
 	inList := listedMember(func(m ring.Member) bool { return e.WAL != nil && uint64(m.ID) == e.WAL.Member })
 	boundHere := listedMember(func(m ring.Member) bool { return m.Machine == e.Machine && m.Disk == e.Disk })
+	nobodyHere := e.Listed && !listedMember(func(m ring.Member) bool { return m.Machine == e.Machine })
+	unbound := listedMember(func(m ring.Member) bool { return m.Disk == "" })
 	mayBeHere := e.Damaged != "" && listedMember(func(m ring.Member) bool { return m.Machine == e.Machine && m.Disk == "" })
 	named := e.Identity != nil && slices.ContainsFunc(e.Identity.Members, func(f store.Founder) bool { return f.Machine == e.Machine && f.Disk == e.Disk })
 	switch {
@@ -183,7 +191,7 @@ func breaks(e launcher.Evidence, b launcher.Boot) string {
 	case e.Damaged != "" && b.Do != launcher.Halt && b.Do != launcher.Clear:
 		return "the log can't be read, and it goes on"
 	case e.Damaged != "" && b.Do == launcher.Clear:
-		if boundHere || !e.Listed || e.Spoiled == 0 || !e.LetGo {
+		if boundHere || mayBeHere || !e.Listed || !e.LetGo || e.Spoiled == 0 && (e.Strange || unbound) {
 			return "a log is set aside that can't be read and may be a member's"
 		}
 		return ""
@@ -197,7 +205,7 @@ func breaks(e launcher.Evidence, b launcher.Boot) string {
 		return "a log is deleted that may be a member's"
 	case b.Do == launcher.Clear && !e.LetGo && !e.WAL.Left:
 		return "a log is deleted as a list lacks its member, and nobody let that go"
-	case b.Do == launcher.Disown && (e.WAL != nil || !e.Launched || !boundHere):
+	case b.Do == launcher.Disown && (e.WAL != nil || !e.Launched || !boundHere && !nobodyHere):
 		return "the disk has a log, or never had one, or is nobody's"
 	case b.Do != launcher.Start:
 		return ""

@@ -300,13 +300,15 @@ func emptyFull(h host.Host, d Disk) (Disk, error) {
 // asideName is where the data belong that are on the disk, by their member and the date;
 // "" when there is no log in them.
 func (d Disk) asideName(h host.Host) string {
-	member := d.Spoiled
+	member := "unread"
 	log, err := h.Disk().WAL(DataDir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return ""
+	case err != nil && d.Spoiled != 0:
+		member = d.Spoiled.String()
 	case err == nil:
-		member = ring.ID(log.Member)
+		member = ring.ID(log.Member).String()
 	}
 	return fmt.Sprintf("%s.removed-%s-%s", DataDir, member, h.Now().UTC().Format("20060102T150405Z"))
 }

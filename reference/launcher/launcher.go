@@ -54,6 +54,7 @@ type Launcher struct {
 	certificates certificates
 	memory       memory
 	starts       starts
+	waits        time.Time     // since when the member here waits for its turn to start; zero: it doesn't
 	listens      ring.Security // how the etcd that runs listens for its peers; "": none runs
 	held         held
 	versions     []ring.Version // the releases on this machine, sorted
@@ -214,7 +215,7 @@ func (l *Launcher) boot(ctx context.Context, look Look) error {
 	l.halted = ""
 	switch b.Do {
 	case Start:
-		if l.starts.wait(l.host.Now()) > 0 {
+		if l.starts.wait(l.host.Now()) > 0 || !l.inTurn(b, look) {
 			return nil
 		}
 		if l.disk.Spoiled != 0 { // it could not be read for a while, and can now
@@ -236,6 +237,30 @@ func (l *Launcher) boot(ctx context.Context, look Look) error {
 		return l.spoil(b.Spoils)
 	}
 	return nil
+}
+
+// apart is how long after one member the next is started where all are down.
+const apart = time.Second
+
+// inTurn reports whether the member here may start now. While nobody has a quorum each
+// waits for those before it, in the order of their addresses: before etcd serves
+// its peers it asks them for hashes of their data, and two that are started together wait for
+// each other till both give up, seven seconds for each peer.
+func (l *Launcher) inTurn(b Boot, look Look) bool {
+	now := l.host.Now()
+	before := time.Duration(max(0, slices.Index(l.Known.Members, l.clientURL()))) * apart
+	if b.State != Resume || look.Unread == nil || before == 0 {
+		l.waits = time.Time{}
+		return true
+	}
+	if l.waits.IsZero() || l.waits.After(now) {
+		l.waits = now
+	}
+	if now.Sub(l.waits) < before {
+		return false
+	}
+	l.waits = time.Time{}
+	return true
 }
 
 // spoils is whose log may never run again, and since when that is known.

@@ -73,7 +73,7 @@ func (l *Launcher) tellLog(ctx context.Context, look *Look) error {
 // presence says that the machine is there, and which disk is in it.
 func (l *Launcher) presence(view admin.View) admin.Presence {
 	p := admin.Presence{Machine: l.Machine, PeerURL: l.peerURL(), ClientURL: l.clientURL(), Disk: l.disk.ID,
-		Failing: cmp.Or(l.halted, l.starts.failing(l.host.Now())), Unsteady: l.starts.vain > 0, Versions: l.versions}
+		Failing: cmp.Or(l.halted, l.starts.failing(l.host.Now())), Unsteady: l.starts.vain > 0, Used: l.disk.Launched, Versions: l.versions}
 	if l.disk.Spoiled != 0 {
 		p.Spoiled = l.disk.Spoiled.String()
 	}

@@ -68,7 +68,11 @@ type Machine struct {
 	// Lost: no disk that was ever in it comes back, which is known and not guessed: the
 	// volume was deleted, or the node that held it. Nothing is added here until another
 	// is in it.
-	Lost     bool
+	Lost bool
+	// Used: an etcd has run on the disk that is in it. Once its member has left it is emptied,
+	// and is another disk, before the next is added: until then the old etcd may run on, and
+	// a leader that it refuses for the new one takes itself for removed, and ends.
+	Used     bool
 	Failing  string    // why no etcd starts on it, by its own word; "" when one does, for all that is known
 	Versions []Version // the releases of etcd that it has
 
@@ -292,7 +296,7 @@ func (o Observed) takes(x Machine, spec Spec) bool {
 
 // offers reports whether the machine is there for a member, of whatever release.
 func (x Machine) offers(spec Spec) bool {
-	return x.Present && !x.Lost && x.Failing == "" && x.Disk != "" && !slices.Contains(spec.Retire, x.Name)
+	return x.Present && !x.Lost && x.Failing == "" && x.Disk != "" && !x.Used && !slices.Contains(spec.Retire, x.Name)
 }
 
 func (x Machine) has(v Version) bool { return slices.Contains(x.Versions, v) }
