@@ -192,9 +192,9 @@ var (
 	errReset   = errors.New("connection reset by peer")
 )
 
-// reach delivers f to the etcd that listens at a peer URL. failed is called
-// with why not: a refusal at once, silence only after a while.
-func (s *server) reach(address string, f func(*server), failed func(error)) {
+// reach delivers f to the etcd that listens at a peer URL, if it serves its peers or f waits
+// until it does. failed is called with why not: a refusal at once, silence only after a while.
+func (s *server) reach(address string, waits bool, f func(*server), failed func(error)) {
 	n := s.machine.world.network
 	e := s.engine
 	at, err := n.at(address)
@@ -218,7 +218,7 @@ func (s *server) reach(address string, f func(*server), failed func(error)) {
 		switch to := m.etcd; {
 		case !n.passes(s.machine, m):
 			late()
-		case to == nil || to.etcd == nil || !to.listens(at):
+		case to == nil || to.etcd == nil || !to.listens(at) && !(waits && to.bound(at)):
 			back(fmt.Errorf("dial tcp %s: connect: %w", at.host, errRefused))
 		default:
 			to.hear(func() {
@@ -253,11 +253,16 @@ func (s *server) hear(f func()) {
 	f()
 }
 
-// listens reports whether the process listens for peers at the place's port.
+// listens reports whether the process serves peers at the place's port.
 func (s *server) listens(at *place) bool {
 	peer, _ := s.etcd.Listening()
+	return peer && s.bound(at)
+}
+
+// bound reports whether the place's port is the process's, as it is before it serves anybody.
+func (s *server) bound(at *place) bool {
 	_, here := s.ports[at.port]
-	return peer && here
+	return here
 }
 
 // shows is what the process shows a peer that dials the port; nil: it takes no TLS there.
@@ -442,15 +447,15 @@ func (x *parcel) bounce(err error) {
 
 // Ask puts a question to a peer.
 func (s *server) Ask(address string, question any, answer func(any, error)) {
-	over := false
+	over, waits := false, false
 	once := func(a any, err error) {
 		if !over {
 			over = true
 			answer(a, err)
 		}
 	}
-	s.reach(address, func(to *server) {
-		to.etcd.Answer(question, func(a any, err error) {
+	s.reach(address, etcd.Waits(question), func(to *server) {
+		waits = to.etcd.Answer(question, func(a any, err error) {
 			n := s.machine.world.network
 			switch {
 			case n.passes(to.machine, s.machine):
@@ -460,7 +465,11 @@ func (s *server) Ask(address string, question any, answer func(any, error)) {
 			}
 		})
 	}, func(err error) { once(nil, err) })
-	s.engine.after(streamDead, prioTimer, kindTimer, s.process, func() { once(nil, errSilent) })
+	s.engine.after(streamDead, prioTimer, kindTimer, s.process, func() {
+		if !waits { // for as long as whoever asks likes to
+			once(nil, errSilent)
+		}
+	})
 }
 
 // call is one request of a client, until its reply.

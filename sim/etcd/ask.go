@@ -51,12 +51,32 @@ func (a answerMembers) String() string {
 	return fmt.Sprintf("{ClusterID:%s Members:[%s] RemovedMemberIDs:[]}", types.ID(a.cluster), strings.Join(members, " "))
 }
 
-// Answer answers what a peer asked with Host.Ask.
-func (s *Server) Answer(question any, reply func(any, error)) {
-	if !s.open || s.over {
-		reply(nil, errNotServing)
-		return
+// Waits reports whether the question waits for an etcd that doesn't serve its peers yet: etcd
+// listens for them from its start. The handshakes of streams come again by themselves.
+func Waits(question any) bool {
+	switch question.(type) {
+	case hello, Packet:
+		return false
 	}
+	return true
+}
+
+// Answer answers what a peer asked with Host.Ask, once it serves its peers. It reports
+// whether the question waits until then.
+func (s *Server) Answer(question any, reply func(any, error)) (waits bool) {
+	waits = !s.open && !s.over && Waits(question)
+	switch {
+	case waits:
+		s.unanswered = append(s.unanswered, func() { s.answer(question, reply) })
+	case !s.open || s.over:
+		reply(nil, errNotServing)
+	default:
+		s.answer(question, reply)
+	}
+	return waits
+}
+
+func (s *Server) answer(question any, reply func(any, error)) {
 	switch q := question.(type) {
 	case hello:
 		reply(nil, s.greet(q))

@@ -191,7 +191,7 @@ func (s *Server) restart(log log) {
 	s.measure()
 	s.snapshots.look()
 	if s.config.CorruptCheck {
-		s.compareHashes()
+		s.host.After(loading, s.compareHashes)
 		return
 	}
 	s.serveUnlessOver()
@@ -397,8 +397,13 @@ func (s *Server) serveUnlessOver() {
 	}
 }
 
+// loading is how long etcd has listened for its peers when it comes to ask them: it opens its
+// database meanwhile, and replays its log.
+const loading = 30 * time.Millisecond
+
 // compareHashes is the initial corruption check: it refuses to serve a
-// keyspace that differs from a peer's at the same revision.
+// keyspace that differs from a peer's at the same revision. Two that have begun together
+// answer each other only when one gives up: they serve nobody before they have asked.
 func (s *Server) compareHashes() {
 	hash, revision, compacted, err := s.state.kv.Hash(0)
 	if err != nil {

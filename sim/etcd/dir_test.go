@@ -118,6 +118,7 @@ func TestAStartGoesOn(t *testing.T) {
 		m.start("existing", victim)
 		w.run(2 * time.Second)
 		require.NoError(t, put(t, w, victim, "k", "v"))
+		w.run(time.Second) // till the others have applied it
 		assert.Equal(t, hash(t, w, others(three, victim)[0]), hash(t, w, victim))
 		return w, m.data
 	}
