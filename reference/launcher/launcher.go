@@ -54,7 +54,6 @@ type Launcher struct {
 	certificates certificates
 	memory       memory
 	starts       starts
-	waits        time.Time     // since when the member here waits for its turn to start; zero: it doesn't
 	listens      ring.Security // how the etcd that runs listens for its peers; "": none runs
 	held         held
 	versions     []ring.Version // the releases on this machine, sorted
@@ -215,8 +214,11 @@ func (l *Launcher) boot(ctx context.Context, look Look) error {
 	l.halted = ""
 	switch b.Do {
 	case Start:
-		if l.starts.wait(l.host.Now()) > 0 || !l.inTurn(b, look) {
+		if l.starts.wait(l.host.Now()) > 0 {
 			return nil
+		}
+		if err := l.waitTurn(ctx, b, look); err != nil {
+			return err
 		}
 		if l.disk.Spoiled != 0 { // it could not be read for a while, and can now
 			if err := l.noteSpoiled(0); err != nil {
@@ -240,27 +242,29 @@ func (l *Launcher) boot(ctx context.Context, look Look) error {
 }
 
 // apart is how long after one member the next is started where all are down.
-const apart = time.Second
+const apart = 500 * time.Millisecond
 
-// inTurn reports whether the member here may start now. While nobody has a quorum each
-// waits for those before it, in the order of their addresses: before etcd serves
-// its peers it asks them for hashes of their data, and two that are started together wait for
-// each other till both give up, seven seconds for each peer.
-func (l *Launcher) inTurn(b Boot, look Look) bool {
-	now := l.host.Now()
-	before := time.Duration(max(0, slices.Index(l.Known.Members, l.clientURL()))) * apart
-	if b.State != Resume || look.Unread == nil || before == 0 {
-		l.waits = time.Time{}
-		return true
+// waitTurn waits, while nobody has a quorum, till those before the member here may have
+// started, in the order of their addresses. Before etcd serves its peers it asks them for the hashes of
+// their data, and two that are started together wait for each other till both give up, seven
+// seconds for each peer: a ring of seven that lost its power would be down for most of a minute.
+func (l *Launcher) waitTurn(ctx context.Context, b Boot, look Look) error {
+	if b.State != Resume || look.Unread == nil {
+		return nil
 	}
-	if l.waits.IsZero() || l.waits.After(now) {
-		l.waits = now
+	return l.host.Sleep(ctx, time.Duration(l.turn())*apart)
+}
+
+// turn counts the members that start before the one here.
+func (l *Launcher) turn() int {
+	all := append(slices.Clone(l.Known.Members), l.clientURL())
+	if id := l.Known.Identity; id != nil {
+		for _, f := range id.Members {
+			all = append(all, f.ClientURL) // who hadn't started when the list was read gave no address
+		}
 	}
-	if now.Sub(l.waits) < before {
-		return false
-	}
-	l.waits = time.Time{}
-	return true
+	slices.Sort(all)
+	return slices.Index(slices.Compact(all), l.clientURL())
 }
 
 // spoils is whose log may never run again, and since when that is known.

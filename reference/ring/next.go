@@ -122,12 +122,11 @@ func begunAnew(spec Spec, o Observed) (Decision, bool) {
 // foreign looks at members that have run and that no record binds to a disk:
 // somebody else added them, or the records are gone.
 func foreign(spec Spec, o Observed) (Decision, bool) {
-	unrecorded := where(o.Members, func(m Member) bool { return m.Disk == "" && (m.Started() || !m.Learner) })
+	unrecorded := o.withoutRecord()
 	if len(unrecorded) == 0 {
 		return pass()
 	}
-	// One whose machine is gone for good gets no record any more, and is replaced.
-	damaged := slices.ContainsFunc(unrecorded, func(m Member) bool { return !o.gone(m, spec) })
+	_, damaged := o.missesRecord(spec)
 	for _, m := range o.Members {
 		if damaged && m.Disk == "" && m.Learner && !m.Started() {
 			return act(Action{Kind: Remove, Member: m.ID, Machine: m.Machine, Why: "records are gone, and on which disk it may have started is not known"})
@@ -139,6 +138,22 @@ func foreign(spec Spec, o Observed) (Decision, bool) {
 		}
 	}
 	return pass()
+}
+
+// withoutRecord lists the members that have run, and have no record.
+func (o Observed) withoutRecord() []Member {
+	return where(o.Members, func(m Member) bool { return m.Disk == "" && (m.Started() || !m.Learner) })
+}
+
+// missesRecord returns a member whose record is missing and may be made anew: one whose
+// machine is gone for good gets none any more, and is replaced.
+func (o Observed) missesRecord(spec Spec) (Member, bool) {
+	all := o.withoutRecord()
+	i := slices.IndexFunc(all, func(m Member) bool { return !o.gone(m, spec) })
+	if i < 0 {
+		return Member{}, false
+	}
+	return all[i], true
 }
 
 // unrecorded goes by what can't be deleted with the keys: the log on the disk of
@@ -424,6 +439,11 @@ func add(spec Spec, o Observed, why string) (Decision, bool) {
 	machine, ok := o.spare(spec)
 	if !ok {
 		return wait("%s, and no machine is free%s", why, o.lacking(spec))
+	}
+	// It would go again at once: a learner that isn't bound yet is told by nothing from one
+	// whose record is gone with the others.
+	if m, missing := o.missesRecord(spec); missing {
+		return wait("%s, and nobody is added while the record of %s is missing", why, m)
 	}
 	return act(Action{Kind: AddLearner, Machine: machine.Name, Disk: machine.Disk, PeerURL: o.joinsAt(machine), Why: why})
 }

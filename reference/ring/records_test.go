@@ -94,6 +94,11 @@ func TestRecordsAreMadeAnew(t *testing.T) {
 			o.Members[2].Serving, o.Machines[2].Spoiled, o.Machines[2].Failing = false, 3, "crc mismatch"
 			o.Machines[2].Told, o.Machines[2].Holds = false, 0
 		}, "ringadm member remove 3"},
+		{"another was removed, and the one without a record serves, whose machine doesn't speak", func(o *ring.Observed) {
+			bound(o, 1)
+			o.Members, o.Recorded = o.Members[:2], 1
+			o.Machines[0].Present, o.Machines[0].Told, o.Machines[0].Holds = false, false, 0
+		}, "wait: more voters are asked for, and nobody is added while the record of m1 (1) is missing"},
 		{"a log may never run again, and was another member's", func(o *ring.Observed) {
 			bound(o, 0)
 			o.Machines[2].Spoiled = 9
