@@ -161,6 +161,25 @@ func (r *Ring) NoteLeft(ctx context.Context, view View, f Fence) error {
 	})
 }
 
+// SayLeft notes that a member has left, by the word of its own log. Whoever leads has the list
+// to go by, and a ring of one gives that too: of m1 and m2 somebody removes m2 while m3 is
+// let go, and m1 alone is listed. The log of one that a ring of one only forgot says nothing of it.
+func (r *Ring) SayLeft(ctx context.Context, id ring.ID, view View) error {
+	key, b := memberKey(id), view.Bindings[id]
+	if _, leaving := view.Leaving[id]; leaving || b.Machine == "" {
+		return nil
+	}
+	text, err := json.Marshal(Leaving{Machine: b.Machine, Why: "its own log says that it was removed"})
+	if err != nil {
+		return err
+	}
+	same := clientv3.Compare(clientv3.ModRevision(key), "=", view.Revisions[key])
+	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
+		_, err := c.Txn(ctx).If(same).Then(clientv3.OpPut(leavingKey(id), string(text))).Commit()
+		return err
+	})
+}
+
 // Rebind writes the record of a member anew, unless it is another than view shows.
 func (r *Ring) Rebind(ctx context.Context, id ring.ID, b Binding, view View) error {
 	key := memberKey(id)

@@ -209,7 +209,8 @@ func (l *Launcher) secure(ctx context.Context) error {
 
 // boot decides on the etcd that does not run, and carries it out.
 func (l *Launcher) boot(ctx context.Context, look Look) error {
-	b := l.Decide(l.evidence(look))
+	e := l.evidence(look)
+	b := l.Decide(e)
 	l.log.Say(host.EventBoot, b.String())
 	l.halted = ""
 	switch b.Do {
@@ -232,7 +233,14 @@ func (l *Launcher) boot(ctx context.Context, look Look) error {
 		}
 		l.starts = starts{} // as on any new disk
 	case Clear: // what kept an etcd from starting may keep the next from it
-		return l.clear(string(b.Do), func() error { return l.Ring.Settle(ctx) })
+		return l.clear(string(b.Do), func() error {
+			if e.WAL != nil && e.WAL.Left {
+				if err := l.Ring.SayLeft(ctx, ring.ID(e.WAL.Member), look.View); err != nil {
+					return err
+				}
+			}
+			return l.Ring.Settle(ctx)
+		})
 	case Halt:
 		l.halted = b.Why
 		l.log.Say(host.EventHalted, b.Why)
