@@ -6,6 +6,7 @@ package faults
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Register adds a fault of one's own to the catalogue: from then on a scenario may do it,
@@ -40,6 +41,19 @@ func RegisterOperation(o Operation) error {
 	}
 	operations = append(operations, o)
 	return nil
+}
+
+// worlds are the names that scenarios give worlds.
+var worlds = []string{"sim", "virtual", "local", "kind"}
+
+// Worlds lists the names of the worlds that a scenario may ask for.
+func Worlds() []string { return slices.Clone(worlds) }
+
+// RegisterWorld adds the name of a world of one's own, unless it is there.
+func RegisterWorld(name string) {
+	if !slices.Contains(worlds, name) {
+		worlds = append(worlds, name)
+	}
 }
 
 func lacking(what, text string) error {

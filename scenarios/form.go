@@ -31,7 +31,7 @@ type Spec struct {
 	Description string      `json:"description,omitempty" jsonschema_description:"what happens, in one sentence"`
 	Hypothesis  string      `json:"hypothesis" jsonschema:"required" jsonschema_description:"what is claimed to hold; the run tries to refute it"`
 	Mode        string      `json:"mode,omitempty" jsonschema:"enum=safe,enum=disaster" jsonschema_description:"safe (default): every harm is one that a correct subject survives. disaster: beyond that; the subject must halt and say so"`
-	Worlds      []string    `json:"worlds,omitempty" jsonschema:"enum=sim,enum=virtual,enum=local,enum=kind" jsonschema_description:"where it can run; everywhere when absent"`
+	Worlds      []WorldName `json:"worlds,omitempty" jsonschema_description:"where it can run; everywhere when absent"`
 	Matrix      Matrix      `json:"matrix,omitempty" jsonschema_description:"axes and their values; every combination is a cell; ${matrix.axis} stands for the value"`
 	Ring        Ring        `json:"ring" jsonschema:"required" jsonschema_description:"the ring at the start, and its machines"`
 	Workload    *Workload   `json:"workload,omitempty" jsonschema_description:"what the clients do meanwhile"`

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"path"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/invopop/jsonschema"
@@ -168,7 +167,9 @@ func (s *Scenario) describe(form Form) {
 	s.Description = form.Spec.Description
 	s.Hypothesis = form.Spec.Hypothesis
 	s.Mode = form.mode()
-	s.Worlds = slices.Clone(form.Spec.Worlds)
+	for _, w := range form.Spec.Worlds {
+		s.Worlds = append(s.Worlds, string(w))
+	}
 	s.Canary = form.Spec.Canary
 }
 

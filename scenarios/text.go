@@ -55,6 +55,17 @@ func eventNames() []string {
 	return names
 }
 
+// WorldName is the name of a world.
+type WorldName string
+
+func (w *WorldName) parse(text string, _ Known) (complaint, bool) {
+	*w = WorldName(text)
+	return complaint{"S019", fmt.Sprintf("unknown world %q", text), faults.Worlds()}, slices.Contains(faults.Worlds(), text)
+}
+
+// JSONSchema lists the worlds.
+func (WorldName) JSONSchema() *jsonschema.Schema { return enum(faults.Worlds()) }
+
 // Domain is what stands behind the dot of machines' names.
 type Domain string
 

@@ -107,7 +107,8 @@ type Trial struct {
 // Builder builds programs, unless they are there, and tells progress.
 type Builder func(ctx context.Context, progress func(string)) (virtual.Kit, error)
 
-// register adds what the program brings along to the catalogue.
+// register adds what the program brings along to the catalogue, and its worlds to those that
+// a scenario may name.
 func (r Registry) register() error {
 	var errs []error
 	for _, e := range r.Faults {
@@ -115,6 +116,9 @@ func (r Registry) register() error {
 	}
 	for _, o := range r.Operations {
 		errs = append(errs, faults.RegisterOperation(o))
+	}
+	for _, w := range r.Worlds {
+		faults.RegisterWorld(w.Name)
 	}
 	return errors.Join(errs...)
 }

@@ -68,7 +68,7 @@ func TestFromOutside(t *testing.T) {
 		{"they can be written", []string{"lint", scenario}, 0, []string{"0 errors"}},
 		{"and misspelt", []string{"lint", misspelt}, 2, []string{`unknown sleep "deap"; did you mean "deep"?`, "times is 4; it may be 1 to 3"}},
 		{"a person is told", []string{"plan", "--world", "toy", scenario}, 0, []string{"put leader into a deep sleep, for 3s", "say hello"}},
-		{"another world can't", []string{"run", "--world", "sim", "--out", filepath.Join(out, "sim"), scenario}, 3, []string{"nap: unsupported operation in sim"}},
+		{"another world can't", []string{"run", "--world", "sim", "--out", filepath.Join(out, "sim"), scenario}, 3, []string{"the scenario is for toy, not for sim"}},
 		{"this one can", []string{"run", "--world", "toy", "--out", filepath.Join(out, "toy"), "-v", scenario}, 0, []string{"1 pass", "fault-landed", "nap of leader for 3s sleep=deep", "greet times=2 word=hello"}},
 		{"and draws it", []string{"run", "--world", "toy", "--out", filepath.Join(out, "again"), "--verify-determinism", scenario}, 0, []string{"1 pass"}},
 	} {
