@@ -30,7 +30,7 @@ var oneChangeAtATime = Check{
 			n++
 			if unfinished, ok := l.unfinished(pending, change); ok && !change.Foreign {
 				return with(fail(change.At, "expected %s to be promoted or removed before %s of %s",
-					unfinished.Member, change.Kind, change.Member), changeText(unfinished), changeText(change))
+					unfinished.Member, change.Kind, change.Member), unfinished.String(), change.String())
 			}
 			switch change.Kind {
 			case "add-learner", "add-voter":
@@ -80,7 +80,7 @@ var learnerFirst = Check{
 			}
 			switch change.Kind {
 			case "add-voter":
-				return with(fail(change.At, "expected %s to enter as a learner, it entered as a voter", change.Member), changeText(change))
+				return with(fail(change.At, "expected %s to enter as a learner, it entered as a voter", change.Member), change.String())
 			case "add-learner":
 				learners[change.Member] = true
 			case "promote":

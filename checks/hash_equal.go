@@ -31,7 +31,7 @@ var hashEqual = Check{
 				compared++
 				if other.Hash != hash.Hash {
 					return with(fail(ringproof.Forever, "expected equal hashes at revision %d, saw %08x and %08x", hash.Revision, other.Hash, hash.Hash),
-						hashText(other), hashText(hash))
+						other.String(), hash.String())
 				}
 			}
 			groups[at] = append(groups[at], hash)
@@ -67,17 +67,10 @@ func hashClass(version string) string {
 	return fmt.Sprintf("%d.%d", major, minor)
 }
 
-func hashText(h ringproof.Hash) string {
-	if h.Err != "" {
-		return fmt.Sprintf("%s (%s, %s): %s", h.Machine, h.Member, h.Version, h.Err)
-	}
-	return fmt.Sprintf("%s (%s, %s): %08x at revision %d, compacted at %d", h.Machine, h.Member, h.Version, h.Hash, h.Revision, h.Compact)
-}
-
 func hashTexts(h *ringproof.History) []string {
 	var lines []string
 	for _, hash := range h.Evidence.Hashes {
-		lines = append(lines, hashText(hash))
+		lines = append(lines, hash.String())
 	}
 	return lines
 }

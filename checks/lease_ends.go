@@ -326,3 +326,22 @@ func underText(lease int64) string {
 	}
 	return fmt.Sprintf(", lease %x", lease)
 }
+
+// operationText prints an operation, the end of a lease too, as a line of evidence.
+func operationText(o *ringproof.Operation) string {
+	if isEnd(&o.Request) {
+		return fmt.Sprintf("nobody, from %s on: %s", o.Call, requestText(&o.Request))
+	}
+	return o.String()
+}
+
+func requestText(r *ringproof.Request) string {
+	if isEnd(r) {
+		return fmt.Sprintf("the end of lease %x", r.Lease)
+	}
+	return r.String()
+}
+
+func exchangeText(r *ringproof.Request, o *ringproof.Operation) string {
+	return requestText(r) + " → " + o.Outcome()
+}

@@ -4,7 +4,6 @@
 package checks
 
 import (
-	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -397,13 +396,4 @@ func (c config) margin(ok func(ringproof.MemberID) bool) int {
 		}
 	}
 	return intact - ringproof.Quorum(voters)
-}
-
-// changeText prints one line of evidence.
-func changeText(c ringproof.ConfChange) string {
-	text := c.Kind + " " + c.Member.String()
-	if c.Founder {
-		text += ", a founder"
-	}
-	return text + fmt.Sprintf(", index %d, seen at ", c.Index) + c.At.String()
 }

@@ -235,20 +235,14 @@ func btoi(b bool) int {
 // surplus is a key in an answer that no client ever wrote or asked for.
 func (t *timeline) surplus(i int, kv *ringproof.KV, revision int64) {
 	if t.workload(kv.Key) {
-		t.wrong(i, -1, -1, revision, "expected only keys that clients wrote, once and in order; saw %s at revision %d", kvsText([]ringproof.KV{*kv}), revision)
+		t.wrong(i, -1, -1, revision, "expected only keys that clients wrote, once and in order; saw %s at revision %d", kv.String(), revision)
 	}
 }
 
 func kvsText(kvs []ringproof.KV) string {
-	if len(kvs) == 0 {
-		return "absent"
+	var texts []string
+	for _, kv := range kvs {
+		texts = append(texts, kv.String())
 	}
-	text := ""
-	for i, kv := range kvs {
-		if i > 0 {
-			text += ", "
-		}
-		text += fmt.Sprintf("%s=%q written at revision %d (create %d, version %d%s)", kv.Key, kv.Value, kv.ModRevision, kv.CreateRevision, kv.Version, underText(kv.Lease))
-	}
-	return text
+	return cmp.Or(strings.Join(texts, ", "), "absent")
 }

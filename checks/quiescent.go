@@ -134,7 +134,7 @@ func disturbed(h *ringproof.History, from, to ringproof.Instant) (ringproof.Find
 	c := newConfig()
 	for _, change := range h.Evidence.Changes {
 		if c.apply(change) && !change.Foreign && change.At > from && change.At < to {
-			return with(fail(change.At, "expected rest after the convergence at %s, saw %s of %s", from, change.Kind, change.Member), changeText(change)), true
+			return with(fail(change.At, "expected rest after the convergence at %s, saw %s of %s", from, change.Kind, change.Member), change.String()), true
 		}
 	}
 	return ringproof.Finding{}, false

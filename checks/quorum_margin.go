@@ -143,7 +143,7 @@ func (w *marginWalk) step(c ringproof.ConfChange) (ringproof.Finding, bool) {
 	}
 	if left := w.config.margin(speaks); len(silent) > 0 && left < min(heard, margin(w.target)) {
 		return with(fail(at, "expected %s of %s to wait for voters that had not answered for %s, saw it lower what is left to spare of those that serve from %d to %d",
-			c.Kind, c.Member, hushed, heard, left), changeText(c)), true
+			c.Kind, c.Member, hushed, heard, left), c.String()), true
 	}
 	started := func(m ringproof.MemberID, moment ringproof.Instant) bool {
 		return w.started(m, at) && !w.ruined(m, moment) && !w.disabled(m, moment)
@@ -164,7 +164,7 @@ func (w *marginWalk) step(c ringproof.ConfChange) (ringproof.Finding, bool) {
 		return ringproof.Finding{}, false
 	}
 	return with(fail(at, "expected %s of %s to leave a margin of at least %d, saw %d: %s",
-		c.Kind, c.Member, max(w.least, min(earlier[0], margin(w.target))), after, w.roll(w.config, at)), changeText(c)), true
+		c.Kind, c.Member, max(w.least, min(earlier[0], margin(w.target))), after, w.roll(w.config, at)), c.String()), true
 }
 
 // ahead lists the margins ahead of the change, with what was lost at each of the moments.

@@ -108,7 +108,7 @@ func (t *timeline) compareDump() ringproof.Finding {
 func (t *timeline) lost(name string, was *change, kv *ringproof.KV) ringproof.Finding {
 	saw := "absent"
 	if kv != nil {
-		saw = kvsText([]ringproof.KV{*kv})
+		saw = kv.String()
 	}
 	f := fail(ringproof.Forever, "expected %s to end as %s, saw %s", name, was, saw)
 	if was != nil {

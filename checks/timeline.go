@@ -307,7 +307,7 @@ func (t *timeline) resolveByWatch(o open) (orphans map[int64][]string) {
 // agree checks that a watch saw the owner of the revision do what it did.
 func (t *timeline) agree(owner int, event *ringproof.WatchEvent) {
 	if !does(&t.h.Operations[owner].Request, event) {
-		t.wrong(owner, -1, -1, event.Revision, "expected it at revision %d, where a watch saw %s", event.Revision, eventText(event))
+		t.wrong(owner, -1, -1, event.Revision, "expected it at revision %d, where a watch saw %s", event.Revision, event.String())
 	}
 }
 
@@ -342,7 +342,7 @@ func (t *timeline) invented(event *ringproof.WatchEvent) {
 			return
 		}
 	}
-	t.wrong(-1, -1, -1, event.Revision, "expected only values that clients wrote, a watch saw %s", eventText(event))
+	t.wrong(-1, -1, -1, event.Revision, "expected only values that clients wrote, a watch saw %s", event.String())
 }
 
 // resolveByReads takes what reads, previous values and the dump tell of
@@ -577,86 +577,4 @@ func (t *timeline) ignorant(key int) bool {
 	}
 	writes := func(op int) bool { return writesTo(&t.h.Operations[op].Request, t.names[key]) }
 	return t.confused[key] || slices.ContainsFunc(t.unresolved, writes) || slices.ContainsFunc(t.branches, writes)
-}
-
-func eventText(e *ringproof.WatchEvent) string {
-	if e.Delete {
-		return fmt.Sprintf("%s deleted at revision %d", e.KV.Key, e.Revision)
-	}
-	return fmt.Sprintf("%s=%q at revision %d%s", e.KV.Key, e.KV.Value, e.Revision, underText(e.KV.Lease))
-}
-
-// operationText prints one operation as a line of evidence.
-func operationText(o *ringproof.Operation) string {
-	if isEnd(&o.Request) {
-		return fmt.Sprintf("nobody, from %s on: %s", o.Call, requestText(&o.Request))
-	}
-	return fmt.Sprintf("operation %d, client %d, %s..%s: %s", o.ID, o.Client, o.Call, o.Return, exchangeText(&o.Request, o))
-}
-
-func exchangeText(r *ringproof.Request, o *ringproof.Operation) string {
-	return requestText(r) + " → " + outcomeText(o)
-}
-
-func requestText(r *ringproof.Request) string {
-	text := string(r.Kind) + " " + r.Key
-	switch r.Kind {
-	case ringproof.RequestPut:
-		text += fmt.Sprintf(" %q", r.Value) + underText(r.Lease)
-	case ringproof.RequestGrant:
-		text = fmt.Sprintf("grant a lease of %d s", r.TTL)
-	case ringproof.RequestKeepAlive, ringproof.RequestRevoke:
-		text = fmt.Sprintf("%s lease %x", r.Kind, r.Lease)
-	case ringproof.RequestTxn:
-		if isEnd(r) {
-			text = fmt.Sprintf("the end of lease %x", r.Lease)
-			break
-		}
-		if r.General() {
-			text = txnText(r)
-			break
-		}
-		text += fmt.Sprintf(" if mod=%d then %q", r.Compare, r.Value)
-	case ringproof.RequestCompact:
-		text = fmt.Sprintf("compact %d", r.Revision)
-	default:
-		if r.Revision > 0 {
-			text += fmt.Sprintf(" at revision %d", r.Revision)
-		}
-	}
-	if r.From != "" {
-		text += " from " + r.From
-	}
-	if r.Limit > 0 {
-		text += fmt.Sprintf(", at most %d", r.Limit)
-	}
-	if r.Serializable {
-		text += ", serializable"
-	}
-	return text
-}
-
-func outcomeText(o *ringproof.Operation) string {
-	if o.Refused {
-		return "refused: " + o.Err
-	}
-	if o.Response == nil {
-		return "no answer: " + o.Err
-	}
-	if o.Request.Kind.Operates() {
-		return upkeepText(o)
-	}
-	text := fmt.Sprintf("revision %d", o.Response.Revision)
-	switch o.Request.Kind {
-	case ringproof.RequestDelete:
-		text += fmt.Sprintf(", deleted %d", o.Response.Deleted)
-	case ringproof.RequestTxn:
-		text += fmt.Sprintf(", succeeded %t", o.Response.Succeeded)
-	case ringproof.RequestGrant:
-		text += fmt.Sprintf(", lease %x of %d s", o.Response.Lease, o.Response.TTL)
-	}
-	for _, kv := range o.Response.KVs {
-		text += fmt.Sprintf(", %s=%q@%d", kv.Key, kv.Value, kv.ModRevision)
-	}
-	return text + resultsText(o.Response.Results)
 }

@@ -5,9 +5,7 @@ package checks
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/ringproof/ringproof"
 )
@@ -249,7 +247,7 @@ func (t *timeline) judgeComparisons(v view, r *ringproof.Request, succeeded bool
 	if succeeded {
 		c := r.If[n]
 		was := t.at(t.keys[c.Key], v.before)
-		t.wrong(v.op, opOf(was), t.keys[c.Key], v.after, "expected its comparison %s to fail at revision %d: %s was %s", comparisonText(c), v.before, c.Key, was)
+		t.wrong(v.op, opOf(was), t.keys[c.Key], v.after, "expected its comparison %s to fail at revision %d: %s was %s", c.String(), v.before, c.Key, was)
 		return
 	}
 	key := -1 // without a comparison nothing can have failed
@@ -286,13 +284,6 @@ func (v view) of(key string) int64 {
 	return v.before
 }
 
-func comparisonText(c ringproof.Comparison) string {
-	if c.Target == "value" {
-		return fmt.Sprintf("%s of %s %s %q", c.Target, c.Key, c.Is, c.Value)
-	}
-	return fmt.Sprintf("%s of %s %s %d", c.Target, c.Key, c.Is, c.Number)
-}
-
 // made calls visit for each request that the write changed a key by.
 func (t *timeline) made(w write, visit func(*ringproof.Request)) {
 	r := &t.h.Operations[w.op].Request
@@ -311,58 +302,4 @@ func (t *timeline) made(w write, visit func(*ringproof.Request)) {
 func (t *timeline) changedAt(key int, revision int64) bool {
 	_, found := slices.BinarySearchFunc(t.changes[key], revision, func(c change, r int64) int { return cmp.Compare(c.revision, r) })
 	return found
-}
-
-// txnText prints a transaction with branches.
-func txnText(r *ringproof.Request) string {
-	text := "txn"
-	for i, c := range r.If {
-		text += map[bool]string{true: " if ", false: " and "}[i == 0] + comparisonText(c)
-	}
-	return text + branchText(" then ", r.Then) + branchText(" else ", r.Else)
-}
-
-func branchText(word string, branch []ringproof.Request) string {
-	var texts []string
-	for i := range branch {
-		texts = append(texts, requestText(&branch[i]))
-	}
-	if len(texts) == 0 {
-		return ""
-	}
-	return word + strings.Join(texts, "; ")
-}
-
-func resultsText(results []ringproof.Response) string {
-	text := ""
-	for _, r := range results {
-		switch {
-		case len(r.KVs) > 0:
-			text += " | " + kvsText(r.KVs)
-		case r.Results != nil:
-			text += fmt.Sprintf(" | succeeded %t", r.Succeeded) + resultsText(r.Results)
-		default:
-			text += fmt.Sprintf(" | deleted %d", r.Deleted)
-		}
-	}
-	return text
-}
-
-// upkeepText prints what a member said of itself.
-func upkeepText(o *ringproof.Operation) string {
-	u := o.Response.Upkeep
-	if u == nil {
-		return "answered"
-	}
-	switch o.Request.Kind {
-	case ringproof.RequestStatus:
-		return fmt.Sprintf("%s, leader %s, term %d, index %d, applied %d, %d bytes of %d", u.Version, u.Leader, u.Term, u.Index, u.Applied, u.Size, u.Quota)
-	case ringproof.RequestHash:
-		return fmt.Sprintf("%08x at revision %d, compacted at %d", u.Hash, u.At, u.Compacted)
-	case ringproof.RequestSnapshot:
-		return fmt.Sprintf("%d bytes, whole %t", u.Size, u.Whole)
-	case ringproof.RequestDefrag:
-		return "done"
-	}
-	return fmt.Sprintf("%d alarms %v", len(u.Alarms), u.Alarms)
 }

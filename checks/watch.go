@@ -224,11 +224,11 @@ func (s *stream) before(e *ringproof.WatchEvent) (ringproof.Finding, bool) {
 	}
 	switch {
 	case e.Create:
-		return s.broke(e, "PrevKV", "expected no previous value of a created key, saw %s", kvsText([]ringproof.KV{*e.Prev}))
+		return s.broke(e, "PrevKV", "expected no previous value of a created key, saw %s", e.Prev.String())
 	case e.Prev.Key != e.KV.Key || e.Prev.ModRevision >= e.Revision:
-		return s.broke(e, "PrevKV", "expected an earlier value of the key, saw %s", kvsText([]ringproof.KV{*e.Prev}))
+		return s.broke(e, "PrevKV", "expected an earlier value of the key, saw %s", e.Prev.String())
 	case known && (was.deleted || was.revision != e.Prev.ModRevision || was.value != e.Prev.Value || was.lease != e.Prev.Lease):
-		return s.broke(e, "PrevKV", "expected %s, saw %s", was, kvsText([]ringproof.KV{*e.Prev}))
+		return s.broke(e, "PrevKV", "expected %s, saw %s", was, e.Prev.String())
 	}
 	return ringproof.Finding{}, false
 }
@@ -256,7 +256,7 @@ func (s *stream) broke(e *ringproof.WatchEvent, guarantee, format string, args .
 	at, saw := s.w.Closed, ""
 	if e != nil {
 		at = e.At
-		saw = ", saw " + eventText(e)
+		saw = ", saw " + e.String()
 		if e.Bookmark {
 			saw = fmt.Sprintf(", saw a bookmark of revision %d", e.Revision)
 		}

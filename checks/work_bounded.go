@@ -69,7 +69,7 @@ func made(h *ringproof.History) (all []ringproof.ConfChange) {
 
 func texts(changes []ringproof.ConfChange) (all []string) {
 	for _, c := range changes {
-		all = append(all, changeText(c))
+		all = append(all, c.String())
 	}
 	return all
 }
