@@ -32,3 +32,19 @@ func TestStepsPrintThemselves(t *testing.T) {
 	s := ringproof.Step{After: &ringproof.Trigger{Event: ringproof.EventHealPhase}, Join: []string{"a", "b"}, Detach: true}
 	assert.Equal(t, "after heal-phase, joins a, b, detached", s.When())
 }
+
+// TestStepAt: a subject is told of a fault at its seams, of a store that is away or stale by
+// itself, and of a step that is over by nothing.
+func TestStepAt(t *testing.T) {
+	at := func(kind ringproof.FaultKind) (*ringproof.Fault, ringproof.Seams) {
+		f := &ringproof.Fault{Kind: kind}
+		return f, ringproof.Step{Name: "x", Fault: f}.At()
+	}
+	assert.Equal(t, ringproof.Seams{Step: "x"}, ringproof.Step{Name: "x"}.At())
+	f, outage := at(ringproof.FaultStoreOutage)
+	assert.Equal(t, ringproof.Seams{Step: "x", StoreOutage: f}, outage)
+	_, stale := at(ringproof.FaultStoreStale)
+	assert.Equal(t, ringproof.Seams{Step: "x", StoreStale: true}, stale)
+	f, crash := at(ringproof.FaultAgentCrash)
+	assert.Equal(t, ringproof.Seams{Step: "x", Fault: f}, crash)
+}
