@@ -29,6 +29,7 @@ type Command struct {
 	Heartbeat time.Duration
 	Election  time.Duration
 	SnapCount int
+	Alone     bool     // nobody has a quorum
 	Flags     []string // besides these, "name=value"
 	Boot      Boot
 }
@@ -54,7 +55,9 @@ func (c Command) Args() []string {
 	if c.PKI != "" && ring.Listens(c.PeerURLs).Secure() {
 		args = append(args, c.peerTLS()...)
 	}
-	args = append(args, c.corruptCheck())
+	if !c.Alone {
+		args = append(args, c.corruptCheck())
+	}
 	for _, flag := range c.Flags {
 		args = append(args, "--"+flag)
 	}
@@ -143,8 +146,10 @@ func (c Command) peerTLS() []string {
 	}
 }
 
-// corruptCheck asks etcd to compare its hash with its peers' before it serves.
-// It became a feature gate in 3.6.
+// corruptCheck asks etcd to compare its hash with its peers' before it serves. It became a
+// feature gate in 3.6. Where nobody has a quorum others start too, and those who ask each
+// other before they answer wait till both give up, seven seconds for each peer: seven
+// members that lost their power were down for most of a minute, and had compared nothing.
 func (c Command) corruptCheck() string {
 	if c.Version.Compare("v3.6.0") < 0 {
 		return "--experimental-initial-corrupt-check=true"

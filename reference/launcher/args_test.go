@@ -28,6 +28,14 @@ func TestAMachineKnownByNameListensEverywhere(t *testing.T) {
 	}
 }
 
+// TestNobodyIsAskedWithoutAQuorum: those who could be asked ask too.
+func TestNobodyIsAskedWithoutAQuorum(t *testing.T) {
+	for version, check := range map[ring.Version]string{"v3.5.35": "--experimental-initial-corrupt-check=true", "v3.6.16": "--feature-gates=InitialCorruptCheck=true"} {
+		assert.Contains(t, launcher.Command{Version: version}.Args(), check)
+		assert.NotContains(t, launcher.Command{Version: version, Alone: true}.Args(), check)
+	}
+}
+
 // TestArgs holds etcd's command line for each release, plain and with TLS, in
 // testdata/args.txt. go test ./reference/launcher -rewrite writes it anew.
 func TestArgs(t *testing.T) {

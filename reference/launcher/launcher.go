@@ -218,15 +218,12 @@ func (l *Launcher) boot(ctx context.Context, look Look) error {
 		if l.starts.wait(l.host.Now()) > 0 {
 			return nil
 		}
-		if err := l.waitTurn(ctx, b, look); err != nil {
-			return err
-		}
 		if l.disk.Spoiled != 0 { // it could not be read for a while, and can now
 			if err := l.noteSpoiled(0); err != nil {
 				return err
 			}
 		}
-		return l.launch(ctx, b)
+		return l.launch(ctx, b, look.Unread != nil)
 	case Disown:
 		if err := l.clear(string(b.Do), nil); err != nil {
 			return err
@@ -247,32 +244,6 @@ func (l *Launcher) boot(ctx context.Context, look Look) error {
 		return l.spoil(b.Spoils)
 	}
 	return nil
-}
-
-// apart is how long after one member the next is started where all are down.
-const apart = 500 * time.Millisecond
-
-// waitTurn waits, while nobody has a quorum, till those before the member here may have
-// started, in the order of their addresses. Before etcd serves its peers it asks them for the hashes of
-// their data, and two that are started together wait for each other till both give up, seven
-// seconds for each peer: a ring of seven that lost its power would be down for most of a minute.
-func (l *Launcher) waitTurn(ctx context.Context, b Boot, look Look) error {
-	if b.State != Resume || look.Unread == nil {
-		return nil
-	}
-	return l.host.Sleep(ctx, time.Duration(l.turn())*apart)
-}
-
-// turn counts the members that start before the one here.
-func (l *Launcher) turn() int {
-	all := append(slices.Clone(l.Known.Members), l.clientURL())
-	if id := l.Known.Identity; id != nil {
-		for _, f := range id.Members {
-			all = append(all, f.ClientURL) // who hadn't started when the list was read gave no address
-		}
-	}
-	slices.Sort(all)
-	return slices.Index(slices.Compact(all), l.clientURL())
 }
 
 // spoils is whose log may never run again, and since when that is known.
@@ -336,7 +307,7 @@ func (l *Launcher) evidence(look Look) Evidence {
 	return e
 }
 
-func (l *Launcher) launch(ctx context.Context, b Boot) error {
+func (l *Launcher) launch(ctx context.Context, b Boot, alone bool) error {
 	spec := l.Known.Spec
 	version := l.release()
 	binary, ok := l.Binaries[version]
@@ -347,7 +318,7 @@ func (l *Launcher) launch(ctx context.Context, b Boot) error {
 		DataDir: l.host.Disk().Path(DataDir), PeerURLs: l.peers().PeerURLs(l.peerURL()), ClientURL: l.clientURL(), Boot: b,
 		Heartbeat: time.Duration(spec.HeartbeatMillis) * time.Millisecond,
 		Election:  time.Duration(spec.ElectionMillis) * time.Millisecond,
-		SnapCount: spec.SnapshotCount, Flags: spec.FlagsOf(l.Machine)}
+		SnapCount: spec.SnapshotCount, Alone: alone, Flags: spec.FlagsOf(l.Machine)}
 	switch {
 	case spec.Security.Secure() && l.Issued != nil:
 		c.PKI, c.PeerCA = l.Issued.Dir, PeersCA
