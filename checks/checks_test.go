@@ -1080,13 +1080,16 @@ func TestASilentVoterHoldsAChange(t *testing.T) {
 	for name, test := range map[string]struct {
 		from, until float64 // that m1 is silent
 		virtual     bool
+		ends        float64 // that its etcd ends; 0: it doesn't
 		says        string
 	}{
-		"silent for long":      {from: 2, until: 40, virtual: true, says: "to wait for voters that had not answered"},
-		"silent for a moment":  {from: 18, until: 40, virtual: true},
-		"answers again":        {from: 2, until: 19, virtual: true},
-		"a look that was slow": {from: 2, until: 40},
-		"never was there":      {from: 1, until: 40, virtual: true, says: "to leave a margin of at least 1"},
+		"ends between two looks": {from: 2, until: 40, virtual: true, ends: 24.5},
+		"ends long before":       {from: 2, until: 40, virtual: true, ends: 20, says: "to wait for voters that had not answered"},
+		"silent for long":        {from: 2, until: 40, virtual: true, says: "to wait for voters that had not answered"},
+		"silent for a moment":    {from: 18, until: 40, virtual: true},
+		"answers again":          {from: 2, until: 19, virtual: true},
+		"a look that was slow":   {from: 2, until: 40},
+		"never was there":        {from: 1, until: 40, virtual: true, says: "to leave a margin of at least 1"},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			h := healthy()
@@ -1108,6 +1111,9 @@ func TestASilentVoterHoldsAChange(t *testing.T) {
 				h.Evidence.Changes = append(h.Evidence.Changes, founder)
 			}
 			insert(h, 5, entry("remove", 6, 24))
+			if test.ends != 0 {
+				event(h, ringproof.Event{At: sec(test.ends), Kind: ringproof.EventProcessExited, Machine: "m1"})
+			}
 			judged(t, quorumMargin.Finding(h, nil), test.says)
 		})
 	}

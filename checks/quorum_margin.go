@@ -206,11 +206,25 @@ func (w *marginWalk) silent(commit []ringproof.Instant) map[ringproof.MemberID]b
 			on, known := o.Machine(m.Machine)
 			mute = mute && !m.Serving && (w.h.Tools.Virtual || known && (!on.Up || !on.Etcd))
 		}
-		if mute {
+		if mute && !w.ended(member, looks) {
 			quiet[member] = true
 		}
 	}
 	return quiet
+}
+
+// ended reports whether the member's etcd ended between the last two looks: it may have
+// answered meanwhile. m2 comes to serve, the subject hears it and acts, and an operator restarts
+// m2, all within the tenth of a second between two looks.
+func (w *marginWalk) ended(member ringproof.MemberID, looks []ringproof.Observation) bool {
+	if len(looks) < 2 {
+		return false
+	}
+	before, after := looks[len(looks)-2], looks[len(looks)-1]
+	m, _ := after.Member(member)
+	return slices.ContainsFunc(w.h.Events, func(e ringproof.Event) bool {
+		return e.Kind == ringproof.EventProcessExited && e.Machine == m.Machine && before.At <= e.At && e.At <= after.At
+	})
 }
 
 // committed lists the moments at which the change may have been committed: the
