@@ -217,10 +217,19 @@ func forgot(h *ringproof.History, id ringproof.MemberID, at ringproof.Instant) (
 		}
 		others := slices.ContainsFunc(o.Members, func(m ringproof.MemberView) bool { return m.Serving && m.ID != id })
 		if !others && etcds(o) > 1 {
-			last = max(o.At, o.Until)
+			last = stands(h, i, at)
 		}
 	}
 	return last
+}
+
+// stands is until when, and no longer than at, the i-th look stands: till the next, as one
+// that differs in nothing but progress isn't kept.
+func stands(h *ringproof.History, i int, at ringproof.Instant) ringproof.Instant {
+	if i+1 < len(h.Observations) {
+		return min(at, h.Observations[i+1].At)
+	}
+	return at
 }
 
 // etcds counts the machines on which one runs.

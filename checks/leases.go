@@ -198,16 +198,11 @@ func (l *lifetimes) overdue(most time.Duration) (f ringproof.Finding, bad bool) 
 }
 
 // leaderless is the last moment before at when nobody may have led, who alone ends
-// leases: no list was read with a quorum. A look stands until the next that differs.
+// leases: no list was read with a quorum.
 func (l *lifetimes) leaderless(at ringproof.Instant) (last ringproof.Instant) {
-	all := l.h.Observations
-	for i := range all {
-		switch {
-		case all[i].Fresh || all[i].At >= at:
-		case i+1 < len(all):
-			last = min(at, all[i+1].At)
-		default:
-			last = at
+	for i, o := range l.h.Observations {
+		if !o.Fresh && o.At < at {
+			last = stands(l.h, i, at)
 		}
 	}
 	return last

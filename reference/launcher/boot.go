@@ -114,9 +114,9 @@ func Decide(e Evidence) Boot {
 }
 
 // withDamage has the member replaced whose log can't be read, by what its record says,
-// and sets the log aside once it has left, whoever let it go. Where the record is gone it is the member at
-// this machine's address: should its log be elsewhere, it isn't on this disk, and
-// its ID may run here no more either way.
+// and sets the log aside once it has left, whoever let it go. Where the record is gone it
+// is the member at this machine's address: should its log be elsewhere, it isn't on this
+// disk, and its ID may run here no more either way.
 func withDamage(e Evidence) Boot {
 	why := "the log on this disk can't be read: " + e.Damaged
 	m, in := member(e, func(m ring.Member) bool { return m.Machine == e.Machine && (m.Disk == e.Disk || m.Disk == "") })

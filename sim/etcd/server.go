@@ -30,22 +30,22 @@ type Server struct {
 	file        file
 	view        view
 	ids         ids
+	unanswered  []func() // what peers asked before they are served
 
-	node       *raft.RawNode
-	trail      *trail
-	lead       uint64
-	leads      bool
-	elected    time.Duration // when this member last came to lead
-	committed  uint64
-	unanswered []func() // what peers asked before they are served
-	applied    uint64   // index and term of the last entry that came by itself: what a
-	term       uint64   // snapshot brings etcd doesn't count, and tells a client so
-	stirred    bool     // raft may have something ready
-	answers    bool     // it has: a message that it answers, or nothing, which is taken as well
-	advancing  bool     // in the loop over what raft has ready
-	syncing    bool     // until the disk has it, raft gets no further
-	work       work
-	does       Work
+	node      *raft.RawNode
+	trail     *trail
+	lead      uint64
+	leads     bool
+	elected   time.Duration // when this member last came to lead
+	committed uint64
+	applied   uint64 // index and term of the last entry that came by itself: what a
+	term      uint64 // snapshot brings etcd doesn't count, and tells a client so
+	stirred   bool   // raft may have something ready
+	answers   bool   // it has: a message that it answers, or nothing, which is taken as well
+	advancing bool   // in the loop over what raft has ready
+	syncing   bool   // until the disk has it, raft gets no further
+	work      work
+	does      Work
 
 	peers     transport
 	proposals proposals
