@@ -14,7 +14,6 @@ import (
 var processCommands = map[string]command{
 	"ring":      {(*stage).ring, 1, 9, "tls token release catch-up"},
 	"start":     {(*stage).start, 1, 1, "state cluster token release tls listens ends serves"},
-	"start-all": {(*stage).startAll, 2, 9, ""},
 	"stop":      {(*stage).stop, 1, 9, ""},
 	"kill":      {(*stage).kill, 1, 9, ""},
 	"power-off": {(*stage).powerOff, 1, 9, ""},
@@ -179,22 +178,6 @@ func (s *stage) start(ctx context.Context, c call) string {
 		return name + " runs"
 	}
 	return said
-}
-
-// startAll starts etcd on several machines at once, on each as it was started last.
-func (s *stage) startAll(ctx context.Context, c call) string {
-	for _, name := range c.words {
-		last := s.boots[s.machine(name)]
-		if err := s.launch(ctx, name, last.release, last.flags); err != nil {
-			return failed(err)
-		}
-	}
-	for _, name := range c.words {
-		if said := s.serving(ctx, name, c.within(s.patient())); said != name+" serves" {
-			return said
-		}
-	}
-	return verb(c.words, "serves", "serve")
 }
 
 // listens are flags with which etcd listens for peers without TLS (plain), with it at the
