@@ -1048,6 +1048,7 @@ func TestOnlyALeftoverIsSparedToBeCleared(t *testing.T) {
 		"once it was started twice":      {events: []ringproof.Event{left("m5", 50), launches("m5", 64), ends("m5", 64.1), launches("m5", 64.2), clears(begun, "m5", 65)}, says: "launch"},
 		"while another's is started":     {events: []ringproof.Event{left("m5", 50), launches("m4", 64), clears(begun, "m5", 65)}, says: "launch"},
 		"and its member started after":   {events: []ringproof.Event{left("m5", 50), clears(begun, "m5", 64), clears(done, "m5", 64.1), launches("m5", 65)}, says: "launch"},
+		"whose log was lost before":      {events: []ringproof.Event{left("m5", 50), {At: sec(65), Kind: begun, Action: disowning, Machine: "m5"}}},
 		"again in the rest":              {events: []ringproof.Event{left("m5", 50), clears(begun, "m5", 65), clears(done, "m5", 65.1), clears(begun, "m5", 66)}, says: what},
 		"after it was":                   {events: []ringproof.Event{left("m5", 50), clears(done, "m5", 51), clears(begun, "m5", 65)}, says: what},
 		"after it was, before the news":  {events: []ringproof.Event{clears(done, "m5", 49), left("m5", 50), clears(begun, "m5", 65)}, says: what},

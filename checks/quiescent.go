@@ -86,6 +86,9 @@ func bound(h *ringproof.History, by ringproof.Instant) map[ringproof.MemberID]bo
 // started once, by a machine that can't read the list yet, and end as it hears that it has left.
 const clearing = "clear"
 
+// disowning is the same where the log was lost before.
+const disowning = "disown"
+
 const launching = "launch"
 
 // uncleared counts, machine by machine, the members that had left by the moment
@@ -98,7 +101,7 @@ func uncleared(h *ringproof.History, by ringproof.Instant) map[string]int {
 		case e.At > by:
 		case e.Kind == ringproof.EventMemberRemoved:
 			machines[e.Machine]++
-		case e.Action == clearing:
+		case e.Action == clearing, e.Action == disowning:
 			machines[e.Machine]--
 		}
 	}
@@ -117,7 +120,7 @@ func disturbed(h *ringproof.History, from, to ringproof.Instant) (ringproof.Find
 			done[e.Member] = true // begun is enough: in the rest no harm excuses a second attempt
 			continue
 		}
-		if e.Action == clearing && owed[e.Machine] > 0 {
+		if (e.Action == clearing || e.Action == disowning) && owed[e.Machine] > 0 {
 			owed[e.Machine]-- // as above
 			continue
 		}
