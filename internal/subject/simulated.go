@@ -23,8 +23,7 @@ import (
 	"github.com/ringproof/ringproof/reference/store"
 )
 
-// Machine is what an agent on a simulated machine knows of it. Store gives nothing to a nil
-// one: that is an operator's.
+// Machine is what an agent on a simulated machine knows of it.
 type Machine interface {
 	host.Host
 	Name() string     // m2
@@ -38,7 +37,7 @@ type Machine interface {
 // World is a simulated world of such machines, as an operator has it.
 type World[M Machine] interface {
 	Machine(name string) M
-	Store(m M) store.Store // what they meet in, as the machine reaches it
+	Store(m M) store.Store // what they meet in, as the machine reaches it; as an operator does, for the zero M
 	seat
 }
 

@@ -134,7 +134,7 @@ func (l *Launcher) openDisk() error {
 	l.disk, l.misplaced = d, misplaced{}
 	if fresh {
 		// What came of starts on the disk before says nothing of this one: held against
-		// the machine, it left a ring with nobody else for ten minutes with two voters.
+		// the machine, it left a ring with nobody else a voter short for some time.
 		l.starts = starts{}
 		l.tellDisk()
 	}

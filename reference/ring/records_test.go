@@ -85,6 +85,11 @@ func TestRecordsAreMadeAnew(t *testing.T) {
 			bound(o, 0)
 			o.Members, o.Recorded, o.Missing = o.Members[:2], 2, []ring.ID{3}
 		}, "ringadm member add m3 --peer-url https://m3:2380 --disk disk-m3"},
+		{"one of those on record was removed by hand, and its disk is not emptied yet", func(o *ring.Observed) {
+			bound(o, 0)
+			o.Members, o.Recorded, o.Missing = o.Members[:2], 2, []ring.ID{3}
+			o.Machines[2].Used = true
+		}, "wait: more voters are asked for, and no machine is free"},
 		{"a log may never run again", func(o *ring.Observed) {
 			bound(o, 0)
 			o.Members[2].Serving, o.Machines[2].Spoiled, o.Machines[2].Failing = false, 3, "crc mismatch"

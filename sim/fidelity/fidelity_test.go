@@ -141,7 +141,7 @@ func alone(system fidelity.System, s fidelity.Script, known fidelity.Known) fide
 		case !r.Failed() || !began.short():
 			return r
 		case void == plays:
-			r.Slow = fmt.Errorf("it had too little of the machine in each of %d plays: play RINGPROOF_SCRIPT=%s where less runs", void+1, s.Name)
+			r.Slow = fmt.Errorf("it had too little of the machine in each of %d plays: play RINGPROOF_SCRIPT=%s where less runs; the last time: %s%v", void+1, s.Name, r.Differs, r.Broken)
 			return r
 		}
 	}
