@@ -4,6 +4,7 @@
 package fidelity_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -201,6 +202,22 @@ func (h *member) configure(flags []string) (err error) {
 			h.StrictReconfigCheck = value == "true"
 		case "heartbeat-interval":
 			h.TickMs = uint(number)
+		case "watch-progress-notify-interval":
+			h.WatchProgressNotifyInterval, err = time.ParseDuration(value)
+		case "name":
+			h.Name = value
+		case "auto-compaction-mode":
+			h.AutoCompactionMode = value
+		case "auto-compaction-retention":
+			h.AutoCompactionMode = cmp.Or(h.AutoCompactionMode, "periodic")
+			h.AutoCompactionRetention, err = time.ParseDuration(value)
+			if h.AutoCompactionMode == "revision" {
+				h.AutoCompactionRetention, err = time.Duration(number), nil
+			}
+		case "initial-advertise-peer-urls", "listen-peer-urls", "listen-client-urls", "advertise-client-urls", "data-dir", "election-timeout":
+			// The framework's own are given: an election takes ten ticks.
+		default:
+			err = fmt.Errorf("etcd's test framework has no flag --%s", name)
 		}
 		if err != nil {
 			return err
