@@ -55,8 +55,10 @@ func RunsOnNodes(p ringproof.Plan, limits error) error {
 	switch {
 	case limits != nil:
 		return fmt.Errorf("pods: %w", limits)
-	case r.Security == "plain" || r.Peers != "":
-		return fmt.Errorf("a ring on Kubernetes that talks plainly (%w)", errors.ErrUnsupported)
+	case r.Security == "plain":
+		return fmt.Errorf("a ring on Kubernetes whose clients talk plainly (%w)", errors.ErrUnsupported)
+	case r.Peers != "" && r.Size != 3:
+		return fmt.Errorf("a ring on Kubernetes without launchers, as one is whose peers talk plainly, of other than three members (%w)", errors.ErrUnsupported)
 	case r.Heartbeat+r.Election > 0 || r.SnapCount > 0 || len(r.Flags)+len(r.Members) > 0 || r.Domain != "":
 		return fmt.Errorf("an EtcdRing has no heartbeat, election, snapCount, flags, members or domain (%w)", errors.ErrUnsupported)
 	}

@@ -81,7 +81,7 @@ func (*Pods) Supports(s ringproof.Step) error {
 	case s.Op != nil && s.Op.Kind == ringproof.OpRestart && (s.Op.Changes() || s.Op.Scope != "" && s.Op.Scope != "process"),
 		s.Op != nil && s.Op.Kind == ringproof.OpRoll && s.Op.Scope != "" && s.Op.Scope != "process":
 		return fmt.Errorf("%s: in a pod only etcd is restarted so far (%w)", s.Op.Kind, errors.ErrUnsupported)
-	case s.Op != nil && !slices.Contains([]ringproof.OpKind{ringproof.OpScale, ringproof.OpUpgrade, ringproof.OpRestart, ringproof.OpRoll, ringproof.OpAsk}, s.Op.Kind):
+	case s.Op != nil && !slices.Contains([]ringproof.OpKind{ringproof.OpScale, ringproof.OpUpgrade, ringproof.OpPeers, ringproof.OpRestart, ringproof.OpRoll, ringproof.OpAsk}, s.Op.Kind):
 		return fmt.Errorf("%s: an EtcdRing can't be asked for it (%w)", s.Op.Kind, errors.ErrUnsupported)
 	}
 	return nil
@@ -158,13 +158,17 @@ func (p *Pods) patient(deployment *unstructured.Unstructured) error {
 	return unstructured.SetNestedSlice(deployment.Object, containers, "spec", "template", "spec", "containers")
 }
 
-// asked is the EtcdRing.
+// asked is the EtcdRing. One whose peers speak plain text has no launchers, and to have them
+// speak TLS is to give it some.
 func (p *Pods) asked() *v1alpha1.EtcdRing {
 	r := &v1alpha1.EtcdRing{ObjectMeta: metav1.ObjectMeta{Namespace: p.ring.Namespace, Name: p.ring.Ring}, Spec: v1alpha1.EtcdRingSpec{
 		ClusterSize: int32(p.plan.Ring.Size), Version: strings.TrimPrefix(p.plan.Ring.Version, "v"),
 		Storage: v1alpha1.Storage{StorageClassName: ptr.To(podsClass), Size: *resource.NewQuantity(p.plan.Ring.Volume, resource.BinarySI)}}}
 	if lifetime := p.plan.Ring.Certificates.Std(); lifetime > 0 {
 		r.Spec.Certificates.Lifetime = &metav1.Duration{Duration: lifetime}
+	}
+	if p.plan.Ring.Peers == "plain" {
+		r.Spec.Features.EtcdLauncher = ptr.To(false)
 	}
 	return r
 }
@@ -222,6 +226,9 @@ func (p *Pods) Ask(ctx context.Context, op ringproof.Op, _ []string, _ trial.Run
 	case ringproof.OpUpgrade:
 		r.Spec.Version = strings.TrimPrefix(op.Version, "v")
 		done = "version: " + r.Spec.Version
+	case ringproof.OpPeers:
+		r.Spec.Features.EtcdLauncher = ptr.To(op.Peers == "tls")
+		done = fmt.Sprintf("features.etcdLauncher: %t", *r.Spec.Features.EtcdLauncher)
 	default:
 		return "", fmt.Errorf("%s is no operation of an EtcdRing", op.Kind)
 	}

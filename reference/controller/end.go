@@ -25,9 +25,9 @@ import (
 // made anew under its name it goes on.
 const Finalizer = "etcd.ringproof.dev/storage"
 
-// settle writes down what a ring is, before anything is made of it: whether it has the
-// launcher, which a later change of the defaults changes no more, and that it is held
-// when it is deleted.
+// settle writes down what a ring is, before anything is made of it: that it has the
+// launcher, where the defaults say so and it says nothing itself, which no later change
+// of the defaults takes back; and that it is held when it is deleted.
 func (r *Reconciler) settle(ctx context.Context, asked *v1alpha1.EtcdRing) error {
 	next := asked.DeepCopy()
 	if next.Spec.Features.EtcdLauncher == nil {
@@ -35,8 +35,9 @@ func (r *Reconciler) settle(ctx context.Context, asked *v1alpha1.EtcdRing) error
 		if err != nil {
 			return err
 		}
-		on := defaults == nil || ptr.Deref(defaults.Spec.FeatureGates.EtcdLauncher, true)
-		next.Spec.Features.EtcdLauncher = &on
+		if defaults == nil || ptr.Deref(defaults.Spec.FeatureGates.EtcdLauncher, true) {
+			next.Spec.Features.EtcdLauncher = ptr.To(true)
+		}
 	}
 	if !next.Spec.Storage.Retain {
 		controllerutil.AddFinalizer(next, Finalizer)
@@ -57,7 +58,7 @@ func (r *Reconciler) end(ctx context.Context, asked *v1alpha1.EtcdRing) (runtime
 	if !controllerutil.ContainsFinalizer(asked, Finalizer) {
 		return runtimereconcile.Result{}, nil
 	}
-	s, err := look(ctx, r.Live, asked, r.Image)
+	s, err := look(ctx, r.Live, asked, r.Image, nil)
 	if err != nil {
 		return runtimereconcile.Result{}, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ringproof/ringproof/reference/kube"
 	"github.com/ringproof/ringproof/reference/launcher"
+	"github.com/ringproof/ringproof/reference/ring"
 	"github.com/ringproof/ringproof/reference/store"
 )
 
@@ -30,7 +31,7 @@ func founders(s Seen) (all []store.Founder, hold, halt string) {
 		case !e.Empty():
 			return nil, "", fmt.Sprintf("a member ran on the disk %s of %s (member %q of ring %q, up to %d), and there is no founding record: restore the ring's records, or delete its claims", e.Disk, slot.Name, e.Member, e.Cluster, e.Last)
 		}
-		all = append(all, store.Founder{Name: slot.Name, Machine: slot.Name, Disk: e.Disk, PeerURL: n.PeerURL(slot.Name), ClientURL: n.ClientURL(slot.Name)})
+		all = append(all, store.Founder{Name: slot.Name, Machine: slot.Name, Disk: e.Disk, PeerURL: n.PeerURL(slot.Name, ring.TLS), ClientURL: n.ClientURL(slot.Name)})
 	}
 	return all, "", ""
 }
@@ -42,7 +43,11 @@ func (x *automation) found(ctx context.Context, s Seen) (o outcome) {
 	if hold != "" || halt != "" {
 		return outcome{wait: hold, halt: halt}
 	}
-	identity := store.Identity{Token: "ring-" + x.host.Nonce(), Members: all, Epoch: 1}
+	return x.record(ctx, store.Identity{Token: "ring-" + x.host.Nonce(), Members: all, Epoch: 1})
+}
+
+// record writes the founding record.
+func (x *automation) record(ctx context.Context, identity store.Identity) outcome {
 	_, err := store.Log[store.Identity]{Store: x.records, Prefix: kube.IdentityPrefix}.Append(ctx, 0, identity)
 	if err != nil && !errors.Is(err, store.ErrExists) {
 		return outcome{trouble: err}

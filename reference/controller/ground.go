@@ -26,6 +26,7 @@ type Ground struct {
 	Changes []Change
 	Lost    map[string]string // slot → why its volume doesn't come back
 	Dark    map[string]string // slot → why it doesn't, unless its member answers
+	Static  map[string]bool   // slot → its pod has no launcher
 	Waits   []string          // what a person would want to know of slots that wait
 
 	course course
@@ -36,7 +37,7 @@ type Ground struct {
 // read with a quorum in this very turn; there are never fewer slots than are asked for,
 // nor than members need.
 func ground(s Seen, now time.Time, patience time.Duration) Ground {
-	g := Ground{Lost: map[string]string{}, Dark: map[string]string{}, course: s.course()}
+	g := Ground{Lost: map[string]string{}, Dark: map[string]string{}, Static: map[string]bool{}, course: s.course()}
 	if g.course.wait != "" {
 		g.Waits = append(g.Waits, g.course.wait)
 	}
@@ -48,6 +49,7 @@ func ground(s Seen, now time.Time, patience time.Duration) Ground {
 	g.check(s, now)
 	held, listed := s.held()
 	for _, slot := range s.Slots {
+		g.Static[slot.Name] = slot.static()
 		what, why := fate(slot, s.Nodes, now, patience)
 		switch what {
 		case Lost:
@@ -87,7 +89,7 @@ func (s Seen) held() (held map[int]bool, listed bool) {
 		at, ok := n.Ordinal(m.Machine)
 		held[at] = held[at] || ok
 		for i := range kube.MostSlots {
-			held[i] = held[i] || slices.Contains(strings.Split(m.PeerURL, ","), n.PeerURL(n.Slot(i)))
+			held[i] = held[i] || slices.ContainsFunc(strings.Split(m.PeerURL, ","), func(u string) bool { return ring.Address(u) == n.Address(n.Slot(i)) })
 		}
 	}
 	return held, true
@@ -114,10 +116,10 @@ func (s Seen) replicas() int32 {
 
 // keepSet has the set be what is asked for.
 func (g *Ground) keepSet(s Seen, now time.Time) {
-	if s.Set == nil || s.Set.DeletionTimestamp != nil {
+	if s.Set == nil || s.Set.DeletionTimestamp != nil || !s.madeWith() {
 		return
 	}
-	asked, next := set(s.Ring, s.Image, g.course.template), s.Set.DeepCopy()
+	asked, next := s.set(g.course.template), s.Set.DeepCopy()
 	if g.course.from != "" {
 		asked.Annotations[kube.FromAnnotation] = string(g.course.from)
 	}
@@ -233,6 +235,7 @@ func gone(name string, nodes []corev1.Node, now time.Time, patience time.Duratio
 func (g Ground) tell(o ring.Observed) ring.Observed {
 	o.Machines = slices.Clone(o.Machines)
 	for i, machine := range o.Machines {
+		o.Machines[i].Static = g.Static[machine.Name]
 		_, lost := g.Lost[machine.Name]
 		_, dark := g.Dark[machine.Name]
 		serves := slices.ContainsFunc(o.Members, func(m ring.Member) bool { return m.Machine == machine.Name && m.Serving })

@@ -38,8 +38,12 @@ func owned(r *v1alpha1.EtcdRing, name string) metav1.ObjectMeta {
 
 // wanted are the objects of a ring beside its Secrets, as they are first made: the set
 // last, as its pods need the others.
-func wanted(r *v1alpha1.EtcdRing, image string, version ring.Version) []client.Object {
-	return append(account(r), headless(r), clients(r), budget(r), set(r, image, version))
+func (s Seen) wanted() []client.Object {
+	all := append(account(s.Ring), headless(s.Ring), clients(s.Ring), budget(s.Ring))
+	if !s.madeWith() {
+		return all
+	}
+	return append(all, s.set(s.version()))
 }
 
 // account is who the pods are in the API: they may read their EtcdRing and the records
@@ -93,21 +97,21 @@ func budget(r *v1alpha1.EtcdRing) *policyv1.PodDisruptionBudget {
 
 // set keeps the pods, and decides nothing: it replaces no pod for a new template
 // (OnDelete), waits for none (Parallel), and deletes no claim.
-func set(r *v1alpha1.EtcdRing, image string, version ring.Version) *appsv1.StatefulSet {
-	n := namesOf(r)
-	s := &appsv1.StatefulSet{ObjectMeta: owned(r, n.Set()), Spec: appsv1.StatefulSetSpec{
+func (s Seen) set(version ring.Version) *appsv1.StatefulSet {
+	r, n, pod := s.Ring, namesOf(s.Ring), s.template(version)
+	made := &appsv1.StatefulSet{ObjectMeta: owned(r, n.Set()), Spec: appsv1.StatefulSetSpec{
 		Replicas:             ptr.To(r.Spec.ClusterSize),
 		ServiceName:          n.Set(),
 		Selector:             &metav1.LabelSelector{MatchLabels: n.Labels(kube.MemberPart)},
 		PodManagementPolicy:  appsv1.ParallelPodManagement,
 		UpdateStrategy:       appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
-		Template:             template(r, image, version),
+		Template:             pod,
 		VolumeClaimTemplates: []corev1.PersistentVolumeClaim{claim(r)},
 		PersistentVolumeClaimRetentionPolicy: &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
 			WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType, WhenScaled: appsv1.RetainPersistentVolumeClaimRetentionPolicyType},
 	}}
-	s.Annotations = map[string]string{kube.TemplateAnnotation: digest(s.Spec.Template), kube.VersionAnnotation: string(version)}
-	return s
+	made.Annotations = map[string]string{kube.TemplateAnnotation: digest(pod), kube.VersionAnnotation: string(version)}
+	return made
 }
 
 func digest(of any) string {
@@ -137,13 +141,13 @@ func nobodys() *corev1.PodSecurityContext {
 		FSGroup: ptr.To[int64](nobody), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}}
 }
 
-func template(r *v1alpha1.EtcdRing, image string, version ring.Version) corev1.PodTemplateSpec {
-	n := namesOf(r)
+func (s Seen) template(version ring.Version) corev1.PodTemplateSpec {
+	r, n := s.Ring, namesOf(s.Ring)
 	pod := corev1.PodSpec{
 		ServiceAccountName:            n.Set(),
 		TerminationGracePeriodSeconds: ptr.To[int64](30),
 		SecurityContext:               nobodys(),
-		InitContainers:                []corev1.Container{initContainer(image)},
+		InitContainers:                []corev1.Container{initContainer(s.Image)},
 		Containers:                    []corev1.Container{memberContainer(r, version)},
 		Volumes:                       volumes(n),
 		NodeSelector:                  r.Spec.Scheduling.NodeSelector,
@@ -151,6 +155,9 @@ func template(r *v1alpha1.EtcdRing, image string, version ring.Version) corev1.P
 		PriorityClassName:             r.Spec.Scheduling.PriorityClassName,
 		Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
 			LabelSelector: &metav1.LabelSelector{MatchLabels: n.Labels(kube.MemberPart)}, TopologyKey: corev1.LabelHostname}}}},
+	}
+	if s.withoutLauncher() {
+		pod.InitContainers, pod.Containers = nil, []corev1.Container{staticContainer(r, *s.Identity, version)}
 	}
 	if key := r.Spec.Scheduling.TopologyKey; cmp.Or(key, corev1.LabelHostname) != corev1.LabelHostname {
 		pod.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.ScheduleAnyway,

@@ -112,6 +112,7 @@ type automation struct {
 	reconciler *reconcile.Reconciler
 	members    []string // client URLs of the members last listed
 	certified  certified
+	watched    admin.Observer // of a ring without launchers
 
 	ground   Ground        // of the step that is being taken
 	observed ring.Observed // what was decided on last
@@ -156,7 +157,7 @@ func (x *automation) step(ctx context.Context, asked *v1alpha1.EtcdRing) (o outc
 	if err != nil {
 		return outcome{trouble: err, wait: "the ring's objects can't be read"}
 	}
-	if why := refused(asked, running != nil); why != "" {
+	if why := refused(asked, running); why != "" {
 		return outcome{halt: why}
 	}
 	if err := x.learn(ctx); err != nil {
@@ -170,10 +171,14 @@ func (x *automation) step(ctx context.Context, asked *v1alpha1.EtcdRing) (o outc
 	done, err := x.keep(ctx, s)
 	if err != nil {
 		o = outcome{trouble: err, wait: "the ring's objects can't be changed"}
+	} else if x.identity == nil && s.static() {
+		o = x.foundStatic(ctx, s)
 	} else if x.identity == nil {
 		o = x.found(ctx, s)
 	} else if unread != nil {
 		o = x.unread(s, unread)
+	} else if s.static() {
+		o = x.watch(ctx, s)
 	} else {
 		o = x.lead(ctx, s)
 	}
@@ -182,14 +187,14 @@ func (x *automation) step(ctx context.Context, asked *v1alpha1.EtcdRing) (o outc
 	return o
 }
 
-// refused is why nothing at all is done for a ring: what CEL lets nobody ask for, and
-// what this release can't do. running: its pods have the launcher already.
-func refused(r *v1alpha1.EtcdRing, running bool) string {
+// refused is why nothing at all is done for a ring: what CEL lets nobody ask for. running
+// is its set, if it has one.
+func refused(r *v1alpha1.EtcdRing, running *appsv1.StatefulSet) string {
 	n := r.Spec.ClusterSize
 	_, err := ring.ParseVersion("v" + r.Spec.Version)
 	switch {
-	case !running && !launched(r):
-		return "a ring without the launcher is asked for, which this release can't run: set spec.features.etcdLauncher to true"
+	case n != staticSize && !launched(r) && (running == nil || !hasLauncher(running.Spec.Template.Spec)):
+		return fmt.Sprintf("%d members are asked for, and a ring without the launcher has %d: set spec.features.etcdLauncher to true", n, staticSize)
 	case n < 3 || n > kube.MostSlots || n%2 == 0:
 		return fmt.Sprintf("%d members are asked for: ask for 3, 5, 7 or 9", n)
 	case err != nil:
@@ -198,14 +203,16 @@ func refused(r *v1alpha1.EtcdRing, running bool) string {
 	return ""
 }
 
-func launched(r *v1alpha1.EtcdRing) bool { return ptr.Deref(r.Spec.Features.EtcdLauncher, true) }
+// launched reports whether launchers are asked for. A ring that says nothing, once it is
+// settled, has none by the defaults, and gets them when those change.
+func launched(r *v1alpha1.EtcdRing) bool { return ptr.Deref(r.Spec.Features.EtcdLauncher, false) }
 
 // unsupported is what of that which is asked for is not done, while all else goes on.
 func (g Ground) unsupported(s Seen) string {
 	switch {
 	case g.course.refused != "":
 		return g.course.refused
-	case !launched(s.Ring):
+	case !launched(s.Ring) && !s.static():
 		return "the launcher can't be disabled once it is on: set spec.features.etcdLauncher back to true"
 	case s.Set != nil && len(s.Set.Spec.VolumeClaimTemplates) > 0 && !sameStorage(s.Set.Spec.VolumeClaimTemplates[0], claim(s.Ring)):
 		return "other storage is asked for, and the claims of a StatefulSet's pods can't be changed: set spec.storage back, or make a new ring"
@@ -249,10 +256,10 @@ func (x *automation) view(ctx context.Context, asked *v1alpha1.EtcdRing) (*admin
 // that was replaced since.
 func (x *automation) look(ctx context.Context, asked *v1alpha1.EtcdRing, view *admin.View) (s Seen, err error) {
 	for _, from := range []client.Reader{x.Client, x.Live} {
-		if s, err = look(ctx, from, asked, x.Image); err != nil {
+		if s, err = look(ctx, from, asked, x.Image, x.identity); err != nil {
 			return s, err
 		}
-		s.View, s.Identity = view, x.identity
+		s.View = view
 		x.ground = ground(s, x.host.Now(), x.ReplaceAfter)
 		if !x.ground.destroys() {
 			return s, nil
@@ -325,7 +332,7 @@ func (x *automation) unread(s Seen, why error) (o outcome) {
 }
 
 func (x *automation) spec(s Seen) ring.Spec {
-	asked := kube.SpecOf(s.Ring, x.ground.course.version)
+	asked := kube.SpecOf(s.Ring, x.ground.course.version, x.identity)
 	asked.From = x.ground.course.from
 	spec := asked.Wanted()
 	spec.Own = x.ground.course.own(s)
@@ -348,7 +355,7 @@ func (x *automation) lead(ctx context.Context, s Seen) outcome {
 		return outcome{wait: "another process leads the ring's automation, or nobody yet"}
 	}
 	if !x.formed {
-		if x.reconciler.Bind(ctx, view, x.identity.Members, fence) {
+		if !x.identity.Static && x.reconciler.Bind(ctx, view, x.identity.Members, fence) {
 			return outcome{wait: "members are bound to the founders' disks"}
 		}
 		if err := x.noteFormed(ctx, view.ClusterID); err != nil {
@@ -371,7 +378,7 @@ func (x *automation) lead(ctx context.Context, s Seen) outcome {
 func (x *automation) registered(s Seen) map[string]string {
 	all, n := map[string]string{}, namesOf(s.Ring)
 	for _, slot := range s.Slots {
-		all[slot.Name] = n.PeerURL(slot.Name)
+		all[slot.Name] = n.PeerURL(slot.Name, kube.Began(s.Identity))
 	}
 	return all
 }

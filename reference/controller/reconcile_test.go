@@ -255,6 +255,13 @@ func TestVersionEdit(t *testing.T) {
 	assert.Equal(t, "etcd:v3.6.11", set.Spec.Template.Spec.Containers[0].Image)
 }
 
+// set is the ring's.
+func (c *cluster) set() *appsv1.StatefulSet {
+	s := &appsv1.StatefulSet{}
+	require.NoError(c.t, c.Get(c.t.Context(), client.ObjectKey{Namespace: "n", Name: "r"}, s))
+	return s
+}
+
 // TestLauncherStays: who has it keeps it, whatever is asked for and whatever the defaults
 // become.
 func TestLauncherStays(t *testing.T) {
@@ -274,8 +281,65 @@ func TestDefaults(t *testing.T) {
 	require.NoError(t, c.Create(t.Context(), &v1alpha1.RingDefaults{ObjectMeta: metav1.ObjectMeta{Name: "default"},
 		Spec: v1alpha1.RingDefaultsSpec{FeatureGates: v1alpha1.FeatureGates{EtcdLauncher: ptr.To(false)}}}))
 	require.NoError(t, c.Create(t.Context(), newRing(3)))
+	c.reconcile()
 	r := c.reconcile()
-	assert.Contains(t, conditionOf(t, r, v1alpha1.Halted).Message, "without the launcher")
+	assert.Nil(t, r.Spec.Features.EtcdLauncher)
+	assert.False(t, hasLauncher(c.set().Spec.Template.Spec))
+	gate := func(on *bool) {
+		d := &v1alpha1.RingDefaults{}
+		require.NoError(t, c.Get(t.Context(), client.ObjectKey{Name: "default"}, d))
+		d.Spec.FeatureGates.EtcdLauncher = on
+		require.NoError(t, c.Update(t.Context(), d))
+	}
+	gate(nil) // it is on if nobody says otherwise
+	require.Equal(t, ptr.To(true), c.reconcile().Spec.Features.EtcdLauncher)
+	gate(ptr.To(false))
+	require.Equal(t, ptr.To(true), c.reconcile().Spec.Features.EtcdLauncher, "turned off it reverts nobody")
+}
+
+// TestExplicitFalse: whoever says that a ring has no launcher is believed, whatever the
+// defaults are or become.
+func TestExplicitFalse(t *testing.T) {
+	c := newCluster(t)
+	asked := newRing(3)
+	asked.Spec.Features.EtcdLauncher = ptr.To(false)
+	require.NoError(t, c.Create(t.Context(), asked))
+	for range 3 {
+		require.Equal(t, ptr.To(false), c.reconcile().Spec.Features.EtcdLauncher)
+	}
+	assert.False(t, hasLauncher(c.set().Spec.Template.Spec))
+}
+
+// TestStaticRing: a ring without launchers is founded by the flags of its pods, which are
+// those of the founding record, and nothing of it is asked for that needs launchers. Its
+// pods are made with launchers once it is read, and not before.
+func TestStaticRing(t *testing.T) {
+	c := newCluster(t)
+	asked := newRing(3)
+	asked.Spec.Features.EtcdLauncher = ptr.To(false)
+	require.NoError(t, c.Create(t.Context(), asked))
+	c.reconcile()
+	r := c.reconcile()
+	identity, there := c.identity()
+	require.True(t, there)
+	require.True(t, identity.Static)
+	words := c.set().Spec.Template.Spec.Containers[0].Command
+	assert.Equal(t, kube.Etcd, words[0])
+	assert.Contains(t, words, "--initial-cluster-token="+identity.Token)
+	assert.Contains(t, words, "--initial-cluster=r-0=http://r-0.r.n.svc:2380,r-1=http://r-1.r.n.svc:2380,r-2=http://r-2.r.n.svc:2380")
+	assert.Empty(t, c.set().Spec.Template.Spec.InitContainers)
+	assert.Equal(t, v1alpha1.Plain, r.Status.TLSPhase)
+
+	r.Spec.Version = "3.6.17"
+	require.NoError(t, c.Update(t.Context(), r))
+	r = c.reconcile()
+	assert.Contains(t, conditionOf(t, r, v1alpha1.Degraded).Message, "a ring without the launcher isn't upgraded")
+
+	r.Spec.Features.EtcdLauncher = ptr.To(true)
+	require.NoError(t, c.Update(t.Context(), r))
+	r = c.reconcile()
+	assert.Equal(t, words, c.set().Spec.Template.Spec.Containers[0].Command, "the ring was not read")
+	assert.Equal(t, v1alpha1.Plain, r.Status.TLSPhase)
 }
 
 func TestOtherStorage(t *testing.T) {
@@ -291,7 +355,9 @@ func TestRefusals(t *testing.T) {
 	for why, change := range map[string]func(*v1alpha1.EtcdRing){
 		"4 members are asked for":  func(r *v1alpha1.EtcdRing) { r.Spec.ClusterSize = 4 },
 		"11 members are asked for": func(r *v1alpha1.EtcdRing) { r.Spec.ClusterSize = 11 },
-		"without the launcher":     func(r *v1alpha1.EtcdRing) { r.Spec.Features.EtcdLauncher = new(bool) },
+		"without the launcher": func(r *v1alpha1.EtcdRing) {
+			r.Spec.Features.EtcdLauncher, r.Spec.ClusterSize = new(bool), 5
+		},
 	} {
 		c := newCluster(t)
 		r := newRing(3)

@@ -59,13 +59,13 @@ func (s Seen) version() ring.Version {
 
 // look reads what there is of a ring. Whatever can't be read ends it: a look that is
 // whole in part would take the rest for absent.
-func look(ctx context.Context, from client.Reader, r *v1alpha1.EtcdRing, image string) (Seen, error) {
-	s := Seen{Ring: r, Image: image}
+func look(ctx context.Context, from client.Reader, r *v1alpha1.EtcdRing, image string, identity *store.Identity) (Seen, error) {
+	s := Seen{Ring: r, Image: image, Identity: identity}
 	var err error
 	if s.Set, err = get(ctx, from, &appsv1.StatefulSet{}, r.Namespace, namesOf(r).Set()); err != nil {
 		return s, err
 	}
-	for _, o := range wanted(r, image, s.version()) {
+	for _, o := range s.wanted() {
 		there, err := get(ctx, from, blank(o), r.Namespace, o.GetName())
 		if err != nil {
 			return s, err

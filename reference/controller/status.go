@@ -4,6 +4,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ringproof/ringproof/reference/api/v1alpha1"
+	"github.com/ringproof/ringproof/reference/kube"
 	"github.com/ringproof/ringproof/reference/ring"
 )
 
@@ -31,7 +33,7 @@ func (r *Reconciler) tell(ctx context.Context, asked *v1alpha1.EtcdRing, o outco
 // the ring can't be read makes its members' list no other.
 func statusOf(s *v1alpha1.EtcdRingStatus, generation int64, o outcome, now metav1.Time) {
 	s.ObservedGeneration = generation
-	s.TLSPhase = v1alpha1.Strict
+	s.TLSPhase = phaseOf(s.TLSPhase, o)
 	if view := o.seen.View; view != nil {
 		s.ClusterID = fmt.Sprintf("%x", view.ClusterID)
 	}
@@ -51,6 +53,26 @@ func statusOf(s *v1alpha1.EtcdRingStatus, generation int64, o outcome, now metav
 			s.Conditions[set] = c
 		}
 	}
+}
+
+// phaseOf is how far the peers have come to TLS: Plain while none takes it, Strict once
+// all do, and are listed so, and listen no other way.
+func phaseOf(before v1alpha1.TLSPhase, o outcome) v1alpha1.TLSPhase {
+	voters := o.observed.Voters()
+	all := func(is func(ring.Member) bool) bool {
+		return !slices.ContainsFunc(voters, func(m ring.Member) bool { return !is(m) })
+	}
+	switch {
+	case kube.Began(o.seen.Identity) == ring.TLS && !(o.seen.Ring != nil && o.seen.static()):
+		return v1alpha1.Strict
+	case len(voters) == 0:
+		return cmp.Or(before, v1alpha1.Plain)
+	case all(func(m ring.Member) bool { return m.Peers == ring.TLS && !m.ListedPlain() }):
+		return v1alpha1.Strict
+	case all(func(m ring.Member) bool { return !m.Peers.Secure() || m.Peers == "" && m.ListedPlain() }):
+		return v1alpha1.Plain
+	}
+	return v1alpha1.Mixed
 }
 
 func membersOf(o ring.Observed) (all []v1alpha1.Member) {

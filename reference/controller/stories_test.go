@@ -37,6 +37,7 @@ import (
 //	    pod=NODE, pending, ending, ready               its pod
 //	    claim=bound|unbound|lost|ending                its claim
 //	    volume=NODE|any|gone                           which node reaches its volume
+//	    static                                        its pod has no launcher
 //	    runs=V, told=V                                the release of its pod; that its member's record says
 //	    check=running|done|unpulled|broken            how its node's try of spec.version goes
 //	    misplaced, misplaced=before                    its container found another disk than init; before init ran again
@@ -83,7 +84,14 @@ func parseSeen(t *testing.T, d *datadriven.TestData) Seen {
 	s := Seen{Ring: r, Image: "ringadm:test", View: &admin.View{ClusterID: 7}}
 	runs := "v3.6.16"
 	d.MaybeScanArgs(t, "set", &runs)
-	s.Set, s.Budget = set(r, s.Image, ring.Version(runs)), budget(r)
+	r.Spec.Features.EtcdLauncher = ptr.To(!d.HasArg("static"))
+	s.Identity = &store.Identity{Token: "t", Static: d.HasArg("static") || d.HasArg("adopts")}
+	s.Set, s.Budget = s.set(ring.Version(runs)), budget(r)
+	if d.HasArg("adopts") {
+		before := Seen{Ring: r.DeepCopy(), Image: s.Image, Identity: s.Identity}
+		before.Ring.Spec.Features.EtcdLauncher = ptr.To(false)
+		s.Set = before.set(ring.Version(runs))
+	}
 	if d.HasArg("from") {
 		var from string
 		d.ScanArgs(t, "from", &from)
@@ -99,7 +107,6 @@ func parseSeen(t *testing.T, d *datadriven.TestData) Seen {
 		require.NoError(t, err)
 		s.Set.Annotations[kube.NudgedAnnotation] = epoch.Add(-since).Format(time.RFC3339)
 	}
-	s.Identity = &store.Identity{Token: "t"}
 	s.Set.Annotations[kube.FoundedAnnotation] = "t"
 	if d.HasArg("unfounded") {
 		s.Identity, s.View = nil, nil
@@ -146,12 +153,16 @@ func (s *Seen) word(t *testing.T, slot *Slot, word string) {
 	about := func(o string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "n", Name: o, UID: uid} }
 	switch name {
 	case "member":
-		url := namesOf(s.Ring).PeerURL(slot.Name)
+		url := namesOf(s.Ring).PeerURL(slot.Name, ring.TLS)
 		s.View.Members = append(s.View.Members, &etcdserverpb.Member{ID: uint64(slot.Ordinal) + 1, Name: slot.Name, PeerURLs: []string{url}})
 	case "told":
 		s.View.Bindings = merge(s.View.Bindings, ring.ID(slot.Ordinal)+1, admin.Binding{Machine: slot.Name, Disk: "d", Release: ring.Version(value)})
+	case "static":
+		before := Seen{Ring: s.Ring.DeepCopy(), Image: s.Image, Identity: &store.Identity{}}
+		before.Ring.Spec.Features.EtcdLauncher = ptr.To(false)
+		slot.Pod.Spec.Containers = before.set(s.version()).Spec.Template.Spec.Containers
 	case "runs":
-		slot.Pod.Spec.Containers = set(s.Ring, s.Image, ring.Version(value)).Spec.Template.Spec.Containers
+		slot.Pod.Spec.Containers = s.set(ring.Version(value)).Spec.Template.Spec.Containers
 	case "check":
 		slot.Check = releaseCheck(s.Ring, *slot, s.imageOf(s.asked()))
 		slot.Check.CreationTimestamp = metav1.NewTime(epoch.Add(-time.Second))
@@ -266,7 +277,11 @@ func drawSeen(t *rapid.T) Seen {
 	r := newRing(rapid.SampledFrom([]int32{3, 5, 7, 9}).Draw(t, "size"))
 	s := Seen{Ring: r, Image: "ringadm:test", View: &admin.View{ClusterID: 7}, Identity: &store.Identity{Token: "t"}}
 	release := rapid.SampledFrom([]ring.Version{"v3.5.35", "v3.6.16", "v3.6.17", "v3.7.3"})
-	s.Set = set(r, s.Image, release.Draw(t, "set"))
+	s.Identity.Static = rapid.Bool().Draw(t, "static")
+	launchers := func(on bool) *bool { return ptr.To(!s.Identity.Static || on) }
+	r.Spec.Features.EtcdLauncher = launchers(rapid.Bool().Draw(t, "set has launchers"))
+	s.Set = s.set(release.Draw(t, "set"))
+	r.Spec.Features.EtcdLauncher = launchers(rapid.Bool().Draw(t, "launchers are asked for"))
 	if rapid.Bool().Draw(t, "upgraded") {
 		s.Set.Annotations[kube.FromAnnotation] = string(release.Draw(t, "from"))
 	}
@@ -284,7 +299,9 @@ func drawSeen(t *rapid.T) Seen {
 		slot := Slot{Name: fmt.Sprintf("r-%d", i), Ordinal: i}
 		about := metav1.ObjectMeta{Namespace: "n", Name: slot.Name, UID: "u"}
 		if rapid.Bool().Draw(t, "pod") {
-			slot.Pod = &corev1.Pod{ObjectMeta: about, Spec: corev1.PodSpec{NodeName: node.Draw(t, "node"), Containers: set(r, s.Image, release.Draw(t, "runs")).Spec.Template.Spec.Containers}}
+			like := Seen{Ring: r.DeepCopy(), Identity: s.Identity}
+			like.Ring.Spec.Features.EtcdLauncher = launchers(rapid.Bool().Draw(t, "has a launcher"))
+			slot.Pod = &corev1.Pod{ObjectMeta: about, Spec: corev1.PodSpec{NodeName: node.Draw(t, "node"), Containers: like.set(release.Draw(t, "runs")).Spec.Template.Spec.Containers}}
 			if rapid.Bool().Draw(t, "ready") {
 				slot.Pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 			}
@@ -302,7 +319,7 @@ func drawSeen(t *rapid.T) Seen {
 			slot.Volume = volumeOn(slot.Name, rapid.SampledFrom([]string{"gone", "any", "node-0", "node-1", "node-gone"}).Draw(t, "volume"))
 		}
 		if rapid.Bool().Draw(t, "member") {
-			s.View.Members = append(s.View.Members, &etcdserverpb.Member{ID: uint64(i) + 1, PeerURLs: []string{namesOf(r).PeerURL(slot.Name)}})
+			s.View.Members = append(s.View.Members, &etcdserverpb.Member{ID: uint64(i) + 1, PeerURLs: []string{namesOf(r).PeerURL(slot.Name, ring.TLS)}})
 		}
 		s.Slots = append(s.Slots, slot)
 	}

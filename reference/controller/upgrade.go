@@ -38,6 +38,10 @@ func (s Seen) course() course {
 	c := course{version: runs, from: s.from(), template: runs}
 	switch {
 	case asked == runs:
+	case s.Set != nil && s.static():
+		c.refused = fmt.Sprintf("%s is asked for, and a ring without the launcher isn't upgraded: set spec.features.etcdLauncher to true, or spec.version back to %s", asked, runs[1:])
+	case s.adopting():
+		c.wait = fmt.Sprintf("%s is asked for, and not all members have a launcher yet", asked)
 	case s.Identity == nil && !s.founded():
 		c.version, c.template = asked, asked // pods without a member are made anew
 	case asked == c.from && asked.Compare(runs) < 0:
@@ -131,11 +135,15 @@ func (s Slot) release() ring.Version {
 		return ""
 	}
 	for _, c := range s.Pod.Spec.Containers {
+		if c.Name != kube.MemberContainer {
+			continue
+		}
 		for _, word := range c.Command {
-			if v, is := strings.CutPrefix(word, releaseFlag); is && c.Name == kube.MemberContainer {
+			if v, is := strings.CutPrefix(word, releaseFlag); is {
 				return ring.Version(v)
 			}
 		}
+		return ring.Version(c.Image[strings.LastIndex(c.Image, ":")+1:])
 	}
 	return ""
 }
@@ -233,7 +241,11 @@ func releaseCheck(r *v1alpha1.EtcdRing, slot Slot, image string) *corev1.Pod {
 func (s Seen) outdated(slot Slot, c course, free bool) string {
 	has := slot.release()
 	switch {
-	case has == "" || has == c.template || slot.Pod.DeletionTimestamp != nil:
+	case has == "" || slot.Pod.DeletionTimestamp != nil:
+		return ""
+	case free && slot.static() && !s.withoutLauncher():
+		return "it has no launcher, and no member"
+	case has == c.template:
 		return ""
 	case free:
 		return fmt.Sprintf("it has %s, and no member", has)
@@ -257,10 +269,17 @@ func (x *automation) restart(ctx context.Context, s Seen, due ring.ID) error {
 		return nil
 	}
 	slot, to := s.Slots[at], x.ground.course.template
-	if slot.Pod == nil || slot.Pod.DeletionTimestamp != nil || slot.release() == to || s.version() != to || x.observed.Members[i].Release != to {
+	var c Change
+	switch upgraded := slot.release() != to && s.version() == to && x.observed.Members[i].Release == to; {
+	case slot.Pod == nil || slot.Pod.DeletionTimestamp != nil:
+		return nil
+	case slot.static() && hasLauncher(s.Set.Spec.Template.Spec):
+		c = deletion(slot.Pod, "its member gets a launcher")
+	case upgraded:
+		c = deletion(slot.Pod, fmt.Sprintf("its member is to run %s", to))
+	default:
 		return nil
 	}
-	c := deletion(slot.Pod, fmt.Sprintf("its member is to run %s", to))
 	return x.log.Act(c.line(), func() error { return c.make(ctx, x.Client) })
 }
 

@@ -67,11 +67,12 @@ const (
 	TerminationMessage = "/dev/termination-log"
 )
 
-// Ports of a member.
+// Ports of a member. Peers that spoke plain text first take TLS at another.
 const (
-	ClientPort = 2379
-	PeerPort   = 2380
-	HealthPort = 2381 // etcd's health, without TLS, on the pod's loopback only
+	ClientPort    = 2379
+	PeerPort      = ring.PeerPort
+	EncryptedPort = ring.EncryptedPort
+	HealthPort    = 2378 // etcd's health, without TLS; on the pod's loopback only, where a launcher runs
 )
 
 // MostSlots is how many members a ring has at most. A pod mounts the certificates of
@@ -119,8 +120,10 @@ func (n Names) ClientAddresses() []string {
 	return []string{service, service + "." + n.Namespace, service + "." + n.Namespace + ".svc", service + "." + n.Namespace + ".svc.cluster.local"}
 }
 
-// PeerURL is where peers reach a slot.
-func (n Names) PeerURL(slot string) string { return ring.TLS.URL(n.Address(slot), PeerPort) }
+// PeerURL is where peers reach a slot of a ring whose peers began to speak so.
+func (n Names) PeerURL(slot string, began ring.Security) string {
+	return began.URL(n.Address(slot), PeerPort)
+}
 
 // ClientURL is where clients reach the member of a slot.
 func (n Names) ClientURL(slot string) string { return ring.TLS.URL(n.Address(slot), ClientPort) }

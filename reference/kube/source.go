@@ -47,9 +47,12 @@ func (s *Source) Learn(ctx context.Context, _ store.Machine, known *launcher.Kno
 		return fmt.Errorf("etcdring %s/%s: %w", s.Names.Namespace, s.Names.Ring, err)
 	}
 	s.size = int(asked.Spec.ClusterSize)
-	known.Spec, known.SpecNumber = SpecOf(asked, s.Version), max(1, int(asked.Generation))
-	known.Spec.SetVersion(s.Pod, s.Version) // whatever the disk remembers of another image
-	return s.readRecords(ctx, known)
+	err := s.readRecords(ctx, known)
+	if known.Identity != nil || known.IdentityKnown { // else how peers began isn't known
+		known.Spec, known.SpecNumber = SpecOf(asked, s.Version, known.Identity), max(1, int(asked.Generation))
+		known.Spec.SetVersion(s.Pod, s.Version) // whatever the disk remembers of another image
+	}
+	return err
 }
 
 // Heard lists the addresses of the slots.
@@ -87,12 +90,23 @@ func (s *Source) readRecords(ctx context.Context, known *launcher.Known) error {
 	return nil
 }
 
+// Began is how the peers of a ring spoke that was founded so; nil: it isn't yet.
+func Began(identity *store.Identity) ring.Security {
+	if identity != nil && identity.Static {
+		return ring.Plain
+	}
+	return ring.TLS
+}
+
 // SpecOf is what an EtcdRing asks of a ring whose pods run a release. Slots beyond the
-// size retire.
-func SpecOf(r *v1alpha1.EtcdRing, version ring.Version) store.Spec {
+// size retire. Peers that began with plain text go to TLS, as launchers run them now.
+func SpecOf(r *v1alpha1.EtcdRing, version ring.Version, identity *store.Identity) store.Spec {
 	names := Names{Namespace: r.Namespace, Ring: r.Name}
 	spec := store.Spec{Nodes: int(r.Spec.ClusterSize), Version: version, Security: ring.TLS,
 		Flags: map[string]string{"listen-metrics-urls": fmt.Sprintf("http://127.0.0.1:%d", HealthPort)}}
+	if Began(identity) == ring.Plain {
+		spec.Peers, spec.PeersFrom = ring.TLS, ring.Plain
+	}
 	for i := spec.Nodes; i < MostSlots; i++ {
 		spec.Retire = append(spec.Retire, names.Slot(i))
 	}

@@ -143,7 +143,9 @@ func boundElsewhere(members []ring.Member) bool {
 // has never heard of. A
 // list that can't be read decides nothing: after a power loss every member
 // starts like this, and there is no list before they have. Only a log that no etcd
-// of this disk can have made waits for the list.
+// of this disk can have made waits for the list. One of a member that the ring began with
+// before it had launchers is no such: all three get theirs, and lose their power before
+// one has run; who waited for the list then would wait for himself.
 func withLog(e Evidence) Boot {
 	if e.Cluster != 0 && e.WAL.Cluster != e.Cluster {
 		return Boot{Do: Halt, Why: fmt.Sprintf("the disk holds the log of member %x of ring %x, and this is ring %x: it may be the last copy of the other", e.WAL.Member, e.WAL.Cluster, e.Cluster)}
@@ -158,7 +160,7 @@ func withLog(e Evidence) Boot {
 		return Boot{Do: Wait, Why: fmt.Sprintf("the disk holds a log of member %x, whose record is missing and whose address is that of %s: it may be a copy", e.WAL.Member, m.Machine)}
 	case !e.Listed && e.Strange && e.Identity == nil && e.Unknown == "":
 		return Boot{Do: Halt, Why: fmt.Sprintf("the disk holds the log of member %x of ring %x, which another etcd has written, and no ring is founded here: nothing is started and nothing founded on it. To give the disk to this ring move the directory %s away; ringadm doesn't take over the ring of others", e.WAL.Member, e.WAL.Cluster, DataDir)}
-	case !e.Listed && e.Strange:
+	case !e.Listed && e.Strange && !e.began():
 		return Boot{Do: Wait, Why: fmt.Sprintf("the disk holds a log of member %x, and never said that one ran here: it may be a copy; where the member lives the list would tell, and it can't be read: %s", e.WAL.Member, e.Why)}
 	case e.WAL.Forced > 0:
 		return Boot{Do: Halt, Spoils: m.ID, Why: fmt.Sprintf("somebody made the log on this disk that of a ring of one (--force-new-cluster): member %x is alone in it from %d to %d, and what the others have acknowledged since is not there", e.WAL.Member, e.WAL.Forced, e.WAL.Last)}
@@ -168,6 +170,12 @@ func withLog(e Evidence) Boot {
 		return Boot{Do: Halt, Spoils: m.ID, Why: fmt.Sprintf("the log of member %x on this disk goes up to %d, and went up to %d before: the disk was put back from an older copy, and has forgotten what the member acknowledged", e.WAL.Member, e.WAL.Last, m.Log)}
 	}
 	return Boot{Do: Start, State: Resume, Why: fmt.Sprintf("the disk holds the log of member %x up to %d", e.WAL.Member, e.WAL.Last)}
+}
+
+// began reports whether the log is of the member that the ring began with here, before it
+// had launchers.
+func (e Evidence) began() bool {
+	return e.Identity != nil && e.Identity.Began(e.Machine, e.WAL.Member)
 }
 
 // unlisted sets aside what a member left that has left for certain. A list without the

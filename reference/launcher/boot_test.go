@@ -23,6 +23,15 @@ var (
 		{Name: "m2", Machine: "m2", Disk: "d2", PeerURL: "https://m2:2380", ClientURL: "https://m2:2379"},
 		{Name: "m3", Machine: "m3", Disk: "d3", PeerURL: "https://m3:2380", ClientURL: "https://m3:2379"},
 	}}
+	// static is a ring that began without launchers. Its founders' IDs are those that etcd
+	// gives them.
+	static = &store.Identity{Token: "ring-1", Epoch: 1, Static: true, Members: []store.Founder{
+		{Name: "m1", Machine: "m1", PeerURL: "http://m1:2380", ClientURL: "https://m1:2379"},
+		{Name: "m2", Machine: "m2", PeerURL: "http://m2:2380", ClientURL: "https://m2:2379"},
+		{Name: "m3", Machine: "m3", PeerURL: "http://m3:2380", ClientURL: "https://m3:2379"},
+	}}
+	began   = &host.WAL{Member: 0xc3f85856b3920fb2, Cluster: ours, Last: 77}
+	other   = &host.WAL{Member: 0x6f75e25ffc68a71c, Cluster: ours, Last: 77}
 	one     = ring.Member{ID: 1, Name: "m1", Machine: "m1", Disk: "d1", PeerURL: "https://m1:2380"}
 	two     = ring.Member{ID: 2, Name: "m2", Machine: "m2", Disk: "d2", PeerURL: "https://m2:2380"}
 	bound   = ring.Member{ID: 9, Machine: "m1", Disk: "d1", PeerURL: "https://m1:2380", Learner: true}
@@ -83,6 +92,14 @@ func TestDecide(t *testing.T) {
 			"halt: the disk holds the log of member 1 of ring c1, which another etcd has written, and no ring is founded here: nothing is started and nothing founded on it. To give the disk to this ring move the directory etcd away; ringadm doesn't take over the ring of others"},
 		{"a log on a disk that never said an etcd ran there, and no list", with(log, func(e *launcher.Evidence) { e.Strange, e.Identity, e.Why = true, founded, "no endpoint answered" }),
 			"wait: the disk holds a log of member 1, and never said that one ran here: it may be a copy; where the member lives the list would tell, and it can't be read: no endpoint answered"},
+		{"the log of a member that a ring began with before it had launchers, and no list", with(bare, func(e *launcher.Evidence) { e.WAL, e.Strange, e.Identity, e.Formed = began, true, static, true }),
+			"start (resume): the disk holds the log of member c3f85856b3920fb2 up to 77"},
+		{"the log of another such member, which was copied here, and no list", with(bare, func(e *launcher.Evidence) {
+			e.WAL, e.Strange, e.Identity, e.Formed, e.Why = other, true, static, true, "no endpoint answered"
+		}),
+			"wait: the disk holds a log of member 6f75e25ffc68a71c, and never said that one ran here: it may be a copy; where the member lives the list would tell, and it can't be read: no endpoint answered"},
+		{"no log, on the disk of a member that a ring began with before it had launchers", with(unlisted, func(e *launcher.Evidence) { e.Identity, e.Strange, e.Formed = static, true, true }),
+			"wait: this disk is not among the founders', and the member list can't be read: no endpoint answered"},
 		{"a log of another ring, in a disk that was put in the wrong machine", with(listed(log, two), func(e *launcher.Evidence) { e.WAL = &host.WAL{Member: 1, Cluster: 0xbad, Last: 77} }),
 			"halt: the disk holds the log of member 1 of ring bad, and this is ring c1: it may be the last copy of the other"},
 		{"a log that can't be read", with(listed(ran, one), func(e *launcher.Evidence) { e.Damaged = "crc mismatch" }),
@@ -145,9 +162,9 @@ func TestDecideNeverStartsWithoutEvidence(t *testing.T) {
 
 // every calls f with every combination of what a machine can find.
 func every(f func(launcher.Evidence)) {
-	logs := []*host.WAL{nil, own, {Member: 7, Cluster: ours}, {Member: 1, Cluster: 0xbad}, {Member: 1, Cluster: ours, Forced: 5}, {Member: 1, Cluster: ours, Left: true}}
+	logs := []*host.WAL{nil, own, {Member: 7, Cluster: ours}, began, {Member: 1, Cluster: 0xbad}, {Member: 1, Cluster: ours, Forced: 5}, {Member: 1, Cluster: ours, Left: true}}
 	lists := [][]ring.Member{nil, {two}, {one, two}, {further, two}, {bound, two}, {{ID: 9, Machine: "m1"}, two}}
-	identities := []*store.Identity{nil, founded}
+	identities := []*store.Identity{nil, founded, static}
 	yes := []bool{false, true}
 	for _, disk := range []string{"d1", "d9"} {
 		for _, log := range logs {
@@ -215,7 +232,7 @@ func breaks(e launcher.Evidence, b launcher.Boot) string {
 		return uint64(m.ID) == e.WAL.Member && m.Disk != "" && (m.Disk != e.Disk || m.Machine != e.Machine)
 	}):
 		return "the member lives elsewhere"
-	case e.WAL != nil && !e.Listed && e.Strange:
+	case e.WAL != nil && !e.Listed && e.Strange && !(e.WAL == began && e.Identity == static):
 		return "the log may be a copy"
 	case e.WAL != nil && e.Listed && (!inList || e.WAL.Cluster != e.Cluster):
 		return "the member has left, or is another ring's"

@@ -27,9 +27,15 @@ func (l *Launcher) release() ring.Version {
 // apart reports whether the machine has a release of its own, whatever the others run.
 func (l *Launcher) apart() bool { return l.Known.Spec.Machines[l.Machine].Version != "" }
 
-// peers is how this machine's etcd is started to listen for its peers.
+// peers is how this machine's etcd is started to listen for its peers. A member that a
+// ring began with before it had launchers takes TLS from its first start by one: so it is
+// restarted once less, and who dials it in plain text is heard as before.
 func (l *Launcher) peers() ring.Security {
-	return cmp.Or(l.disk.Peers, l.Known.Spec.PeersBegin())
+	begin := l.Known.Spec.PeersBegin()
+	if i := l.Known.Identity; i != nil && i.Static {
+		begin = ring.Mixed
+	}
+	return cmp.Or(l.disk.Peers, begin)
 }
 
 // follow has the member here run as its record says, and reports whether

@@ -67,7 +67,7 @@ type Decision struct {
 	Halt     string   // why only a person should go on
 	Commands []string // what that person should consider
 	Back     Version  // Halt: what to ask for again to have it over; "": nothing
-	Due      ID       // Wait: the member that is to restart now with the release that its record says; 0: none
+	Due      ID       // Wait: the member whose machine is to restart it now as it is asked for; 0: none
 }
 
 // Steady is the Wait of a ring that is what was asked for.

@@ -26,7 +26,7 @@ func encrypt(spec Spec, o Observed) (Decision, bool) {
 	}
 	voters := o.Voters()
 	plain := where(voters, func(m Member) bool { return !m.Peers.Secure() || m.Peers == "" })
-	listed := where(voters, Member.listedPlain)
+	listed := where(voters, Member.ListedPlain)
 	both := where(voters, func(m Member) bool { return m.Peers == Mixed })
 	if len(plain)+len(listed)+len(both) == 0 {
 		return pass()
@@ -43,8 +43,8 @@ func encrypt(spec Spec, o Observed) (Decision, bool) {
 	return listen(o, both, TLS)
 }
 
-// listedPlain reports whether others are told to speak plain text to the member.
-func (m Member) listedPlain() bool {
+// ListedPlain reports whether others are told to speak plain text to the member.
+func (m Member) ListedPlain() bool {
 	return slices.ContainsFunc(strings.Split(m.PeerURL, ","), isPlain)
 }
 
@@ -96,7 +96,7 @@ func relist(some []Member) (Decision, bool) {
 // joinsAt is where a member that is added on the machine now is reached: by TLS, once
 // that is so of any other. Then all who vote can dial it so, and it needs no second URL.
 func (o Observed) joinsAt(x Machine) string {
-	if slices.ContainsFunc(o.Members, func(m Member) bool { return !m.listedPlain() }) {
+	if slices.ContainsFunc(o.Members, func(m Member) bool { return !m.ListedPlain() }) {
 		return Encrypted(x.PeerURL)
 	}
 	return x.PeerURL
@@ -112,7 +112,7 @@ func (o Observed) listens(spec Spec, m Member) Security {
 		return ""
 	case m.Started():
 		return m.Peers
-	case !m.listedPlain():
+	case !m.ListedPlain():
 		return TLS
 	case spec.Encrypt:
 		return Mixed

@@ -17,8 +17,8 @@ type rule func(Spec, Observed) (Decision, bool)
 // The order is the safety argument. What is unknown stops everything; a member
 // that can never vote again goes before anything is added, since it only
 // raises the quorum; a change in flight ends before the next begins; and no
-// healthy voter leaves before the one that takes its place votes. Upgraded and
-// encrypted is only a ring that is whole.
+// healthy voter leaves before the one that takes its place votes. Adopted,
+// upgraded and encrypted is only a ring that is whole.
 var rules = []rule{
 	unreadable,
 	paused,
@@ -31,6 +31,7 @@ var rules = []rule{
 	silent,
 	surplus,
 	short,
+	adopt,
 	upgrade,
 	encrypt,
 }
@@ -140,9 +141,10 @@ func foreign(spec Spec, o Observed) (Decision, bool) {
 	return pass()
 }
 
-// withoutRecord lists the members that have run, and have no record.
+// withoutRecord lists the members that have run and have no record, though they should:
+// those that no launcher runs yet have none.
 func (o Observed) withoutRecord() []Member {
-	return where(o.Members, func(m Member) bool { return m.Disk == "" && (m.Started() || !m.Learner) })
+	return where(o.Members, func(m Member) bool { return m.Disk == "" && (m.Started() || !m.Learner) && !o.static(m) })
 }
 
 // missesRecord returns a member whose record is missing and may be made anew: one whose
@@ -353,6 +355,11 @@ func silent(spec Spec, o Observed) (Decision, bool) {
 			return gone(spec, o, m, "its machine retires and its etcd does not answer")
 		}
 	}
+	if i := slices.IndexFunc(quiet, func(m Member) bool { return o.static(m) && m.Silent > comeUp }); i >= 0 {
+		d, _ := wait("voter %s does not answer: it is to restart with a launcher, which tells whose log is there", quiet[i])
+		d.Due = quiet[i].ID
+		return d, true
+	}
 	return wait("voter %s does not answer", quiet[0])
 }
 
@@ -386,11 +393,16 @@ func gone(spec Spec, o Observed, m Member, why string) (Decision, bool) {
 	return add(spec, o, why)
 }
 
-// surplus lets one voter go once all that stay are there and answer.
+// surplus lets one voter go once all that stay are there and answer. What an etcd answers
+// that no launcher runs it may have from memory: a ring of three became one of one, whose
+// volume was gone. First launchers say whose logs there are.
 func surplus(spec Spec, o Observed) (Decision, bool) {
 	voters := o.Voters()
 	if len(voters) <= spec.Nodes {
 		return pass()
+	}
+	if d, decided := adopt(spec, o); decided {
+		return d, true
 	}
 	victim := leaves(spec, voters)
 	if victim.Leader {

@@ -62,6 +62,9 @@ type Machine struct {
 	Disk    string        // the disk that is in it now
 	Present bool          // its agent holds its lease in the ring
 	Absent  time.Duration // how long the observer has not seen it, or seen only another of its name than its member lives on; else 0
+	// Static: its member runs without a launcher, by flags of its own, on a disk that
+	// nobody has named: it is to be made anew with one.
+	Static bool
 	// Unsteady: an etcd that was started there ended by itself, and none has run for long
 	// since. One that is seen to serve may have ended by the time it is counted on.
 	Unsteady bool
@@ -237,10 +240,10 @@ func (o Observed) heir(m Member, spec Spec) bool {
 }
 
 // gone reports whether the member's machine has been absent for so long that a
-// spare should take its place.
+// spare should take its place. One without a launcher says nothing, absent or not.
 func (o Observed) gone(m Member, spec Spec) bool {
 	machine, ok := o.machine(m.Machine)
-	away := !machine.Present || o.displaced(m)
+	away := !machine.Present && !machine.Static || o.displaced(m)
 	return ok && away && machine.Absent > spec.ReplaceAfter && !m.Serving && m.Silent > spec.ReplaceAfter
 }
 

@@ -51,7 +51,8 @@ func command(t *testing.T, w *world, d *datadriven.TestData) string {
 	case "spec":
 		w.ask(parseSpec(t, d))
 	case "ring":
-		w.plain = d.HasArg("plain")
+		w.adopts = d.HasArg("static")
+		w.plain = d.HasArg("plain") || w.adopts
 		for line := range strings.Lines(d.Input) {
 			w.line(t, strings.Fields(line))
 		}
@@ -135,7 +136,8 @@ func (w *world) line(t *testing.T, line []string) {
 		b.deaf, m.peers, m.known = ring.Security(release(line, "deaf=")), w.begins(), w.begins()
 		m.version, m.heard = w.spec.Version, w.spec.Version
 		m.id, m.disk = ring.ID(n), b.disk
-		if has("unbound") {
+		b.static = has("static")
+		if has("unbound") || b.static {
 			m.disk = ""
 		}
 		if (has("voter") || has("learner")) && !has("unstarted") && !has("unbound") {
@@ -194,6 +196,7 @@ func (w *world) play(steps, seconds int) string {
 				break
 			}
 		}
+		w.restart(d.Due)
 		w.pass(1)
 		if (d.Wait == ring.Steady || d.Halt != "") && seconds == 0 {
 			break

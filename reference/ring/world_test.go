@@ -39,6 +39,8 @@ type box struct {
 	lacks ring.Version  // the release that it hasn't
 	fails ring.Version  // the release of which no etcd starts there
 	deaf  ring.Security // the way to listen for which no etcd starts there
+
+	static bool // no launcher is on it
 }
 
 // entry is one member of the world.
@@ -74,6 +76,7 @@ type world struct {
 	begun    time.Time
 	unlisted string // why the list can't be read, whatever the members do
 	plain    bool   // the ring's peers spoke plain text at first
+	adopts   bool   // it began without launchers
 	added    int
 }
 
@@ -186,6 +189,9 @@ func (w *world) observe() ring.Observed {
 		seen := ring.Member{ID: m.id, Name: m.name, Machine: m.machine, Disk: m.disk, PeerURL: m.url,
 			Learner: m.learner, Serving: w.runs(m), Leader: m.id == w.leader,
 			Version: m.heard, Release: m.release, Schema: w.schema(m), Peers: m.known, Listen: m.listen}
+		if w.adopts && m.disk == "" {
+			seen.Peers = "" // whose machine says so isn't known
+		}
 		seen.Ready = m.learner && seen.Serving && m.caught >= 2
 		if !seen.Serving {
 			seen.Silent = w.now.Sub(m.quiet)
@@ -194,7 +200,13 @@ func (w *world) observe() ring.Observed {
 	}
 	for _, b := range w.boxes {
 		seen := ring.Machine{Name: b.name, PeerURL: w.url(b.name), Disk: b.disk, Present: b.up, Told: true, Lost: b.dead}
-		if b.able {
+		if w.adopts {
+			seen.Registered, seen.Holds = true, b.log
+		}
+		if b.static {
+			seen = ring.Machine{Name: b.name, PeerURL: w.url(b.name), Static: true, Registered: true, Absent: w.now.Sub(w.begun)}
+		}
+		if b.able && !b.static {
 			seen.Versions = slices.DeleteFunc([]ring.Version{w.spec.Version, w.spec.From}, func(v ring.Version) bool { return v == b.lacks })
 		}
 		if m := w.at(b.name); m != nil && b.fails != "" && m.version == b.fails {
@@ -203,7 +215,7 @@ func (w *world) observe() ring.Observed {
 		if m := w.at(b.name); m != nil && b.deaf != "" && m.peers == b.deaf {
 			seen.Failing = "its port is taken"
 		}
-		if !b.up {
+		if !b.up && !b.static {
 			seen.Absent = w.now.Sub(b.gone)
 		}
 		o.Machines = append(o.Machines, seen)
@@ -332,9 +344,26 @@ func (w *world) pass(seconds int) {
 	}
 }
 
+// restart makes the machine of a member anew with a launcher, if it has none.
+func (w *world) restart(id ring.ID) {
+	m := w.member(id)
+	if m == nil || !w.box(m.machine).static {
+		return
+	}
+	b := w.box(m.machine)
+	b.static, m.down, m.peers = false, true, ring.Mixed
+	if m.ghost {
+		b.log = 0
+	}
+}
+
 // launch is launcher.Decide, in this world's terms.
 func (w *world) launch(b *box) {
 	m := w.at(b.name)
+	if b.static && m == nil {
+		b.static = false // with no member on it the machine is made anew at once
+		w.renew(b)
+	}
 	if m != nil && m.down && b.up && !b.mute {
 		m.down = b.fails == m.version || b.deaf != "" && b.deaf == m.peers
 		return

@@ -16,7 +16,7 @@ import (
 func (i Identity) ClusterID() uint64 {
 	var ids []uint64
 	for _, m := range i.Members {
-		ids = append(ids, digest([]byte(m.PeerURL+i.Token)))
+		ids = append(ids, i.memberID(m))
 	}
 	slices.Sort(ids)
 	var all []byte
@@ -24,6 +24,15 @@ func (i Identity) ClusterID() uint64 {
 		all = binary.BigEndian.AppendUint64(all, id)
 	}
 	return digest(all)
+}
+
+func (i Identity) memberID(f Founder) uint64 { return digest([]byte(f.PeerURL + i.Token)) }
+
+// Began reports whether the ring began with this member on the machine, and without a
+// launcher: then a log of it there was made by nobody else, though nothing on the disk
+// says so.
+func (i Identity) Began(machine string, member uint64) bool {
+	return i.Static && slices.ContainsFunc(i.Members, func(f Founder) bool { return f.Machine == machine && i.memberID(f) == member })
 }
 
 func digest(of []byte) uint64 {

@@ -190,6 +190,9 @@ type Identity struct {
 	Token   string    `json:"token"`
 	Members []Founder `json:"members"`
 	Epoch   int       `json:"epoch"`
+	// Static: the founders were started without launchers, by flags of their own, and no
+	// disk of theirs had a name. Their peers spoke plain text.
+	Static bool `json:"static,omitempty"`
 }
 
 // Validate tells what is wrong with the identity.
@@ -200,12 +203,14 @@ func (i Identity) Validate() error {
 	var schemes []string
 	distinct := map[string][]string{}
 	for _, m := range i.Members {
-		if err := m.Validate(); err != nil {
+		if err := i.check(m); err != nil {
 			return fmt.Errorf("member %q: %w", m.Name, err)
 		}
 		distinct["member"] = append(distinct["member"], m.Name)
 		distinct["machine"] = append(distinct["machine"], m.Machine)
-		distinct["disk"] = append(distinct["disk"], m.Disk)
+		if !i.Static {
+			distinct["disk"] = append(distinct["disk"], m.Disk)
+		}
 		distinct["URL"] = append(distinct["URL"], m.PeerURL, m.ClientURL)
 		scheme, _, _ := strings.Cut(m.PeerURL, ":")
 		schemes = append(schemes, scheme)
@@ -216,6 +221,19 @@ func (i Identity) Validate() error {
 		}
 	}
 	return checkSameScheme(schemes)
+}
+
+// check tells what is wrong with a founder of the ring.
+func (i Identity) check(f Founder) error {
+	switch {
+	case i.Static && f.Disk != "":
+		return fmt.Errorf("disk %q refused: founders that no launcher started have none", f.Disk)
+	case i.Static && !strings.HasPrefix(f.PeerURL, "http:"):
+		return fmt.Errorf("peer URL %q refused: founders that no launcher started speak plain text", f.PeerURL)
+	case i.Static:
+		f.Disk = "none"
+	}
+	return f.Validate()
 }
 
 // A ring begins either plain or with TLS; the mixed phase is for moving a ring
