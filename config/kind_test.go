@@ -74,9 +74,54 @@ func TestKindRing(t *testing.T) {
 	x.loseVolume(w)
 	w.stop()
 	w.allThere(x.T)
+	x.deleteRing()
 
+	x.names.Ring = "s"
+	x.enable()
 	x.deleteRing()
 	x.judgeRights()
+}
+
+// enable has a ring that begins without launchers given some, while clients write. Each
+// pod is made anew once, with its volume.
+func (x *trial) enable() {
+	r := ringOf(x.names)
+	r.Spec.Features.EtcdLauncher = ptr.To(false)
+	require.NoError(x, x.Create(x.Context(), r))
+	x.took("a ring of three without launchers", x.whole(3))
+	claims := func() (all []string) {
+		for slot := range x.pods() {
+			claim, err := x.claimOf(slot)
+			require.NoError(x, err)
+			all = append(all, string(claim.UID))
+		}
+		slices.Sort(all)
+		return all
+	}
+	before := claims()
+
+	w := x.write()
+	r, err := x.ring()
+	require.NoError(x, err)
+	require.Equal(x, v1alpha1.Plain, r.Status.TLSPhase)
+	next := r.DeepCopy()
+	next.Spec.Features.EtcdLauncher = ptr.To(true)
+	require.NoError(x, x.Patch(x.Context(), next, client.MergeFrom(r)))
+	x.took("launchers, and peers that speak TLS", x.until("peers speak TLS alone", func() error {
+		r, err := x.ring()
+		if err == nil && r.Status.TLSPhase != v1alpha1.Strict {
+			err = fmt.Errorf("the phase is %s: %v", r.Status.TLSPhase, r.Status.Conditions)
+		}
+		return err
+	}))
+	x.whole(3)
+	w.stop()
+	w.allThere(x.T)
+	assert.Equal(x, before, claims(), "a claim was replaced")
+	r, err = x.ring()
+	require.NoError(x, err)
+	r.Spec.Features.EtcdLauncher = ptr.To(false)
+	assert.ErrorContains(x, x.Update(x.Context(), r), "can't be disabled once it is on")
 }
 
 // begin brings a cluster up that has the images.

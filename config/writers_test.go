@@ -50,7 +50,7 @@ const (
 // write starts them on a Service of the test's own: every node passes its port on to
 // members that are ready.
 func (x *trial) write() *writers {
-	require.NoError(x, x.Create(x.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: x.names.Namespace, Name: "outside"},
+	require.NoError(x, x.Create(x.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: x.names.Namespace, Name: x.names.Ring + "-outside"},
 		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Selector: x.names.Labels(kube.MemberPart),
 			Ports: []corev1.ServicePort{{Port: kube.ClientPort, TargetPort: intstr.FromInt32(kube.ClientPort)}}}}))
 	ctx, cancel := context.WithCancel(x.Context())
@@ -72,7 +72,7 @@ func (x *trial) write() *writers {
 func (x *trial) dial() *clientv3.Client {
 	secret, service := &corev1.Secret{}, &corev1.Service{}
 	require.NoError(x, x.Get(x.Context(), client.ObjectKey{Namespace: x.names.Namespace, Name: x.names.Certificates(0)}, secret))
-	require.NoError(x, x.Get(x.Context(), client.ObjectKey{Namespace: x.names.Namespace, Name: "outside"}, service))
+	require.NoError(x, x.Get(x.Context(), client.ObjectKey{Namespace: x.names.Namespace, Name: x.names.Ring + "-outside"}, service))
 	secure, err := pki.ClientTLS(secret.Data["ca.crt"], pki.Pair{CertPEM: secret.Data["client.crt"], KeyPEM: secret.Data["client.key"]})
 	require.NoError(x, err)
 	nodes, places := &corev1.NodeList{}, []string{}

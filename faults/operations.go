@@ -187,7 +187,7 @@ var operations = []Operation{
 	},
 	{
 		Kind:    ringproof.OpPeers,
-		Doc:     "have all members speak another way to each other, while the ring runs",
+		Doc:     "have all members speak another way to each other, while the ring runs; on Kubernetes, give them launchers, which do",
 		Params:  Params{{Name: "peers", Key: "to", Doc: "tls, where they speak plain text; to plain a correct subject doesn't go back", Values: []string{"tls", "plain"}, Required: true}},
 		Owes:    "One member at a time is restarted or listed anew, while all others serve; none is replaced. In the end nothing goes between peers in the clear.",
 		Worlds:  withStore,

@@ -64,7 +64,7 @@ func Run(ctx context.Context, plan ringproof.Plan, world ringproof.World, o Opti
 const (
 	createWithin   = 60 * time.Second
 	convergeWithin = 45 * time.Second // unless the plan's check of it says otherwise
-	rested         = 10 * time.Second // a subject that has done nothing for so long has no more to do: longer than another takes to lead it
+	rested         = 10 * time.Second // see runner.rested
 	calm           = time.Second      // the ring must be as asked for so long to count as converged
 	quiet          = 3 * time.Second  // and is watched for so long afterwards
 	warm           = time.Second      // of load before the first step

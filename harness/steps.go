@@ -416,7 +416,7 @@ func (r *runner) came(s ringproof.Step, o ringproof.Observation, targets []strin
 	case ringproof.OpPeers:
 		// What the list can't tell, such as whether a port was closed, the subject is given
 		// time for; a check judges it.
-		return r.still() || r.asWanted(o) && r.given(r.lastAction()) >= rested
+		return r.still() || r.asWanted(o) && r.given(r.lastAction()) >= r.rested()
 	case ringproof.OpReplace:
 		return r.still() || r.leaving() != targets[0] || !r.owes(o) && r.asWanted(o)
 	case ringproof.OpReset:
@@ -425,6 +425,15 @@ func (r *runner) came(s ringproof.Step, o ringproof.Observation, targets []strin
 		return true // etcd has said that it leads; who leads since is harm's to say
 	}
 	return r.asWanted(o)
+}
+
+// rested is how long a subject has done nothing that has no more to do: longer than another
+// takes to lead it. A controller's Lease outlives it by a quarter of a minute.
+func (r *runner) rested() time.Duration {
+	if r.plan.Ring.On == ringproof.OnKubernetes {
+		return 3 * rested
+	}
+	return rested
 }
 
 // goal is what came waits for, in words.
@@ -437,7 +446,7 @@ func (r *runner) goal(s ringproof.Step, targets []string) string {
 		text += " etcd " + s.Op.Version
 	}
 	if s.Op.Kind == ringproof.OpPeers {
-		text += ", none listed for plain text, and nothing done for " + rested.String()
+		text += ", none listed for plain text, and nothing done for " + r.rested().String()
 	}
 	return text
 }

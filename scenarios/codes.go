@@ -31,7 +31,7 @@ var codes = []Code{
 	{"S015", "unknown event", "`ringproof list events` prints what a trigger can wait for. The names are the same in every world."},
 	{"S016", "illegal target", "The target is no selector, or one that this fault or operation can't have."},
 	{"S017", "bad duration", "A duration is a number with a unit: 500ms, 15s, 5m. A bare number is refused: nobody knows whether it means seconds."},
-	{"S018", "unknown action", "The subject has no action of that name. The reference's are bootstrap, add-learner, bind, promote, remove, move-leader, launch, clear."},
+	{"S018", "unknown action", "The subject has no action of that name. The reference's are bootstrap, add-learner, bind, promote, remove, move-leader, launch, clear; its controller's are kube delete pod, kube replace statefulset and the like."},
 	{"S019", "illegal value", "The value is outside what the key may hold."},
 	{"S020", "unknown check", "`ringproof list checks` prints the checks that can judge a history."},
 	{"S021", "bad parameter of a check", "The check has no such parameter, or it is written differently."},

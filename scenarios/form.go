@@ -47,7 +47,7 @@ type Ring struct {
 	Machines     int                `json:"machines,omitempty" jsonschema:"minimum=1,maximum=32" jsonschema_description:"machines in all, spares included; when absent the largest size asked for, and spares where a step needs one"`
 	Version      Release            `json:"version,omitempty" jsonschema_description:"etcd release; v3.6.16 when absent"`
 	Security     string             `json:"security,omitempty" jsonschema:"enum=tls,enum=plain" jsonschema_description:"how members and clients talk; tls when absent"`
-	Peers        string             `json:"peers,omitempty" jsonschema:"enum=tls,enum=plain" jsonschema_description:"how members talk to each other at the start; as security when absent. plain beside security tls is a ring to be moved to TLS"`
+	Peers        string             `json:"peers,omitempty" jsonschema:"enum=tls,enum=plain" jsonschema_description:"how members talk to each other at the start; as security when absent. plain beside security tls is a ring to be moved to TLS; on Kubernetes it is one without launchers"`
 	Heartbeat    ringproof.Duration `json:"heartbeat,omitempty" jsonschema_description:"raft heartbeat; etcd's default (100ms) when absent"`
 	Election     ringproof.Duration `json:"election,omitempty" jsonschema_description:"election timeout; etcd's default (1s) when absent"`
 	ReplaceAfter ringproof.Duration `json:"replaceAfter,omitempty" jsonschema_description:"how long a machine is absent before a spare takes its place; 10s when absent"`

@@ -16,6 +16,7 @@ import (
 type Known struct {
 	Checks  []Check
 	Actions []string
+	Writes  []string // actions of a controller, which are none of a ring's: "kube delete pod"
 	Flags   []string // of etcd's, those that the subject sets itself; "initial-" stands for all that begin so
 }
 
@@ -124,6 +125,7 @@ func Standard() Known {
 	safe := []ringproof.Mode{ringproof.ModeSafe}
 	return Known{
 		Actions: []string{"bootstrap", "add-learner", "bind", "promote", "remove", "move-leader", "upgrade", "listen", "update", "launch", "restart", "clear"},
+		Writes:  []string{"kube create pod", "kube create statefulset", "kube replace statefulset", "kube delete pod", "kube delete persistentvolumeclaim"},
 		Flags: []string{
 			"name", "data-dir", "wal-dir", "config-file", "listen-peer-urls", "listen-client-urls", "listen-client-http-urls", "advertise-client-urls",
 			"initial-", "discovery", "discovery-", "force-new-cluster", "strict-reconfig-check", "heartbeat-interval", "election-timeout", "snapshot-count",

@@ -90,7 +90,7 @@ func (r review) sizes() Diagnostics {
 		switch path := at(i, ".op.scale.to"); {
 		case !fair && !s.Op.Refused:
 			found = append(found, r.say(path, Error, "S047", "write op: {scale: {to: N}, refused: true}", "a correct subject refuses %d voters", s.Op.To)...)
-		case fair && s.Op.Refused:
+		case fair && s.Op.Refused && !r.withoutLaunchers():
 			found = append(found, r.say(path, Warning, "S047", "", "%d voters are a fair size; why would a subject refuse them?", s.Op.To)...)
 		}
 	}
@@ -379,7 +379,15 @@ func (r review) causes(s ringproof.Step, voters int, t *ringproof.Trigger) bool 
 		"remove": ringproof.EventMemberRemoved, "clear": ringproof.EventMemberRemoved, "move-leader": ringproof.EventLeaderChanged,
 	}
 	need, known := needs[t.Action]
+	if t.Action == "bind" && r.withoutLaunchers() && s.Op != nil && s.Op.Kind == ringproof.OpPeers {
+		return true // those who get launchers get records
+	}
 	return !known || slices.Contains(events, need)
+}
+
+// withoutLaunchers reports whether the ring begins as one of pods in which etcd runs alone.
+func (r review) withoutLaunchers() bool {
+	return r.plan.Ring.On == ringproof.OnKubernetes && r.plan.Ring.Peers == "plain"
 }
 
 // claims judges whom an assert names, and its pattern.

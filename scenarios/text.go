@@ -97,7 +97,7 @@ type Action string
 
 func (a *Action) parse(text string, known Known) (complaint, bool) {
 	*a = Action(text)
-	if len(known.Actions) == 0 || slices.Contains(known.Actions, text) {
+	if len(known.Actions) == 0 || slices.Contains(known.Actions, text) || slices.Contains(known.Writes, text) {
 		return complaint{}, true
 	}
 	return complaint{"S018", fmt.Sprintf("unknown action %q of the subject", text), known.Actions}, false

@@ -36,7 +36,7 @@ var mutants = []Mutant{
 	answersAfterRemoval, panicsOnRequest, harmless, beginsAndRefuses,
 	removesHealthy, startsForced, obeysForced, startsOlder, leavesDamaged,
 	kubeResetAll,
-	kubeRollingUpdate,
+	kubeRollingUpdate, adoptsAtOnce, distrustsBeginnings,
 	upgradesAtOnce, upgradesLeaderFirst, upgradesOverSilent,
 	closesBeforeListed, joinsByOldURLs, keepsPlainPort,
 }

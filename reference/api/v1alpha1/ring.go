@@ -75,8 +75,9 @@ type EtcdRingSpec struct {
 
 // Features are what of the ring is run by ringadm.
 type Features struct {
-	// EtcdLauncher has a launcher run each member, so that members are added, removed
-	// and replaced one at a time. Unset, a new ring takes it from RingDefaults.
+	// EtcdLauncher has a launcher run each member, so that members are added, removed,
+	// replaced and upgraded one at a time, and peers speak TLS. Without, a ring is a plain
+	// StatefulSet of three. Unset, it is what RingDefaults say, and stays on once it was.
 	// +optional
 	EtcdLauncher *bool `json:"etcdLauncher,omitempty"`
 }
