@@ -27,7 +27,9 @@ func TestRunsOnNodes(t *testing.T) {
 	}{
 		"as it is":        {func(*ringproof.Plan) {}, ""},
 		"a node killed":   {harm(ringproof.Fault{Kind: ringproof.FaultKill, Scope: "machine", For: 5e9}), ""},
-		"plain":           {func(p *ringproof.Plan) { p.Ring.Security = "plain" }, "talks plainly"},
+		"plain":           {func(p *ringproof.Plan) { p.Ring.Security = "plain" }, "clients talk plainly"},
+		"no launchers":    {func(p *ringproof.Plan) { p.Ring.Peers = "plain" }, ""},
+		"five without":    {func(p *ringproof.Plan) { p.Ring.Peers, p.Ring.Size = "plain", 5 }, "without launchers"},
 		"a heartbeat":     {func(p *ringproof.Plan) { p.Ring.Heartbeat = 1 }, "no heartbeat"},
 		"flags":           {func(p *ringproof.Plan) { p.Ring.Flags = map[string]string{"a": "b"} }, "no heartbeat"},
 		"a disk swapped":  {harm(ringproof.Fault{Kind: ringproof.FaultDiskSwap}), "no harm of nodes"},
