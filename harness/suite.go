@@ -140,7 +140,7 @@ func (s Suite) run(ctx context.Context, p ringproof.Plan, n int, told func(ringp
 		h.Measures = map[string]float64{}
 	}
 	h.Measures["wallSeconds"] = time.Since(began).Seconds()
-	again, err := s.repeated(ctx, p, h.Trace)
+	again, err := s.repeated(ctx, p, h)
 	if err != nil {
 		return cell, err
 	}
@@ -155,7 +155,7 @@ func (s Suite) run(ctx context.Context, p ringproof.Plan, n int, told func(ringp
 }
 
 // repeated runs the plan a second time, if that is wanted, and says if it was another run.
-func (s Suite) repeated(ctx context.Context, p ringproof.Plan, trace string) ([]ringproof.Finding, error) {
+func (s Suite) repeated(ctx context.Context, p ringproof.Plan, before ringproof.History) ([]ringproof.Finding, error) {
 	if !s.Twice {
 		return nil, nil
 	}
@@ -164,10 +164,10 @@ func (s Suite) repeated(ctx context.Context, p ringproof.Plan, trace string) ([]
 		return nil, err
 	}
 	h, err := Run(ctx, p, world, Options{Seen: s.seen(p)})
-	if err != nil || h.Trace == trace {
+	if err != nil || h.Trace == before.Trace {
 		return nil, err
 	}
-	return []ringproof.Finding{{Check: "run", Verdict: ringproof.Inconclusive, Message: fmt.Sprintf("expected the same run twice, its trace was %s and then %s", trace, h.Trace)}}, nil
+	return []ringproof.Finding{{Check: "run", Verdict: ringproof.Inconclusive, Message: fmt.Sprintf("expected the same run twice, its trace was %s and then %s; they part where %s", before.Trace, h.Trace, parted(before, h))}}, nil
 }
 
 // logged is a world whose processes have logs, by the names of their files. They are asked

@@ -152,6 +152,7 @@ func Standard() Known {
 			{Name: "quiescent", Params: map[string]ParamKind{"atLeast": ParamDuration}, Modes: safe},
 			{Name: "one-lead", Modes: safe},
 			{Name: "upgrade-in-order", needs: upgrades},
+			{Name: "restarts-in-turn", needs: ringproof.Plan.Encrypts},
 			{Name: "no-plaintext-peer", needs: ringproof.Plan.Encrypts},
 			{Name: "work-bounded", Params: map[string]ParamKind{"changes": ParamInteger, "restarts": ParamInteger}, Modes: safe},
 			{Name: "no-leftovers"},

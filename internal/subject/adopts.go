@@ -16,7 +16,7 @@ var adoptsAtOnce = Mutant{
 	Name:     "adopts-at-once",
 	Hazard:   "Each pod gets its launcher at once, whether those before it serve again or not.",
 	Source:   "KKP B7: the readiness that a rollout waits for is not that of the pod which was replaced",
-	Check:    "available",
+	Check:    "restarts-in-turn",
 	Scenario: "kube-enable",
 	Undrawn:  offKubernetes,
 	layer: func() layer {

@@ -38,7 +38,7 @@ var mutants = []Mutant{
 	kubeResetAll,
 	kubeRollingUpdate, adoptsAtOnce, distrustsBeginnings,
 	upgradesAtOnce, upgradesLeaderFirst, upgradesOverSilent,
-	closesBeforeListed, joinsByOldURLs, keepsPlainPort,
+	closesBeforeListed, joinsByOldURLs, keepsPlainPort, movesInBatches,
 }
 
 // Mutants lists every mutant: first those that decide wrongly about the ring,

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package checks
+
+import (
+	"slices"
+
+	"github.com/ringproof/ringproof"
+)
+
+// restartsInTurn: a ring whose pods are all deleted at once, so that they come back with
+// other flags, is there again after some seconds, and its membership has never changed.
+var restartsInTurn = Check{
+	Name:   "restarts-in-turn",
+	Claim:  "While peers are moved to TLS the subject ends one voter's etcd at a time, while all others serve.",
+	Source: "etcd's runtime reconfiguration and upgrade guides: one by one, each healthy before the next; kubermatic's rollouts wait for a readiness that is not the pod's own",
+	Timed:  true,
+	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
+		hit, ended := landings(h), 0
+		for _, e := range events(h, ringproof.EventProcessExited) {
+			last, voter := servedLast(h, e)
+			if !voter || hit.by(e.Machine, e.At) || hit.by("", e.At) {
+				continue
+			}
+			ended++
+			for _, v := range h.Observations[last].Voters() {
+				now, still := h.Observations[last+1].Member(v.ID)
+				away := still && !v.Serving && !now.Serving || endedBefore(h, v.Machine, e)
+				if v.Machine != e.Machine && away && !hit.by(v.Machine, e.At) {
+					return with(fail(e.At, "expected the etcd of %s to be ended while all other voters serve, saw %s away", e.Machine, v.Machine), e.String())
+				}
+			}
+		}
+		if ended == 0 {
+			return unknown("no voter's etcd was seen to be ended by the subject")
+		}
+		return pass("%d ends of voters' etcds, each while all others served", ended)
+	},
+	suits: ringproof.Plan.Encrypts,
+}
+
+// servedLast is the last look that found the voter serve whose etcd ended; there is one
+// after it. voter: there was such a look.
+func servedLast(h *ringproof.History, end ringproof.Event) (last int, voter bool) {
+	for i, o := range h.Observations[:max(0, len(h.Observations)-1)] {
+		if m, on := o.On(end.Machine); o.At < end.At && on && !m.Learner && m.Serving {
+			last, voter = i, true
+		}
+	}
+	return last, voter
+}
+
+// endedBefore reports whether the etcd of another machine has ended too, no later, and was
+// not seen to serve since: of two that end between two looks no look tells.
+func endedBefore(h *ringproof.History, machine string, end ringproof.Event) bool {
+	since, ended := ringproof.Instant(0), false
+	for _, e := range events(h, ringproof.EventProcessExited) {
+		if e.Machine == machine && e.At <= end.At {
+			since, ended = e.At, true
+		}
+	}
+	return ended && !slices.ContainsFunc(h.Observations, func(o ringproof.Observation) bool {
+		m, on := o.On(machine)
+		return on && m.Serving && o.At > since && o.At < end.At
+	})
+}

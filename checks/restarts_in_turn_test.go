@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package checks
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/ringproof/ringproof"
+)
+
+func TestRestartsInTurn(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		h    *ringproof.History
+		harm func(*ringproof.History)
+		want ringproof.Verdict
+		says string
+	}{
+		{"one after the other", rolled("3.5.35", 2, 3, 1), nil, ringproof.Pass, "3 ends of voters' etcds"},
+		{"while another is away", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) { away(h, "m2", 12, 25) }, ringproof.Fail, "etcd of m3 to be ended while all other voters serve, saw m2 away"},
+		{"while another is away that harm has hit", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
+			away(h, "m2", 12, 25)
+			event(h, ringproof.Event{At: sec(11), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultPause})
+		}, ringproof.Pass, "2 ends"},
+		{"two between two looks", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(10.6), Kind: ringproof.EventProcessExited, Machine: "m3"})
+		}, ringproof.Fail, "etcd of m3 to be ended while all other voters serve, saw m2 away"},
+		{"ended by harm", rolled("3.5.35", 2), func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(9), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultKill})
+		}, ringproof.Inconclusive, "no voter's etcd was seen"},
+		{"none was ended", rolled("3.5.35"), nil, ringproof.Inconclusive, "no voter's etcd was seen"},
+		{"never looked at", &ringproof.History{}, nil, ringproof.Inconclusive, "no voter's etcd was seen"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if test.harm != nil {
+				test.harm(test.h)
+			}
+			f := restartsInTurn.Finding(test.h, nil)
+			assert.Equal(t, test.want, f.Verdict, f.String())
+			assert.Contains(t, f.Message, test.says)
+		})
+	}
+}
