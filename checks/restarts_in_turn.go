@@ -17,17 +17,17 @@ var restartsInTurn = Check{
 	Source: "etcd's runtime reconfiguration and upgrade guides: one by one, each healthy before the next; kubermatic's rollouts wait for a readiness that is not the pod's own",
 	Timed:  true,
 	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
-		hit, ended := landings(h), 0
+		ended := 0
 		for _, e := range events(h, ringproof.EventProcessExited) {
 			last, voter := servedLast(h, e)
-			if !voter || hit.by(e.Machine, e.At) || hit.by("", e.At) {
+			if !voter || harmed(h, e.Machine, e.At) {
 				continue
 			}
 			ended++
 			for _, v := range h.Observations[last].Voters() {
 				now, still := h.Observations[last+1].Member(v.ID)
 				away := still && !v.Serving && !now.Serving || endedBefore(h, v.Machine, e)
-				if v.Machine != e.Machine && away && !hit.by(v.Machine, e.At) {
+				if v.Machine != e.Machine && away && !harmed(h, v.Machine, e.At) {
 					return with(fail(e.At, "expected the etcd of %s to be ended while all other voters serve, saw %s away", e.Machine, v.Machine), e.String())
 				}
 			}
@@ -64,4 +64,35 @@ func endedBefore(h *ringproof.History, machine string, end ringproof.Event) bool
 		m, on := o.On(machine)
 		return on && m.Serving && o.At > since && o.At < end.At
 	})
+}
+
+// harmed reports whether harm may be why an etcd ends, or is away: some has hit its machine,
+// and its member was not seen to serve since that was over.
+func harmed(h *ringproof.History, machine string, at ringproof.Instant) bool {
+	for _, e := range events(h, ringproof.EventFaultLanded) {
+		if e.Machine != machine && (e.Machine != "" || beside[e.Fault]) || e.At > at.Add(landing) {
+			continue
+		}
+		if over, ends := harmOver(h, e); !ends || !slices.ContainsFunc(h.Observations, func(o ringproof.Observation) bool {
+			m, on := o.On(machine)
+			return on && m.Serving && o.At > over && o.At < at
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// momentary is harm that is over as soon as it is done.
+var momentary = map[ringproof.FaultKind]bool{ringproof.FaultKill: true, ringproof.FaultKubeDelete: true, ringproof.FaultMachineLoss: true, ringproof.FaultVolumeLoss: true}
+
+// harmOver is when harm that has landed was over; ends: it ever was.
+func harmOver(h *ringproof.History, landed ringproof.Event) (over ringproof.Instant, ends bool) {
+	over, ends = landed.At, momentary[landed.Fault]
+	for _, e := range events(h, ringproof.EventFaultHealed) {
+		if e.Step == landed.Step && e.At >= landed.At {
+			over, ends = max(over, e.At), true
+		}
+	}
+	return over, ends
 }

@@ -28,8 +28,16 @@ func TestRestartsInTurn(t *testing.T) {
 		{"two between two looks", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(10.6), Kind: ringproof.EventProcessExited, Machine: "m3"})
 		}, ringproof.Fail, "etcd of m3 to be ended while all other voters serve, saw m2 away"},
+		{"harm was over long before", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(3), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultKill})
+			away(h, "m2", 12, 25)
+		}, ringproof.Fail, "saw m2 away"},
+		{"harm never ended", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(3), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultClockSkew})
+			away(h, "m2", 12, 25)
+		}, ringproof.Pass, "2 ends"},
 		{"ended by harm", rolled("3.5.35", 2), func(h *ringproof.History) {
-			event(h, ringproof.Event{At: sec(9), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultKill})
+			event(h, ringproof.Event{At: sec(10.4), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultKill})
 		}, ringproof.Inconclusive, "no voter's etcd was seen"},
 		{"none was ended", rolled("3.5.35"), nil, ringproof.Inconclusive, "no voter's etcd was seen"},
 		{"never looked at", &ringproof.History{}, nil, ringproof.Inconclusive, "no voter's etcd was seen"},
