@@ -83,12 +83,14 @@ func harmed(h *ringproof.History, machine string, at ringproof.Instant) bool {
 	return false
 }
 
-// momentary is harm that is over as soon as it is done.
+// momentary is harm that is over as soon as it is done: who serves again has come back.
 var momentary = map[ringproof.FaultKind]bool{ringproof.FaultKill: true, ringproof.FaultKubeDelete: true, ringproof.FaultMachineLoss: true, ringproof.FaultVolumeLoss: true}
 
 // harmOver is when harm that has landed was over; ends: it ever was.
 func harmOver(h *ringproof.History, landed ringproof.Event) (over ringproof.Instant, ends bool) {
-	over, ends = landed.At, momentary[landed.Fault]
+	if momentary[landed.Fault] {
+		return landed.At, true
+	}
 	for _, e := range events(h, ringproof.EventFaultHealed) {
 		if e.Step == landed.Step && e.At >= landed.At {
 			over, ends = max(over, e.At), true
