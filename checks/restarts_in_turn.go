@@ -60,9 +60,14 @@ func endedBefore(h *ringproof.History, machine string, end ringproof.Event) bool
 			since, ended = e.At, true
 		}
 	}
-	return ended && !slices.ContainsFunc(h.Observations, func(o ringproof.Observation) bool {
+	return ended && !served(h, machine, since, end.At)
+}
+
+// served reports whether a look between two instants found the member on a machine serve.
+func served(h *ringproof.History, machine string, from, to ringproof.Instant) bool {
+	return slices.ContainsFunc(h.Observations, func(o ringproof.Observation) bool {
 		m, on := o.On(machine)
-		return on && m.Serving && o.At > since && o.At < end.At
+		return on && m.Serving && o.At > from && o.At < to
 	})
 }
 
@@ -73,10 +78,7 @@ func harmed(h *ringproof.History, machine string, at ringproof.Instant) bool {
 		if e.Machine != machine && (e.Machine != "" || beside[e.Fault]) || e.At > at.Add(landing) {
 			continue
 		}
-		if over, ends := harmOver(h, e); !ends || !slices.ContainsFunc(h.Observations, func(o ringproof.Observation) bool {
-			m, on := o.On(machine)
-			return on && m.Serving && o.At > over && o.At < at
-		}) {
+		if over, ends := harmOver(h, e); !ends || !served(h, machine, over, at) {
 			return true
 		}
 	}

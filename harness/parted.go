@@ -14,7 +14,7 @@ import (
 // parted says where two runs of one plan were first seen to differ: by an event, or by
 // what a client asked and heard. The cause lies before, in what nobody has recorded.
 func parted(a, b ringproof.History) string {
-	var all []parting
+	var all []moment
 	for _, kind := range []func(ringproof.History) []moment{happened, answered} {
 		if p, differ := firstOther(kind(a), kind(b)); differ {
 			all = append(all, p)
@@ -23,7 +23,7 @@ func parted(a, b ringproof.History) string {
 	if len(all) == 0 {
 		return "what was recorded of both is equal"
 	}
-	return slices.MinFunc(all, func(a, b parting) int { return cmp.Compare(a.at, b.at) }).text
+	return slices.MinFunc(all, func(a, b moment) int { return cmp.Compare(a.at, b.at) }).text
 }
 
 // moment is a thing that was recorded, in words.
@@ -31,9 +31,6 @@ type moment struct {
 	at   ringproof.Instant
 	text string
 }
-
-// parting is where two lists of moments first differ.
-type parting moment
 
 func happened(h ringproof.History) (all []moment) {
 	for _, e := range h.Events {
@@ -50,8 +47,9 @@ func answered(h ringproof.History) (all []moment) {
 	return all
 }
 
-// firstOther is the first place at which two lists differ; differ: there is one.
-func firstOther(a, b []moment) (p parting, differ bool) {
+// firstOther is the first place at which two lists differ, with what each has there;
+// differ: there is one.
+func firstOther(a, b []moment) (both moment, differ bool) {
 	end := moment{text: "nothing more"}
 	for i := range max(len(a), len(b)) {
 		x, y := end, end
@@ -62,8 +60,8 @@ func firstOther(a, b []moment) (p parting, differ bool) {
 			y = b[i]
 		}
 		if x != y {
-			return parting{cmp.Or(min(x.at, y.at), max(x.at, y.at)), fmt.Sprintf("the first has %q, and the second %q", x.text, y.text)}, true
+			return moment{cmp.Or(min(x.at, y.at), max(x.at, y.at)), fmt.Sprintf("the first has %q, and the second %q", x.text, y.text)}, true
 		}
 	}
-	return p, false
+	return both, false
 }

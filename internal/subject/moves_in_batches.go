@@ -5,14 +5,10 @@ package subject
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/ringproof/ringproof/reference/auto"
 	"github.com/ringproof/ringproof/reference/host"
-	"github.com/ringproof/ringproof/reference/ring"
 	"github.com/ringproof/ringproof/reference/store"
 )
 
@@ -28,8 +24,10 @@ var movesInBatches = Mutant{
 	layer: func() layer {
 		b := &batch{}
 		return layer{
-			host:  func(h host.Host) host.Host { return machine{Host: h, process: batchedProcess{h.Process(), h, b}} },
-			store: func(h host.Host, s store.Store) store.Store { return batchedStore{s, h, b} },
+			host: func(h host.Host) host.Host { return machine{Host: h, process: batchedProcess{h.Process(), h, b}} },
+			store: func(h host.Host, s store.Store) store.Store {
+				return hearing{s, func(ctx context.Context, asked store.Spec) error { return b.hears(ctx, h, asked) }}
+			},
 		}
 	},
 }
@@ -38,27 +36,18 @@ var movesInBatches = Mutant{
 // start again.
 type batch struct{ ended, begun bool }
 
-type batchedStore struct {
-	store.Store
-	host host.Host
-	*batch
-}
-
-func (s batchedStore) Get(ctx context.Context, key string) ([]byte, error) {
-	text, err := s.Store.Get(ctx, key)
-	var asked struct {
-		From ring.Security `json:"peersFrom"`
+// hears has two of the machines stop their etcds once they hear that peers are to move.
+func (b *batch) hears(ctx context.Context, h host.Host, asked store.Spec) error {
+	if b.ended || asked.PeersFrom == "" {
+		return nil
 	}
-	if err != nil || s.ended || !strings.HasPrefix(key, auto.SpecPrefix+"/") || json.Unmarshal(text, &asked) != nil || asked.From == "" {
-		return text, err
-	}
-	runs, err := s.host.Process().Running()
+	runs, err := h.Process().Running()
 	if err != nil || !slices.Contains(runs, "--name=m4") && !slices.Contains(runs, "--name=m5") {
-		return text, err
+		return err
 	}
-	s.ended = true
-	reached(s.host)
-	return text, s.host.Process().Stop(ctx, time.Second)
+	b.ended = true
+	reached(h)
+	return h.Process().Stop(ctx, time.Second)
 }
 
 type batchedProcess struct {

@@ -27,33 +27,41 @@ var upgradesAtOnce = Mutant{
 	layer: func() layer {
 		u := &eager{}
 		return layer{
-			host:  func(h host.Host) host.Host { return machine{Host: h, process: eagerProcess{h.Process(), u}} },
-			store: func(h host.Host, s store.Store) store.Store { return eagerStore{s, h, u} },
+			host: func(h host.Host) host.Host { return machine{Host: h, process: eagerProcess{h.Process(), u}} },
+			store: func(h host.Host, s store.Store) store.Store {
+				return hearing{s, func(ctx context.Context, asked store.Spec) error { return u.hears(ctx, h, asked) }}
+			},
 		}
 	},
 }
 
 // eager is what a machine has heard to be asked for.
-type eager struct {
-	Version ring.Version `json:"version"`
-	From    ring.Version `json:"from"`
+type eager struct{ version, from ring.Version }
+
+// hears has a machine stop its etcd for what it hears, if that is new.
+func (e *eager) hears(ctx context.Context, h host.Host, asked store.Spec) error {
+	now := eager{asked.Version, asked.From}
+	if now.from == "" || now == *e {
+		return nil
+	}
+	*e = now
+	reached(h)
+	return h.Process().Stop(ctx, time.Second)
 }
 
-type eagerStore struct {
+// hearing is a store in which a machine hears what is asked for before it goes by it.
+type hearing struct {
 	store.Store
-	host host.Host
-	*eager
+	heard func(context.Context, store.Spec) error
 }
 
-func (s eagerStore) Get(ctx context.Context, key string) ([]byte, error) {
+func (s hearing) Get(ctx context.Context, key string) ([]byte, error) {
 	text, err := s.Store.Get(ctx, key)
-	var asked eager
-	if err != nil || !strings.HasPrefix(key, auto.SpecPrefix+"/") || json.Unmarshal(text, &asked) != nil || asked.From == "" || asked == *s.eager {
+	var asked store.Spec
+	if err != nil || !strings.HasPrefix(key, auto.SpecPrefix+"/") || json.Unmarshal(text, &asked) != nil {
 		return text, err
 	}
-	*s.eager = asked
-	reached(s.host)
-	return text, s.host.Process().Stop(ctx, time.Second)
+	return text, s.heard(ctx, asked)
 }
 
 type eagerProcess struct {
@@ -63,8 +71,8 @@ type eagerProcess struct {
 
 // Start starts the release that is asked for.
 func (p eagerProcess) Start(ctx context.Context, args []string) error {
-	if p.From != "" {
-		args[0] = strings.ReplaceAll(args[0], string(p.From), string(p.Version))
+	if p.from != "" {
+		args[0] = strings.ReplaceAll(args[0], string(p.from), string(p.version))
 	}
 	return p.Process.Start(ctx, args)
 }

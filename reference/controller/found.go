@@ -113,6 +113,9 @@ func (x *automation) learnAuthority(ctx context.Context) error {
 // noteFormed says in the records that the ring has answered: from then on no launcher
 // starts a member as new.
 func (x *automation) noteFormed(ctx context.Context, cluster uint64) error {
+	if x.formed {
+		return nil
+	}
 	record := store.Formed{ClusterID: fmt.Sprintf("%x", cluster), Epoch: x.identity.Epoch}
 	_, err := store.Log[store.Formed]{Store: x.records, Prefix: kube.FormedPrefix}.Append(ctx, 0, record)
 	if err == nil || errors.Is(err, store.ErrExists) {

@@ -340,6 +340,8 @@ func (x *automation) spec(s Seen) ring.Spec {
 	return spec
 }
 
+const unnoted = "the records take no note that the ring has answered"
+
 // lead takes the ring's next step, if this process leads.
 func (x *automation) lead(ctx context.Context, s Seen) outcome {
 	x.reconciler.Read()
@@ -354,13 +356,11 @@ func (x *automation) lead(ctx context.Context, s Seen) outcome {
 	if !leads {
 		return outcome{wait: "another process leads the ring's automation, or nobody yet"}
 	}
-	if !x.formed {
-		if !x.identity.Static && x.reconciler.Bind(ctx, view, x.identity.Members, fence) {
-			return outcome{wait: "members are bound to the founders' disks"}
-		}
-		if err := x.noteFormed(ctx, view.ClusterID); err != nil {
-			return outcome{trouble: err, wait: "the records take no note that the ring has answered"}
-		}
+	if !x.formed && !x.identity.Static && x.reconciler.Bind(ctx, view, x.identity.Members, fence) {
+		return outcome{wait: "members are bound to the founders' disks"}
+	}
+	if err := x.noteFormed(ctx, view.ClusterID); err != nil {
+		return outcome{trouble: err, wait: unnoted}
 	}
 	view.Registered = x.registered(s)
 	d := x.reconciler.Step(ctx, view, x.spec(s), fence)

@@ -424,6 +424,14 @@ func TestRetained(t *testing.T) {
 	assert.NotEmpty(t, records.Items)
 }
 
+// TestPhaseThatIsNotSeen: a step that could not look doesn't make peers that speak plain
+// text, or are on the way to TLS, speak that alone.
+func TestPhaseThatIsNotSeen(t *testing.T) {
+	for _, before := range []v1alpha1.TLSPhase{"", v1alpha1.Plain, v1alpha1.Mixed, v1alpha1.Strict} {
+		assert.Equal(t, before, phaseOf(before, outcome{trouble: errors.New("the API server is away")}))
+	}
+}
+
 // TestARingThatWasNotCountedIsNotWhole: a ring that was just founded answers, and its
 // members are bound to their disks before anybody asks each of them.
 func TestARingThatWasNotCountedIsNotWhole(t *testing.T) {

@@ -84,10 +84,8 @@ func (x *automation) foundStatic(ctx context.Context, s Seen) outcome {
 // watch looks at a ring without launchers, and changes nothing in it.
 func (x *automation) watch(ctx context.Context, s Seen) outcome {
 	x.reconciler.Read()
-	if !x.formed {
-		if err := x.noteFormed(ctx, s.View.ClusterID); err != nil {
-			return outcome{trouble: err, wait: "the records take no note that the ring has answered"}
-		}
+	if err := x.noteFormed(ctx, s.View.ClusterID); err != nil {
+		return outcome{trouble: err, wait: unnoted}
 	}
 	x.observed = x.ground.tell(x.watched.Observe(ctx, x.ring, *s.View))
 	o := outcome{wait: ring.Steady, observed: x.observed}

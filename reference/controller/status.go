@@ -56,14 +56,17 @@ func statusOf(s *v1alpha1.EtcdRingStatus, generation int64, o outcome, now metav
 }
 
 // phaseOf is how far the peers have come to TLS: Plain while none takes it, Strict once
-// all do, and are listed so, and listen no other way.
+// all do, and are listed so, and listen no other way. A step that has seen nothing of the
+// ring's objects says nothing new.
 func phaseOf(before v1alpha1.TLSPhase, o outcome) v1alpha1.TLSPhase {
 	voters := o.observed.Voters()
 	all := func(is func(ring.Member) bool) bool {
 		return !slices.ContainsFunc(voters, func(m ring.Member) bool { return !is(m) })
 	}
 	switch {
-	case kube.Began(o.seen.Identity) == ring.TLS && !(o.seen.Ring != nil && o.seen.static()):
+	case o.seen.Ring == nil:
+		return before
+	case kube.Began(o.seen.Identity) == ring.TLS && !o.seen.static():
 		return v1alpha1.Strict
 	case len(voters) == 0:
 		return cmp.Or(before, v1alpha1.Plain)

@@ -67,12 +67,11 @@ const (
 	TerminationMessage = "/dev/termination-log"
 )
 
-// Ports of a member. Peers that spoke plain text first take TLS at another.
+// Ports of a member. Peers that spoke plain text first take TLS at ring.EncryptedPort.
 const (
-	ClientPort    = 2379
-	PeerPort      = ring.PeerPort
-	EncryptedPort = ring.EncryptedPort
-	HealthPort    = 2378 // etcd's health, without TLS; on the pod's loopback only, where a launcher runs
+	ClientPort = 2379
+	PeerPort   = ring.PeerPort
+	HealthPort = 2378 // etcd's health, without TLS; on the pod's loopback only, where a launcher runs
 )
 
 // MostSlots is how many members a ring has at most. A pod mounts the certificates of

@@ -40,7 +40,8 @@ type box struct {
 	fails ring.Version  // the release of which no etcd starts there
 	deaf  ring.Security // the way to listen for which no etcd starts there
 
-	static bool // no launcher is on it
+	static bool      // no launcher is on it
+	tells  time.Time // from then on its launcher is heard, which begins with its etcd
 }
 
 // entry is one member of the world.
@@ -203,6 +204,9 @@ func (w *world) observe() ring.Observed {
 		if w.adopts {
 			seen.Registered, seen.Holds = true, b.log
 		}
+		if w.now.Before(b.tells) {
+			seen.Present, seen.Told, seen.Disk = false, false, ""
+		}
 		if b.static {
 			seen = ring.Machine{Name: b.name, PeerURL: w.url(b.name), Static: true, Registered: true, Absent: w.now.Sub(w.begun)}
 		}
@@ -351,7 +355,7 @@ func (w *world) restart(id ring.ID) {
 		return
 	}
 	b := w.box(m.machine)
-	b.static, m.down, m.peers = false, true, ring.Mixed
+	b.static, m.down, m.peers, b.tells = false, true, ring.Mixed, w.now.Add(3*time.Second)
 	if m.ghost {
 		b.log = 0
 	}

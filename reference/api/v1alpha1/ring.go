@@ -133,7 +133,7 @@ type TLSPhase string
 // A ring goes from Plain to Mixed to Strict, and never back.
 const (
 	Plain  TLSPhase = "Plain"  // peers speak http
-	Mixed  TLSPhase = "Mixed"  // every member listens for http and https
+	Mixed  TLSPhase = "Mixed"  // members listen for http and https, or some do
 	Strict TLSPhase = "Strict" // peers speak https only
 )
 
