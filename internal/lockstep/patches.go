@@ -34,6 +34,14 @@ var patches = []patch{
 	{"runtime/rand.go", "mp := getg().m\n\tc := &mp.chacha8\n", "if lockstepSeeded && getg().bubble != nil {\n\t\treturn lockstepRand()\n\t}\n\tmp := getg().m\n\tc := &mp.chacha8\n"},
 	{"runtime/select.go", "j := cheaprandn(uint32(norder + 1))", "j := lockstepRandn(uint32(norder + 1))"},
 	{"runtime/sema.go", "s.ticket = cheaprand() | 1", "s.ticket = lockstepRandn(1<<31) | 1"},
+	// A type assertion is remembered by one chance in 1024, in memory that is allocated for
+	// it: all addresses after it move, and the orders of maps that are keyed by pointers. What
+	// the runtime draws by itself is no chance of the seed's: its own locks draw, too, if two
+	// threads meet there.
+	{"runtime/iface.go", "if cheaprand()&1023 != 0 {\n\t\t// Only bother updating the cache ~1 in 1000 times.\n\t\treturn", "if lockstepRandn(1024) != 0 {\n\t\t// Only bother updating the cache ~1 in 1000 times.\n\t\treturn"},
+	{"runtime/iface.go", "if cheaprand()&1023 != 0 {\n\t\t// Only bother updating the cache ~1 in 1000 times.\n\t\t//", "if lockstepRandn(1024) != 0 {\n\t\t// Only bother updating the cache ~1 in 1000 times.\n\t\t//"},
+	{"runtime/iface.go", "if cheaprand()&uint32(oldC.Mask) != 0 {\n\t\t// As cache gets larger, choose to update it less often\n\t\t// so we can amortize the cost of building a new cache.", "if lockstepRandn(uint32(oldC.Mask)+1) != 0 {\n\t\t// As cache gets larger, choose to update it less often\n\t\t// so we can amortize the cost of building a new cache."},
+	{"runtime/iface.go", "if cheaprand()&uint32(oldC.Mask) != 0 {\n\t\t// As cache gets larger, choose to update it less often\n\t\t// so we can amortize the cost of building a new cache\n", "if lockstepRandn(uint32(oldC.Mask)+1) != 0 {\n\t\t// As cache gets larger, choose to update it less often\n\t\t// so we can amortize the cost of building a new cache\n"},
 	{"runtime/time.go", "t.rand = cheaprand()\n", "t.rand = cheaprand()\n\t\t\tif lockstepSeeded {\n\t\t\t\tt.rand = uint32(lockstepRand())\n\t\t\t}\n"},
 
 	// Time: of package variables, in the bubble, and of a mutex that somebody waits for long.

@@ -20,6 +20,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -84,6 +85,20 @@ func (p *process) insert(f frame) {
 	p.inbox = slices.Insert(p.inbox, i, f)
 }
 
+// forks is locked by who forks, and for reading by who has a process run. Between fork and
+// exec a child has copies of all that is open here: ends of pipes of other worlds, too, and a
+// process that is to read one of those to its end would find none.
+var forks sync.RWMutex
+
+// fork starts the process while nobody runs; forks is locked for reading.
+func (p *process) fork() error {
+	forks.RUnlock()
+	defer forks.RLock()
+	forks.Lock()
+	defer forks.Unlock()
+	return p.cmd.Start()
+}
+
 // start starts a process and lets it run its first instant.
 func (w *world) start(p *process, o order, files []*os.File, at int64) error {
 	ours, theirs, err := pair(w.Patience)
@@ -95,12 +110,13 @@ func (w *world) start(p *process, o order, files []*os.File, at int64) error {
 	p.cmd = &exec.Cmd{Path: o.Name, Args: o.Args, Dir: o.Dir, Env: w.environment(p, o), ExtraFiles: []*os.File{theirs},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, Chroot: p.root}}
 	p.give(files)
-	err = p.cmd.Start()
+	err = p.fork()
 	theirs.Close()
 	if err != nil {
 		ours.close()
 		return err
 	}
+	ours.hunger = hunger{pid: p.cmd.Process.Pid, patience: w.Patience}
 	p.sock = ours
 	w.processes = append(w.processes, p)
 	w.processed++
@@ -237,6 +253,8 @@ func (w *world) grant(p *process, until int64) {
 	n := sort.Search(len(p.inbox), func(i int) bool { return p.inbox[i].At > until })
 	b.Frames, p.inbox = p.inbox[:n:n], p.inbox[n:]
 	w.grants++
+	forks.RLock()
+	defer forks.RUnlock()
 	if err := p.sock.send(b); err != nil {
 		w.end(p, until, -1)
 		return
@@ -251,7 +269,7 @@ func (w *world) hear(p *process, until int64) {
 		b, err := p.sock.receive()
 		switch {
 		case errors.Is(err, syscall.EAGAIN):
-			w.failed = w.stuck(fmt.Sprintf("%s has not become idle in %v", p.name, w.Patience), slices.Compact([]*process{p, w.first})...)
+			w.failed = w.stuck(fmt.Sprintf("%s has not become idle in %v of a processor's time", p.name, w.Patience), slices.Compact([]*process{p, w.first})...)
 			return
 		case err != nil:
 			w.end(p, until, -1)
@@ -445,6 +463,7 @@ type socket struct {
 	files  []*os.File
 	buffer []byte
 	ahead  bytes.Buffer
+	hunger hunger
 }
 
 // pair makes a socket's two ends. Whoever doesn't answer for so long is stuck.
@@ -475,6 +494,7 @@ func (s *socket) take() []*os.File {
 }
 
 func (s *socket) receive() (b batch, err error) {
+	s.hunger.fed()
 	b, s.buffer, err = readBatch(s, s.buffer)
 	return b, err
 }
@@ -495,7 +515,7 @@ func (s *socket) fill() error {
 	for {
 		n, k, _, _, err := unix.Recvmsg(s.fd, chunk[:], rights[:], unix.MSG_CMSG_CLOEXEC)
 		switch {
-		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN) && s.hunger.starved():
 			continue
 		case err != nil:
 			return err

@@ -24,7 +24,7 @@ type Options struct {
 	Latency  time.Duration // the least that a frame is under way; 500 µs
 	Jitter   time.Duration // by up to as much more; 200 µs
 	Sync     time.Duration // a quarter of it a disk takes to sync, and up to as much more; 1 ms
-	Patience time.Duration // in real time, for a process to become idle; 60 s
+	Patience time.Duration // of a processor, for a process to become idle; 60 s
 	Trace    func(line string)
 }
 
@@ -32,7 +32,7 @@ type Options struct {
 type Program struct {
 	Path      string
 	Args, Env []string
-	Host      byte // the machine it runs on
+	Host      byte       // the machine it runs on
 	Files     []*os.File
 }
 
@@ -63,10 +63,13 @@ func Run(ctx context.Context, o Options, first Program) (Outcome, error) {
 	defer os.RemoveAll(w.Dir)
 	seat := &process{host: first.Host, name: "seat"}
 	w.first = seat
-	if err := w.start(seat, order{Name: first.Path, Args: first.Args, Env: first.Env}, first.Files, epoch); err != nil {
+	forks.RLock()
+	err := w.start(seat, order{Name: first.Path, Args: first.Args, Env: first.Env}, first.Files, epoch)
+	forks.RUnlock()
+	if err != nil {
 		return Outcome{}, fmt.Errorf("starting %s in lockstep: %w", first.Path, err)
 	}
-	err := w.run(ctx)
+	err = w.run(ctx)
 	return w.outcome(), err
 }
 

@@ -149,6 +149,24 @@ func TestRepeats(t *testing.T) {
 	assert.NotEqual(t, first.Hash, other.Hash)
 }
 
+// TestWorldsBeside: a world is the same beside others in one process of the host. Between
+// its fork and its exec a process of theirs has copies of all that is open here.
+func TestWorldsBeside(t *testing.T) {
+	first, _, err := lived(t, Options{Seed: 1}, "many")
+	require.NoError(t, err)
+	var beside sync.WaitGroup
+	for range 4 {
+		beside.Go(func() {
+			for range 2 {
+				o, _, err := lived(t, Options{Seed: 1}, "many")
+				assert.NoError(t, err)
+				assert.Equal(t, first, o)
+			}
+		})
+	}
+	beside.Wait()
+}
+
 // TestDisksTakeTime: two processes meet in a directory, and which comes first is the seed's choice.
 func TestDisksTakeTime(t *testing.T) {
 	firsts := map[string]bool{}
@@ -164,7 +182,7 @@ func TestDisksTakeTime(t *testing.T) {
 // TestStuck: a world that can't go on says where each goroutine is.
 func TestStuck(t *testing.T) {
 	for as, wants := range map[string]string{"spin": "main.spin", "wait": "main.wait"} {
-		o, said, err := lived(t, Options{Patience: 15 * time.Second}, as) // in which even a busy host lets it begin
+		o, said, err := lived(t, Options{Patience: 5 * time.Second}, as)
 		require.ErrorIs(t, err, ErrStuck, "%+v", o)
 		assert.Contains(t, said, wants)
 	}

@@ -18,6 +18,7 @@ var lockstepIn bool
 var (
 	lockstepSeeded bool          // the bubble has begun
 	lockstepDraws  atomic.Uint64 // the state of its chance
+	lockstepBefore atomic.Uint64 // and of the chance outside
 	lockstepMain   func(main func())
 	lockstepOffset int64 // of the wall clock, in nanoseconds
 )
@@ -81,17 +82,26 @@ func lockstepTime(now int64) (sec int64, nsec int32, mono int64) {
 	return wall / 1e9, int32(wall % 1e9), now
 }
 
-// lockstepRandn is cheaprandn where chance decides the order of goroutines.
+// lockstepRandn is cheaprandn where chance shows in what a process does: in the order of
+// goroutines, or in where things lie. From what cheaprandn draws, the runtime's locks
+// draw too when threads meet there, which is the host's doing.
 func lockstepRandn(n uint32) uint32 {
-	if lockstepSeeded && getg().bubble != nil {
-		return uint32((uint64(uint32(lockstepRand()>>32)) * uint64(n)) >> 32)
+	if !lockstepIn {
+		return cheaprandn(n)
 	}
-	return cheaprandn(n)
+	draws := &lockstepBefore
+	if lockstepSeeded && getg().bubble != nil {
+		draws = &lockstepDraws
+	}
+	return uint32((uint64(uint32(lockstepDraw(draws)>>32)) * uint64(n)) >> 32)
 }
 
 //go:nosplit
-func lockstepRand() uint64 { // splitmix64
-	z := lockstepDraws.Add(0x1e3779b97f4a7c15) // odd, and no overflow of its argument
+func lockstepRand() uint64 { return lockstepDraw(&lockstepDraws) }
+
+//go:nosplit
+func lockstepDraw(draws *atomic.Uint64) uint64 { // splitmix64
+	z := draws.Add(0x1e3779b97f4a7c15) // odd, and no overflow of its argument
 	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
 	z = (z ^ (z >> 27)) * 0x94d049bb133111eb
 	return z ^ (z >> 31)

@@ -27,7 +27,7 @@ import (
 func main() {
 	begun = time.Now()
 	do := map[string]func(){"pipes": pipes, "count": count, "foreign": foreign, "talk": talk, "serve": serve, "signals": signals, "heed": heed, "sleep": sleep,
-		"harm": harm, "clock": clock, "spin": spin, "slow": slow, "echo": echo, "fed": fed, "wait": wait, "meet": meet, "sync": synced, "unheard": unheard, "greet": greet}[os.Args[1]]
+		"harm": harm, "clock": clock, "spin": spin, "slow": slow, "echo": echo, "fed": fed, "wait": wait, "meet": meet, "sync": synced, "unheard": unheard, "greet": greet, "many": many, "brief": brief}[os.Args[1]]
 	do()
 }
 
@@ -57,6 +57,16 @@ func pipes() {
 	both, err := again(1, "count").CombinedOutput()
 	say("%q %v", both, err)
 }
+
+// many hears many children out, one after the other.
+func many() {
+	for range 100 {
+		said, err := again(1, "brief").CombinedOutput()
+		say("%q %v", said, err)
+	}
+}
+
+func brief() { fmt.Println("done") }
 
 // fed feeds a child, which says what it was fed.
 func fed() {
