@@ -281,14 +281,21 @@ func (m *member) run(ctx context.Context) error {
 	return err
 }
 
-const beatFile = "turn" // in the run directory: written while turns are taken
+const beatFile = "turn" // in the run directory: its time is that of the last turn
+
+// stamp says when the last turn was, by the clock of who takes it. That of the filesystem
+// may be another: in virtual time it is the host's, and no launcher was ever late.
+func (f launchFlags) stamp(now time.Time) error {
+	path := filepath.Join(f.run, beatFile)
+	return errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, now, now))
+}
 
 // tell says for the probes that turns are taken, and for the next life of the container
 // which disk is here: a launcher that emptied it gave it another identity.
 func (m *member) tell() error {
 	if now := m.host.Now(); now.Sub(m.beat) >= time.Second || now.Before(m.beat) {
 		m.beat = now
-		if err := replaceFile(filepath.Join(m.launchFlags.run, beatFile), nil, 0o600); err != nil {
+		if err := m.stamp(now); err != nil {
 			return err
 		}
 	}
