@@ -32,7 +32,7 @@ type Options struct {
 type Program struct {
 	Path      string
 	Args, Env []string
-	Host      byte       // the machine it runs on
+	Host      byte // the machine it runs on
 	Files     []*os.File
 }
 
