@@ -216,6 +216,17 @@ func TestAFaultWhoseTargetNeverComesIsMissed(t *testing.T) {
 	only(t, h, ringproof.EventConverged, "")
 }
 
+// TestNobodyIsRemovedByHandBeforeHeIsKnown: of whom nobody knows that a hand removes it,
+// the removal would be the subject's.
+func TestNobodyIsRemovedByHandBeforeHeIsKnown(t *testing.T) {
+	w := &toy{}
+	p := ring(harmful("remove", ringproof.Fault{Kind: ringproof.FaultForeignHand, Target: "m4", Does: "member-remove"}))
+	p.Ring.Machines = 4
+	h := play(t, w, p)
+	assert.Contains(t, only(t, h, ringproof.EventFaultMissed, "remove").Text, "no member is on m4")
+	assert.Empty(t, w.calls)
+}
+
 // TestAFaultLandsWhereItHits: of two machines one has no etcd that could be killed.
 func TestAFaultLandsWhereItHits(t *testing.T) {
 	w := &toy{harming: func(_ ringproof.Step, targets []string) error {

@@ -471,17 +471,10 @@ func (r *runner) find(ctx context.Context, selector string) (targets []string, e
 
 // harm applies a fault: as it is, or milder when the ledger finds it unfair.
 func (r *runner) harm(ctx, acting context.Context, s ringproof.Step) error {
-	targets, err := r.find(acting, s.Fault.Target)
+	s, targets, err := r.aim(acting, s)
 	if err != nil {
 		r.record.Record(ringproof.Event{Kind: ringproof.EventFaultMissed, Step: s.Name, Fault: s.Fault.Kind, Text: err.Error()})
 		return err
-	}
-	if s, err = r.source(acting, s); err != nil {
-		r.record.Record(ringproof.Event{Kind: ringproof.EventFaultMissed, Step: s.Name, Fault: s.Fault.Kind, Text: err.Error()})
-		return err
-	}
-	if s.Fault.Kind == ringproof.FaultForeignHand {
-		_ = r.wait(acting, findWithin, func() bool { _, on := r.record.observation().On(targets[0]); return on })
 	}
 	admitted, reason := r.admit(acting, *s.Fault, targets)
 	if reason != "" {
@@ -505,6 +498,22 @@ func (r *runner) harm(ctx, acting context.Context, s ringproof.Step) error {
 	}
 	r.keep(ctx, harm{s, targets, hit})
 	return err
+}
+
+// aim finds whom a fault hits, and from whom it takes something. A hand removes a member
+// that was seen: of one that nobody knows yet the removal would be the subject's.
+func (r *runner) aim(ctx context.Context, s ringproof.Step) (_ ringproof.Step, targets []string, err error) {
+	if targets, err = r.find(ctx, s.Fault.Target); err != nil {
+		return s, nil, err
+	}
+	if s.Fault.Kind == ringproof.FaultForeignHand {
+		known := func() bool { _, on := r.record.observation().On(targets[0]); return on }
+		if _ = r.wait(ctx, findWithin, known); !known() {
+			return s, nil, fmt.Errorf("no member is on %s that could be removed", targets[0])
+		}
+	}
+	s, err = r.source(ctx, s)
+	return s, targets, err
 }
 
 // admit asks the ledger for the fault. Where a look takes time the ledger may know less
