@@ -267,6 +267,14 @@ func (p Plan) Encrypts() bool {
 	})
 }
 
+// Upgrades reports whether a step has the ring run another release.
+func (p Plan) Upgrades() bool {
+	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Op != nil && s.Op.Kind == OpUpgrade && !s.Op.Refused })
+}
+
+// TakesTurns reports whether the subject is to restart one member after the other.
+func (p Plan) TakesTurns() bool { return p.Upgrades() || p.Encrypts() }
+
 // Stopped says what a restart ended.
 func (o Op) Stopped() string {
 	switch o.Scope {

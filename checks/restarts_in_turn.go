@@ -13,14 +13,14 @@ import (
 // other flags, is there again after some seconds, and its membership has never changed.
 var restartsInTurn = Check{
 	Name:   "restarts-in-turn",
-	Claim:  "While peers are moved to TLS the subject ends one voter's etcd at a time, while all others serve.",
+	Claim:  "While members are upgraded, or peers moved to TLS, the subject ends one voter's etcd at a time, while all others serve.",
 	Source: "etcd's runtime reconfiguration and upgrade guides: one by one, each healthy before the next; kubermatic's rollouts wait for a readiness that is not the pod's own",
 	Timed:  true,
 	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
 		ended := 0
 		for _, e := range events(h, ringproof.EventProcessExited) {
 			last, voter := servedLast(h, e)
-			if !voter || harmed(h, e.Machine, e.At) {
+			if !voter || left(h, last, e.Machine) || harmed(h, e.Machine, e.At) {
 				continue
 			}
 			ended++
@@ -37,7 +37,7 @@ var restartsInTurn = Check{
 		}
 		return pass("%d ends of voters' etcds, each while all others served", ended)
 	},
-	suits: ringproof.Plan.Encrypts,
+	suits: ringproof.Plan.TakesTurns,
 }
 
 // servedLast is the last look that found the voter serve whose etcd ended; there is one
@@ -49,6 +49,14 @@ func servedLast(h *ringproof.History, end ringproof.Event) (last int, voter bool
 		}
 	}
 	return last, voter
+}
+
+// left reports whether the voter of the machine has left the ring by the look after the
+// last: its etcd ends as it is no member any more.
+func left(h *ringproof.History, last int, machine string) bool {
+	m, _ := h.Observations[last].On(machine)
+	_, still := h.Observations[last+1].Member(m.ID)
+	return !still
 }
 
 // endedBefore reports whether the etcd of another machine has ended too, no later, and was
@@ -71,8 +79,8 @@ func served(h *ringproof.History, machine string, from, to ringproof.Instant) bo
 	})
 }
 
-// harmed reports whether harm may be why an etcd ends, or is away: some has hit its machine,
-// and its member was not seen to serve since that was over.
+// harmed reports whether harm or an operator may be why an etcd ends, or is away: some has
+// hit its machine, and its member was not seen to serve since that was over.
 func harmed(h *ringproof.History, machine string, at ringproof.Instant) bool {
 	for _, e := range events(h, ringproof.EventFaultLanded) {
 		if e.Machine != machine && (e.Machine != "" || beside[e.Fault]) || e.At > at.Add(landing) {
@@ -82,7 +90,21 @@ func harmed(h *ringproof.History, machine string, at ringproof.Instant) bool {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(h.Plan.Steps, func(s ringproof.Step) bool { return byOperator(h, s, machine, at) })
+}
+
+// byOperator reports whether an operator's own restart may be why. Whom it ends is chosen
+// as it begins, so it counts as anybody.
+func byOperator(h *ringproof.History, s ringproof.Step, machine string, at ringproof.Instant) bool {
+	if s.Op == nil || !s.Op.Bounces() || s.Op.Kind == ringproof.OpUpgrade || s.Op.Kind == ringproof.OpPeers {
+		return false
+	}
+	_, during := stepEvents(h, s.Name)
+	if len(during) == 0 || during[0].At > at {
+		return false
+	}
+	over := during[len(during)-1]
+	return over.Kind != ringproof.EventStepDone || over.At >= at || !served(h, machine, over.At, at)
 }
 
 // momentary is harm that is over as soon as it is done: who serves again has come back.

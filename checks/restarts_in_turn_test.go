@@ -36,6 +36,14 @@ func TestRestartsInTurn(t *testing.T) {
 			event(h, ringproof.Event{At: sec(3), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultClockSkew})
 			away(h, "m2", 12, 25)
 		}, ringproof.Pass, "2 ends"},
+		{"by an operator beside", meddled(rolled("3.5.35", 2, 3, 1), 12.2, 24.2), func(h *ringproof.History) { away(h, "m2", 12, 25) }, ringproof.Pass, "2 ends"},
+		{"by an operator before", meddled(rolled("3.5.35", 2, 3, 1), 2, 3), func(h *ringproof.History) { away(h, "m2", 12, 25) }, ringproof.Fail, "saw m2 away"},
+		{"one that has left", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
+			away(h, "m2", 12, 25)
+			for i, o := range h.Observations[21:] {
+				h.Observations[21+i].Members = o.Members[:2]
+			}
+		}, ringproof.Pass, "2 ends"},
 		{"ended by harm", rolled("3.5.35", 2), func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(10.4), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultKill})
 		}, ringproof.Inconclusive, "no voter's etcd was seen"},
@@ -51,4 +59,12 @@ func TestRestartsInTurn(t *testing.T) {
 			assert.Contains(t, f.Message, test.says)
 		})
 	}
+}
+
+// meddled has an operator restart somebody from one second to another.
+func meddled(h *ringproof.History, from, to float64) *ringproof.History {
+	h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: "restart", Op: &ringproof.Op{Kind: ringproof.OpRestart, Target: "follower"}})
+	event(h, ringproof.Event{At: sec(from), Kind: ringproof.EventStepBegun, Step: "restart"})
+	event(h, ringproof.Event{At: sec(to), Kind: ringproof.EventStepDone, Step: "restart"})
+	return h
 }

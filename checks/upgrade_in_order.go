@@ -5,7 +5,6 @@ package checks
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/ringproof/ringproof"
 )
@@ -30,14 +29,7 @@ var upgradeInOrder = Check{
 		}
 		return pass("%d members upgraded, one after the other", len(all))
 	},
-	suits: upgrades,
-}
-
-// upgrades reports whether a step of the plan asks for another release.
-func upgrades(p ringproof.Plan) bool {
-	return slices.ContainsFunc(p.Steps, func(s ringproof.Step) bool {
-		return s.Op != nil && s.Op.Kind == ringproof.OpUpgrade && !s.Op.Refused
-	})
+	suits: ringproof.Plan.Upgrades,
 }
 
 // passage is a member that was seen with one release and then with another.

@@ -93,11 +93,24 @@ func explained(h *ringproof.History) int {
 			size = s.Op.To
 		case s.Op.Kind == ringproof.OpReplace:
 			n += replacement
+		case s.Op.Kind == ringproof.OpPeers:
+			n += relistings(h)
 		case outlasts(s.Op, h.Plan.Ring):
 			n += interrupted
 		}
 	}
 	return n + replacement*overstayed(h) + outworn(h) + interrupted*len(events(h, ringproof.EventFaultLanded))
+}
+
+// relistings counts the members that were listed at another URL, each once.
+func relistings(h *ringproof.History) int {
+	relisted := map[ringproof.MemberID]bool{}
+	for _, c := range made(h) {
+		if c.Kind == "update" {
+			relisted[c.Member] = true
+		}
+	}
+	return len(relisted)
 }
 
 // outworn counts the changes that were made while years passed. A learner that needs

@@ -173,26 +173,24 @@ var operations = []Operation{
 		},
 	},
 	{
-		Kind:    ringproof.OpUpgrade,
-		Doc:     "have all members run another release of etcd, one after another",
-		Params:  Params{{Name: "version", Key: "to", Type: TypeRelease, Doc: "the release that all members run then: a later one of the same minor, or of the next", Required: true}},
-		Owes:    "One member at a time is restarted while all others serve, the leader last; none is replaced. What etcd doesn't go to is refused.",
-		Worlds:  everywhere,
-		Undrawn: true,
-		Causes:  restarted,
+		Kind:   ringproof.OpUpgrade,
+		Doc:    "have all members run another release of etcd, one after another",
+		Params: Params{{Name: "version", Key: "to", Type: TypeRelease, Doc: "the release that all members run then: a later one of the same minor, or of the next", Required: true}},
+		Owes:   "One member at a time is restarted while all others serve, the leader last; none is replaced. What etcd doesn't go to is refused.",
+		Worlds: everywhere,
+		Causes: restarted,
 		Takes: func(_ ringproof.Op, voters int) time.Duration {
 			return time.Duration(voters) * 4 * time.Second
 		},
 		Sentence: func(op ringproof.Op) string { return "ask to upgrade every member to etcd " + op.Version },
 	},
 	{
-		Kind:    ringproof.OpPeers,
-		Doc:     "have all members speak another way to each other, while the ring runs; on Kubernetes, give them launchers, which do",
-		Params:  Params{{Name: "peers", Key: "to", Doc: "tls, where they speak plain text; to plain a correct subject doesn't go back", Values: []string{"tls", "plain"}, Required: true}},
-		Owes:    "One member at a time is restarted or listed anew, while all others serve; none is replaced. In the end nothing goes between peers in the clear.",
-		Worlds:  withStore,
-		Undrawn: true,
-		Causes:  restarted,
+		Kind:   ringproof.OpPeers,
+		Doc:    "have all members speak another way to each other, while the ring runs; on Kubernetes, give them launchers, which do",
+		Params: Params{{Name: "peers", Key: "to", Doc: "tls, where they speak plain text; to plain a correct subject doesn't go back", Values: []string{"tls", "plain"}, Required: true}},
+		Owes:   "One member at a time is restarted or listed anew, while all others serve; none is replaced. In the end nothing goes between peers in the clear.",
+		Worlds: withStore,
+		Causes: restarted,
 		Takes: func(_ ringproof.Op, voters int) time.Duration {
 			return time.Duration(voters) * 10 * time.Second
 		},

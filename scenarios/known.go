@@ -151,8 +151,8 @@ func Standard() Known {
 			{Name: "converges", Params: map[string]ParamKind{"within": ParamDuration}, Modes: safe},
 			{Name: "quiescent", Params: map[string]ParamKind{"atLeast": ParamDuration}, Modes: safe},
 			{Name: "one-lead", Modes: safe},
-			{Name: "upgrade-in-order", needs: upgrades},
-			{Name: "restarts-in-turn", needs: ringproof.Plan.Encrypts},
+			{Name: "upgrade-in-order", needs: ringproof.Plan.Upgrades},
+			{Name: "restarts-in-turn", needs: ringproof.Plan.TakesTurns},
 			{Name: "no-plaintext-peer", needs: ringproof.Plan.Encrypts},
 			{Name: "work-bounded", Params: map[string]ParamKind{"changes": ParamInteger, "restarts": ParamInteger}, Modes: safe},
 			{Name: "no-leftovers"},
@@ -182,13 +182,6 @@ func leased(p ringproof.Plan) bool { return p.Workload.Profile == "apiserver" }
 func tempts(p ringproof.Plan) bool {
 	return slices.ContainsFunc(p.Steps, func(s ringproof.Step) bool {
 		return s.Fault != nil && (s.Fault.Kind == ringproof.FaultWrongRing || s.Fault.Kind == ringproof.FaultDryRun)
-	})
-}
-
-// upgrades reports whether a step asks for another release.
-func upgrades(p ringproof.Plan) bool {
-	return slices.ContainsFunc(p.Steps, func(s ringproof.Step) bool {
-		return s.Op != nil && s.Op.Kind == ringproof.OpUpgrade && !s.Op.Refused
 	})
 }
 

@@ -80,6 +80,8 @@ type composer struct {
 	focus     string               // a machine that much of the harm aims at; "": none
 	founding  int                  // how many of the first faults meet the founding
 	suspended bool                 // the ring is to be left as it is
+	turns     []turn               // what every member is asked for
+	release   string               // that all members are to run in the end; "": nobody asks
 }
 
 var (
@@ -141,7 +143,7 @@ func (c *composer) upgraded() {
 	for _, s := range c.plan.Steps {
 		few = few || s.Op != nil && s.Op.Kind == ringproof.OpScale && s.Op.To < 3
 	}
-	if few || release == "" || c.draw("ring/upgraded", 6) != 5 {
+	if few || release == "" || c.release != "" || c.draw("ring/upgraded", 6) != 5 {
 		return
 	}
 	machine := fmt.Sprintf("m%d", 1+c.draw("ring/which", c.plan.Ring.Machines))
@@ -192,6 +194,7 @@ func (c *composer) safe() {
 	if c.outlasts() {
 		harms = min(harms, mostPatient)
 	}
+	c.inTurn(ops)
 	places := make([][]int, ops+1)
 	for i := range harms {
 		at := c.draw(fmt.Sprintf("fault/%d/place", i+1), ops+1)
@@ -201,6 +204,9 @@ func (c *composer) safe() {
 		var way []ringproof.Trigger // the first fault after an operation may meet it on its way
 		if at > 0 {
 			way = c.operation(at)
+		}
+		if begun := c.begin(at); len(begun) > 0 {
+			way = begun
 		}
 		for _, n := range here {
 			c.fault(n, way)
@@ -278,7 +284,7 @@ func (c *composer) swarm() {
 		}
 	}
 	for _, o := range faults.Operations() {
-		if !o.Beside && !o.Undrawn && slices.Contains(o.Worlds, "sim") && c.draw("swarm/"+string(o.Kind), 2) == 1 {
+		if !o.Beside && !o.Undrawn && !inTurn(o.Kind) && slices.Contains(o.Worlds, "sim") && c.draw("swarm/"+string(o.Kind), 2) == 1 {
 			c.ops = append(c.ops, o.Kind)
 		}
 	}
@@ -473,7 +479,7 @@ func (c *composer) settle() {
 	}
 	none := 0
 	c.add(ringproof.Step{Name: "settle", Join: c.joins, Timeout: 120 * second,
-		Assert: &ringproof.Assert{Within: 120 * second, Voters: c.asked, Learners: &none, HashKV: "equal"}})
+		Assert: &ringproof.Assert{Within: 120 * second, Voters: c.asked, Learners: &none, HashKV: "equal", Release: c.release}})
 }
 
 // judged lists the checks that fit the plan, and gives what it asks for its time.
@@ -500,7 +506,7 @@ func (c *composer) judged() {
 // recovery is the time that a ring may take once no harm lasts: what is absent
 // for replaceAfter is replaced, and one request after another fulfilled.
 func (c *composer) recovery() ringproof.Duration {
-	return 60*second + c.plan.Ring.ReplaceAfter*ringproof.Duration(1+c.spares) + 20*second*ringproof.Duration(len(c.joins))
+	return 60*second + c.plan.Ring.ReplaceAfter*ringproof.Duration(1+c.spares) + 20*second*ringproof.Duration(len(c.joins)) + c.takingTurns()
 }
 
 // patient gives each operation and assert the time of all harm of the plan, and

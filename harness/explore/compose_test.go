@@ -57,6 +57,7 @@ func TestMutatedPlansAreFair(t *testing.T) {
 func fair(t *rapid.T, p ringproof.Plan) {
 	asked, most, gone, swaps := p.Ring.Size, p.Ring.Size, 0, 0
 	earlier, founding := map[string]bool{}, 0
+	runs, peers := p.Ring.Version, p.Ring.Peers
 	for i, s := range p.Steps {
 		for _, name := range s.Join {
 			require.True(t, earlier[name], "step %s joins %s, which isn't before it", s.Name, name)
@@ -78,6 +79,14 @@ func fair(t *rapid.T, p ringproof.Plan) {
 			require.Equal(t, 1, asked%2, "a correct subject refuses even sizes")
 		case s.Op != nil && s.Op.Kind == ringproof.OpReplace:
 			gone++
+		case s.Op != nil && s.Op.Kind == ringproof.OpUpgrade:
+			require.True(t, ringproof.Upgradable(runs, s.Op.Version) && runs != s.Op.Version, "from %s to %s", runs, s.Op.Version)
+			runs = s.Op.Version
+			require.Equal(t, runs != p.Ring.Version, p.Steps[len(p.Steps)-1].Assert.Release != "")
+		case s.Op != nil && s.Op.Kind == ringproof.OpPeers:
+			require.Equal(t, "plain", peers)
+			require.Equal(t, "tls", p.Ring.Security)
+			peers = s.Op.Peers
 		case s.Fault != nil:
 			require.Empty(t, faults.Validate(*s.Fault), "step %d", i)
 			switch s.Fault.Kind {
@@ -102,6 +111,10 @@ func fair(t *rapid.T, p ringproof.Plan) {
 		return
 	}
 	require.Equal(t, asked, last.Voters)
+	require.NotEqual(t, "plain", peers, "peers that are never asked to speak TLS are judged by less")
+	if last.Release != "" {
+		require.Equal(t, runs, last.Release)
+	}
 	require.GreaterOrEqual(t, p.Ring.Machines, most+gone, "nobody could converge without the machines")
 	for _, s := range p.Steps {
 		if s.Detach {

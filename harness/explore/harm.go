@@ -216,7 +216,15 @@ func (c *composer) whatCrashes(f *ringproof.Fault, label func(string) string) {
 	if c.draw(label("fine"), 2) == 0 {
 		return
 	}
-	f.Action, f.Effect = "", one(c.draw, label("effect"), effects...)
+	f.Action, f.Effect = "", one(c.draw, label("effect"), c.effects()...)
+}
+
+// effects are those that there may be in the ring.
+func (c *composer) effects() []string {
+	if c.plan.Ring.Peers == "plain" {
+		return append(slices.Clip(effects), "etcd member-update")
+	}
+	return effects
 }
 
 // charge counts what the fault uses up.

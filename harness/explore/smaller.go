@@ -132,9 +132,11 @@ func drop(p *ringproof.Plan, gone []int) {
 // mend has each assert ask for what the operations before it ask for, of a ring
 // that has the machines for it and that nobody keeps from changing.
 func mend(p *ringproof.Plan) {
-	asked, suspended := p.Ring.Size, -1
+	asked, suspended, release := p.Ring.Size, -1, ""
 	for i, s := range p.Steps {
 		switch {
+		case s.Op != nil && s.Op.Kind == ringproof.OpUpgrade:
+			release = s.Op.Version
 		case s.Op != nil && s.Op.Kind == ringproof.OpSuspend:
 			suspended = i
 		case s.Op != nil && s.Op.Kind == ringproof.OpResume:
@@ -143,6 +145,9 @@ func mend(p *ringproof.Plan) {
 			asked = s.Op.To
 		case s.Assert != nil && s.Assert.Voters > 0:
 			p.Steps[i].Assert.Voters = asked
+			if p.Steps[i].Assert.Release != "" {
+				p.Steps[i].Assert.Release = release
+			}
 		}
 	}
 	p.Ring.Machines = max(p.Ring.Machines, asked)
@@ -284,6 +289,7 @@ func plainer(p ringproof.Plan) []ringproof.Plan {
 	c.add(len(r.Flags) > 0, func(p *ringproof.Plan) { p.Ring.Flags = nil })
 	c.add(len(r.Members) > 0, func(p *ringproof.Plan) { p.Ring.Members = nil })
 	c.add(r.Domain != "", func(p *ringproof.Plan) { p.Ring.Domain = "" })
+	c.add(r.Peers != "" && !p.Encrypts(), func(p *ringproof.Plan) { p.Ring.Peers = "" })
 	c.add(r.Certificates != 0, func(p *ringproof.Plan) { p.Ring.Certificates = 0 })
 	c.add(r.ReplaceAfter != retention[0], func(p *ringproof.Plan) { p.Ring.ReplaceAfter = retention[0] })
 	return c.all

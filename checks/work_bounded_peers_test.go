@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package checks
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/ringproof/ringproof"
+)
+
+// TestEachMemberIsListedAnewOnce: whom peers are to reach otherwise is listed anew, and
+// not twice.
+func TestEachMemberIsListedAnewOnce(t *testing.T) {
+	relisted := func(members ...ringproof.MemberID) ringproof.Finding {
+		h := healthy()
+		h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: "encrypt", Op: &ringproof.Op{Kind: ringproof.OpPeers, Peers: "tls"}})
+		for i, m := range members {
+			h.Evidence.Changes = append(h.Evidence.Changes, ringproof.ConfChange{Kind: "update", Member: m, Index: uint64(1000 + i), At: sec(40)})
+		}
+		return workBounded.Finding(h, nil)
+	}
+	once := relisted(1, 2, 3)
+	assert.Equal(t, ringproof.Pass, once.Verdict, once.Message)
+	twice := relisted(1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3)
+	assert.Equal(t, ringproof.Fail, twice.Verdict, twice.Message)
+}
