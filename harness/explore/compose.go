@@ -493,6 +493,8 @@ func (c *composer) judged() {
 			i.Params = map[string]string{"maxGap": (15*second + c.harm).String()}
 		case check.Name == "quiescent" && c.draw("load/rest", 32) == 31:
 			i.Params = map[string]string{"atLeast": longRest.String()}
+		case check.Name == "upgrade-in-order" || check.Name == "restarts-in-turn":
+			i.Params = map[string]string{"least": "0"} // harm may be why each ends, or another has its place
 		case check.Name == "converges":
 			i.Params = map[string]string{"within": c.recovery().String()}
 		}

@@ -34,7 +34,7 @@ var mutants = []Mutant{
 	probesByWriting, oneAuthority, dropsFlags, answersAnybody, keepsDiskID,
 	staleRead, forgottenValue, lostEvent, forgetsItsTerm, hashesOtherwise, halfBackup, leaseCutShort, anotherAnswers, listsOtherwise, fallenBack,
 	answersAfterRemoval, panicsOnRequest, harmless, beginsAndRefuses,
-	removesHealthy, startsForced, obeysForced, startsOlder, leavesDamaged,
+	removesHealthy, removesSlow, startsForced, obeysForced, startsOlder, leavesDamaged,
 	kubeResetAll,
 	kubeRollingUpdate, adoptsAtOnce, distrustsBeginnings,
 	upgradesAtOnce, upgradesLeaderFirst, upgradesOverSilent,

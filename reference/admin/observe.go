@@ -109,9 +109,10 @@ type View struct {
 	Revisions  map[string]int64 // key of the automation's → when it was written last
 	Unreadable []string         // what is wrong with the records that were passed over
 
-	// Registered are the peer URLs of the ring's machines, by name, as whoever founded
-	// it has them. The ring can't say; they are needed while its records are missing.
-	Registered map[string]string
+	// Registered are the peer URLs at which the ring's machines are or were, by name, as
+	// whoever founded it has them. The ring can't say; they are needed while its records
+	// are missing.
+	Registered map[string][]string
 }
 
 // View reads the ring.
@@ -525,7 +526,7 @@ func (o *Observer) machines(v View, members []ring.Member, passed time.Duration)
 	var all []ring.Machine
 	for name, m := range o.machine {
 		_, m.Present = v.Presences[name]
-		m.Registered = ring.SameAddress(m.PeerURL, v.Registered[name])
+		m.Registered = slices.ContainsFunc(v.Registered[name], func(url string) bool { return ring.SameAddress(m.PeerURL, url) })
 		another := slices.ContainsFunc(members, func(on ring.Member) bool { return on.Machine == name && on.DisplacedBy(m) })
 		m.Absent = missing(o.absent, name, m.Present && !another, passed)
 		all = append(all, m)

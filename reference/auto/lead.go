@@ -52,8 +52,9 @@ func (a *Agent) step(ctx context.Context, view admin.View, fence admin.Fence) er
 	return a.reconciler.Tidy(ctx, view, fence)
 }
 
-// whoseMachines reads which machines are the ring's while that matters.
-func (a *Agent) whoseMachines(ctx context.Context, view admin.View) (map[string]string, error) {
+// whoseMachines reads which machines are the ring's, and where each ever was, while that
+// matters.
+func (a *Agent) whoseMachines(ctx context.Context, view admin.View) (map[string][]string, error) {
 	if !view.Unrecorded() {
 		return nil, nil
 	}
@@ -62,9 +63,11 @@ func (a *Agent) whoseMachines(ctx context.Context, view admin.View) (map[string]
 	if err := a.source.roster.read(asking, a.source.store); err != nil {
 		return nil, fmt.Errorf("records are missing in the ring, and which machines are its own is not known: %w", err)
 	}
-	registered := map[string]string{}
-	for name, m := range a.source.roster.machines { // order: a map of a map
-		registered[name] = a.launcher.Known.Spec.PeerURL(m.Address)
+	registered := map[string][]string{}
+	for name, addresses := range a.source.roster.addresses { // order: a map of a map
+		for _, address := range addresses {
+			registered[name] = append(registered[name], a.launcher.Known.Spec.PeerURL(address))
+		}
 	}
 	return registered, nil
 }

@@ -25,10 +25,12 @@ func Machines(ctx context.Context, s store.Store) (map[string]store.Machine, err
 }
 
 // roster is what the machines last said of themselves, by name, and in which of
-// their records: one that was read never changes.
+// their records: one that was read never changes. A clone speaks in a machine's name,
+// so it also knows each address that somebody of the name was ever at.
 type roster struct {
-	machines map[string]store.Machine
-	numbers  map[string]int
+	machines  map[string]store.Machine
+	numbers   map[string]int
+	addresses map[string][]string
 }
 
 func (r *roster) read(ctx context.Context, s store.Store) error {
@@ -41,7 +43,7 @@ func (r *roster) read(ctx context.Context, s store.Store) error {
 		name, _, _ := strings.Cut(strings.TrimPrefix(key, MachinesPrefix+"/"), "/")
 		names[name] = true
 	}
-	next := roster{map[string]store.Machine{}, map[string]int{}}
+	next := roster{map[string]store.Machine{}, map[string]int{}, map[string][]string{}}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if err := next.add(ctx, s, name, r); err != nil {
 			return err
@@ -51,10 +53,11 @@ func (r *roster) read(ctx context.Context, s store.Store) error {
 	return nil
 }
 
-// add reads one machine's record, unless it was read before.
+// add reads one machine's records, unless they were read before.
 func (r *roster) add(ctx context.Context, s store.Store, name string, before *roster) error {
-	known := before.numbers[name]
-	n, m, err := store.Log[store.Machine]{Store: s, Prefix: MachinesPrefix + "/" + name}.Since(ctx, known)
+	log := store.Log[store.Machine]{Store: s, Prefix: MachinesPrefix + "/" + name}
+	known, addresses := before.numbers[name], before.addresses[name]
+	n, m, err := log.Since(ctx, known)
 	switch {
 	case err != nil:
 		return err
@@ -62,8 +65,19 @@ func (r *roster) add(ctx context.Context, s store.Store, name string, before *ro
 		return nil
 	case n == known:
 		m = before.machines[name]
+	case n == known+1:
+		addresses = append(slices.Clip(addresses), m.Address)
+	default:
+		all, err := log.All(ctx)
+		if err != nil {
+			return err
+		}
+		addresses = nil
+		for _, m := range all {
+			addresses = append(addresses, m.Address)
+		}
 	}
-	r.machines[name], r.numbers[name] = m, n
+	r.machines[name], r.numbers[name], r.addresses[name] = m, n, addresses
 	return nil
 }
 

@@ -76,3 +76,28 @@ func TestRosterReadsARecordOnce(t *testing.T) {
 	require.ErrorContains(t, r.read(t.Context(), c), "machines/m2: the store answers from the past: record 1 is its newest, and 2 was seen")
 	require.Equal(t, map[string]string{"m1": "a", "m2": "c"}, disks(r), "what was known stays")
 }
+
+// TestRosterKnowsWhereAMachineWas: a clone of m1 came up, and went. The store's last word of
+// m1 is the clone's, and the member at m1's address is one of the ring's all the same.
+func TestRosterKnowsWhereAMachineWas(t *testing.T) {
+	bucket, err := store.On(memblob.OpenBucket(nil), "mem://")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, bucket.Close()) })
+	require.NoError(t, store.Init(t.Context(), bucket))
+	log := store.Log[store.Machine]{Store: bucket, Prefix: MachinesPrefix + "/m1"}
+	come := func(after int, address string) {
+		_, err := log.Append(t.Context(), after, store.Machine{Name: "m1", Address: address, Disk: "a", Versions: []ring.Version{"v3.6.16"}})
+		require.NoError(t, err)
+	}
+	var kept roster
+	for after, address := range []string{"10.0.0.1", "10.0.1.1", "10.0.1.2"} {
+		come(after, address)
+		require.NoError(t, kept.read(t.Context(), bucket))
+	}
+	var late roster
+	require.NoError(t, late.read(t.Context(), bucket))
+	for _, r := range []roster{kept, late} {
+		require.Equal(t, "10.0.1.2", r.machines["m1"].Address)
+		require.Equal(t, []string{"10.0.0.1", "10.0.1.1", "10.0.1.2"}, r.addresses["m1"])
+	}
+}

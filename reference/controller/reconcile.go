@@ -375,10 +375,10 @@ func (x *automation) lead(ctx context.Context, s Seen) outcome {
 }
 
 // registered are the peer URLs of the slots.
-func (x *automation) registered(s Seen) map[string]string {
-	all, n := map[string]string{}, namesOf(s.Ring)
+func (x *automation) registered(s Seen) map[string][]string {
+	all, n := map[string][]string{}, namesOf(s.Ring)
 	for _, slot := range s.Slots {
-		all[slot.Name] = n.PeerURL(slot.Name, kube.Began(s.Identity))
+		all[slot.Name] = []string{n.PeerURL(slot.Name, kube.Began(s.Identity))}
 	}
 	return all
 }
