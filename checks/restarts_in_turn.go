@@ -27,7 +27,7 @@ var restartsInTurn = Check{
 			ended++
 			for _, v := range h.Observations[last].Voters() {
 				now, still := h.Observations[last+1].Member(v.ID)
-				away := still && !v.Serving && !now.Serving || endedBefore(h, v.Machine, e)
+				away := still && !v.Serving && !now.Serving || endedBefore(h, v.Machine, h.Observations[last].At, e)
 				if v.Machine != e.Machine && away && !harmed(h, v.Machine, e.At) {
 					return with(fail(e.At, "expected the etcd of %s to be ended while all other voters serve, saw %s away", e.Machine, v.Machine), e.String())
 				}
@@ -60,16 +60,13 @@ func left(h *ringproof.History, last int, machine string) bool {
 	return !still
 }
 
-// endedBefore reports whether the etcd of another machine has ended too, no later, and was
-// not seen to serve since: of two that end between two looks no look tells.
-func endedBefore(h *ringproof.History, machine string, end ringproof.Event) bool {
-	since, ended := ringproof.Instant(0), false
-	for _, e := range events(h, ringproof.EventProcessExited) {
-		if e.Machine == machine && e.At <= end.At {
-			since, ended = e.At, true
-		}
-	}
-	return ended && !served(h, machine, since, end.At)
+// endedBefore reports whether the etcd of another machine has ended too since the look, no
+// later than this one: of two that end between two looks no look tells. Of one that ended
+// before it the looks do.
+func endedBefore(h *ringproof.History, machine string, look ringproof.Instant, end ringproof.Event) bool {
+	return slices.ContainsFunc(events(h, ringproof.EventProcessExited), func(e ringproof.Event) bool {
+		return e.Machine == machine && e.At >= look && e.At <= end.At
+	})
 }
 
 // served reports whether a look between two instants found the member on a machine serve.

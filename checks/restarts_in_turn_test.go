@@ -28,6 +28,11 @@ func TestRestartsInTurn(t *testing.T) {
 		{"two between two looks", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(10.6), Kind: ringproof.EventProcessExited, Machine: "m3"})
 		}, ringproof.Fail, "etcd of m3 to be ended while all other voters serve, saw m2 away"},
+		{"one that has come up since the look", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
+			away(h, "m2", 11, 13)
+			event(h, ringproof.Event{At: sec(12.6), Kind: ringproof.EventProcessExited, Machine: "m3"})
+			away(h, "m3", 13, 14)
+		}, ringproof.Pass, "4 ends"},
 		{"harm was over long before", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(3), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultKill})
 			away(h, "m2", 12, 25)

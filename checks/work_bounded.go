@@ -5,6 +5,7 @@ package checks
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -167,6 +168,7 @@ func needlessEnds(h *ringproof.History) (all []ringproof.Event) {
 	for _, s := range h.Plan.Steps {
 		restarts[s.Name] = s.Op != nil && s.Op.Bounces()
 	}
+	later := putOff(h.Plan)
 	for _, e := range h.Events {
 		vain.see(e)
 		switch e.Kind {
@@ -177,7 +179,9 @@ func needlessEnds(h *ringproof.History) (all []ringproof.Event) {
 				restarting[e.Step] = true
 			}
 		case ringproof.EventStepDone, ringproof.EventStepFailed, ringproof.EventStepMissed:
-			delete(restarting, e.Step)
+			if !later[e.Step] {
+				delete(restarting, e.Step)
+			}
 		case ringproof.EventProcessExited:
 			excused := misinformed(e) && (harmed.any(e.At) || !misled[e.Machine])
 			misled[e.Machine] = misled[e.Machine] || misinformed(e)
@@ -187,6 +191,18 @@ func needlessEnds(h *ringproof.History) (all []ringproof.Event) {
 		}
 	}
 	return all
+}
+
+// putOff are the steps that ask every member for something in its turn where the ring is
+// suspended, too: such a step is done as it is heard, and carried out once the ring goes on.
+func putOff(p ringproof.Plan) map[string]bool {
+	is := func(s ringproof.Step, kinds ...ringproof.OpKind) bool { return s.Op != nil && slices.Contains(kinds, s.Op.Kind) }
+	suspends := slices.ContainsFunc(p.Steps, func(s ringproof.Step) bool { return is(s, ringproof.OpSuspend) })
+	later := map[string]bool{}
+	for _, s := range p.Steps {
+		later[s.Name] = suspends && is(s, ringproof.OpUpgrade, ringproof.OpPeers)
+	}
+	return later
 }
 
 // overtaken knows, machine by machine, of the etcd that was started last whether

@@ -27,3 +27,22 @@ func TestEachMemberIsListedAnewOnce(t *testing.T) {
 	twice := relisted(1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3)
 	assert.Equal(t, ringproof.Fail, twice.Verdict, twice.Message)
 }
+
+// TestWhatIsAskedOfASuspendedRingIsDoneLater: the move to TLS is done, as the ring is
+// suspended, and each etcd is restarted for it once the ring goes on.
+func TestWhatIsAskedOfASuspendedRingIsDoneLater(t *testing.T) {
+	ended := func(suspend bool) ringproof.Finding {
+		h := healthy()
+		if suspend {
+			suspended(h, 50, 55)
+		}
+		h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: "encrypt", Op: &ringproof.Op{Kind: ringproof.OpPeers, Peers: "tls"}})
+		event(h, ringproof.Event{At: sec(51), Kind: ringproof.EventStepBegun, Step: "encrypt"})
+		event(h, ringproof.Event{At: sec(52), Kind: ringproof.EventStepDone, Step: "encrypt"})
+		event(h, ringproof.Event{At: sec(60), Kind: ringproof.EventProcessExited, Machine: "m1"})
+		return workBounded.Finding(h, map[string]string{"restarts": "0"})
+	}
+	later, unasked := ended(true), ended(false)
+	assert.Equal(t, ringproof.Pass, later.Verdict, later.Message)
+	assert.Equal(t, ringproof.Fail, unasked.Verdict, unasked.Message)
+}
