@@ -20,7 +20,6 @@ var movesInBatches = Mutant{
 	Source:   "Kubernetes' MaxUnavailableStatefulSet: a rollout takes down as many at a time as it was told that it may",
 	Check:    "restarts-in-turn",
 	Scenario: "peers-encrypted[size=5]",
-	Undrawn:  "no plan that is drawn moves peers to TLS",
 	layer: func() layer {
 		b := &batch{}
 		return layer{

@@ -20,7 +20,6 @@ var closesBeforeListed = Mutant{
 	Source:   "KKP B5: strict once all pods are annotated, whatever the member list says",
 	Check:    "converges",
 	Scenario: "peers-encrypted[size=3]",
-	Undrawn:  "no plan that is drawn moves peers to TLS",
 	layer: only(deciding(func(inner next, spec ring.Spec, o ring.Observed) ring.Decision {
 		shown := o
 		shown.Members = slices.Clone(o.Members)
@@ -40,7 +39,6 @@ var joinsByOldURLs = Mutant{
 	Source:   "kubermatic#9369, #9322: the initial cluster of a pod has one URL of members that are listed with two, or with another",
 	Check:    "converges",
 	Scenario: "peers-encrypted-machine-lost[restarted=4,victim=follower]",
-	Undrawn:  "no plan that is drawn moves peers to TLS",
 	layer: only(startsWith(func(args []string) []string {
 		if !slices.Contains(args, "--initial-cluster-state=existing") {
 			return args
@@ -61,7 +59,6 @@ var keepsPlainPort = Mutant{
 	Source:   "KKP B6: mixed again after strict, as the http URL and its listener are added back",
 	Check:    "no-plaintext-peer",
 	Scenario: "peers-encrypted[size=3]",
-	Undrawn:  "no plan that is drawn moves peers to TLS",
 	layer: only(layer{host: func(h host.Host) host.Host {
 		return machine{Host: h, process: plainBeside{h.Process(), h}}
 	}}),

@@ -23,7 +23,6 @@ var upgradesAtOnce = Mutant{
 	Source:   "kops etcd-manager: a restart by hand of all nodes; configuration management that restarts a unit when its file changes",
 	Check:    "upgrade-in-order",
 	Scenario: "upgrade[size=5]",
-	Undrawn:  "no plan that is drawn asks for an upgrade",
 	layer: func() layer {
 		u := &eager{}
 		return layer{

@@ -17,7 +17,6 @@ var upgradesLeaderFirst = Mutant{
 	Source:   "rolling updates by the order of names; StatefulSets, which begin with the last pod, whoever leads",
 	Check:    "upgrade-in-order",
 	Scenario: "upgrade[size=3]",
-	Undrawn:  "no plan that is drawn asks for an upgrade",
 	layer: only(deciding(func(inner next, spec ring.Spec, o ring.Observed) ring.Decision {
 		d := inner(spec, o)
 		leads := slices.IndexFunc(o.Members, func(m ring.Member) bool { return m.Leader && m.Version != spec.Version })

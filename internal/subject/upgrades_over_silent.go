@@ -22,7 +22,6 @@ var upgradesOverSilent = Mutant{
 	Source:   "etcd-manager S15: healthy is who is listed; rollouts that go on after a timeout",
 	Check:    "upgrade-in-order",
 	Scenario: "upgrade-start-fails[at=before-log]",
-	Undrawn:  "no plan that is drawn asks for an upgrade",
 	layer: func() layer {
 		listed := map[string]uint64{}
 		l := asking(func(h host.Host, c host.Etcd) host.Etcd { return &assuming{c, h, listed} })
