@@ -30,6 +30,9 @@ var linearizable = Check{
 		if h.Acked() == 0 {
 			return unknown("no operation was acknowledged: nothing to judge")
 		}
+		if f, bad := readsDiscarded(h); bad {
+			return f
+		}
 		t := rebuild(h)
 		t.judgeReads()
 		return t.verdict(params)

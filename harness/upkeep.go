@@ -81,8 +81,29 @@ func (r *runner) serve(ctx context.Context, c ringproof.Client, id int) {
 	r.occupy(ctx, c, id, n)
 	r.ask(ctx, c, id, ringproof.Request{Kind: ringproof.RequestTxn, Then: []ringproof.Request{
 		{Kind: ringproof.RequestGet, Key: key, Revision: read.Revision}, {Kind: ringproof.RequestGet, Key: key}}})
-	if n%compactEvery == 0 && r.overtaken(ctx, read.Revision) {
-		r.ask(ctx, c, id, ringproof.Request{Kind: ringproof.RequestCompact, Revision: read.Revision})
+	if n%compactEvery != 0 || !r.overtaken(ctx, read.Revision) {
+		return
+	}
+	if _, ok := r.ask(ctx, c, id, ringproof.Request{Kind: ringproof.RequestCompact, Revision: read.Revision}); ok {
+		r.lookBack(ctx, id, key, read.Revision-1)
+	}
+}
+
+// lookBack asks each member by itself for what was just discarded, in a transaction, and in
+// every other beside a write: all of it must be refused.
+func (r *runner) lookBack(ctx context.Context, id int, key string, revision int64) {
+	for seat := range r.plan.Ring.Size {
+		c := r.seat(ctx, seat)
+		if c == nil || revision < 1 {
+			continue
+		}
+		q := ringproof.Request{Kind: ringproof.RequestTxn, Then: []ringproof.Request{{Kind: ringproof.RequestGet, Key: key, Revision: revision}}}
+		if seat%2 == 1 {
+			value := fmt.Sprintf("c%d-at-%d", id, r.number())
+			q.Then = append([]ringproof.Request{{Kind: ringproof.RequestPut, Key: key, Value: value}}, q.Then...)
+		}
+		r.ask(ctx, c, id, q)
+		c.Close()
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 // flaw is what a mutant beneath does otherwise. A nil function leaves its part
 // alone; each says by [beneath.did] that it did wrong.
 type flaw struct {
+	instead  func(r ringproof.Request) ringproof.Request // what etcd does when it is asked for r
 	answer   func(w *beneath, asked question, a *ringproof.Response)
 	watched  func(w *beneath, e *ringproof.WatchEvent) (shown bool)
 	event    func(w *beneath, e *ringproof.Event)
@@ -123,7 +124,11 @@ type client struct {
 }
 
 func (c client) Do(ctx context.Context, r ringproof.Request) (ringproof.Response, error) {
-	a, err := c.Client.Do(ctx, r)
+	does := r
+	if c.world.instead != nil {
+		does = c.world.instead(r)
+	}
+	a, err := c.Client.Do(ctx, does)
 	if err == nil && c.world.answer != nil {
 		c.world.mu.Lock()
 		defer c.world.mu.Unlock()

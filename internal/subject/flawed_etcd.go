@@ -158,6 +158,30 @@ var leaseCutShort = Mutant{
 	},
 }
 
+var discardsNothing = Mutant{
+	Name:     "discards-nothing",
+	Hazard:   "A compaction is acknowledged, and what it was to discard can be read as before.",
+	Source:   "etcd's API guide: a read of a revision that was compacted is refused, with ErrCompacted",
+	Check:    "linearizable",
+	Scenario: "leased-keys",
+	flaw: func() flaw {
+		return flaw{
+			instead: func(r ringproof.Request) ringproof.Request {
+				if r.Kind == ringproof.RequestCompact {
+					return ringproof.Request{Kind: ringproof.RequestGet, Key: "/nothing"}
+				}
+				return r
+			},
+			answer: func(w *beneath, r question, a *ringproof.Response) {
+				if r.Kind == ringproof.RequestCompact {
+					a.KVs = nil
+					w.did()
+				}
+			},
+		}
+	},
+}
+
 var anotherAnswers = Mutant{
 	Name:     "another-answers",
 	Hazard:   "One answer comes from another ring than all others.",

@@ -32,7 +32,7 @@ var mutants = []Mutant{
 	neverRenews, ignoresRetire, putsOff, ignoresSilence, saysNothing, everyAgentLeads, removesMeanwhile, replacesWithVoter,
 	rebalances, restartsPromoted, noHandOver, leavesEtcd, unmountedIsEmpty, resumesCopy, missesEdits, ignoresClusterID,
 	probesByWriting, oneAuthority, dropsFlags, answersAnybody, keepsDiskID,
-	staleRead, forgottenValue, lostEvent, forgetsItsTerm, hashesOtherwise, halfBackup, leaseCutShort, anotherAnswers, listsOtherwise, fallenBack,
+	staleRead, forgottenValue, lostEvent, forgetsItsTerm, hashesOtherwise, halfBackup, leaseCutShort, discardsNothing, anotherAnswers, listsOtherwise, fallenBack,
 	answersAfterRemoval, panicsOnRequest, harmless, beginsAndRefuses,
 	removesHealthy, removesSlow, startsForced, obeysForced, startsOlder, leavesDamaged,
 	kubeResetAll,
