@@ -53,11 +53,12 @@ func servedLast(h *ringproof.History, end ringproof.Event) (last int, voter bool
 }
 
 // left reports whether the voter of the machine has left the ring by the look after the
-// last: its etcd ends as it is no member any more.
+// last, if that read a list: its etcd ends as it is no member any more.
 func left(h *ringproof.History, last int, machine string) bool {
 	m, _ := h.Observations[last].On(machine)
-	_, still := h.Observations[last+1].Member(m.ID)
-	return !still
+	next := h.Observations[last+1]
+	_, still := next.Member(m.ID)
+	return next.Fresh && !still
 }
 
 // endedBefore reports whether the etcd of another machine has ended too since the look, no

@@ -43,6 +43,12 @@ func TestRestartsInTurn(t *testing.T) {
 		}, ringproof.Pass, "2 ends"},
 		{"by an operator beside", meddled(rolled("3.5.35", 2, 3, 1), 12.2, 24.2), func(h *ringproof.History) { away(h, "m2", 12, 25) }, ringproof.Pass, "2 ends"},
 		{"by an operator before", meddled(rolled("3.5.35", 2, 3, 1), 2, 3), func(h *ringproof.History) { away(h, "m2", 12, 25) }, ringproof.Fail, "saw m2 away"},
+		{"the only one, without which there is no list", rolled("3.5.35", 1), func(h *ringproof.History) {
+			for i := range h.Observations {
+				h.Observations[i].Members = h.Observations[i].Members[:1]
+			}
+			h.Observations[11] = ringproof.Observation{At: sec(11)}
+		}, ringproof.Pass, "1 ends"},
 		{"one that has left", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
 			away(h, "m2", 12, 25)
 			for i, o := range h.Observations[21:] {
