@@ -20,6 +20,7 @@ import (
 type calm struct {
 	ringproof.World
 	asked    int64
+	compact  int64 // revisions before it were discarded
 	recorder ringproof.Recorder
 }
 
@@ -68,7 +69,12 @@ func (c calmClient) Do(_ context.Context, r ringproof.Request) (ringproof.Respon
 	c.world.asked++
 	a := ringproof.Response{ClusterID: 9, Member: 1, Term: 3, Revision: c.world.asked, Deleted: 1}
 	switch r.Kind {
+	case ringproof.RequestCompact:
+		c.world.compact = r.Revision
 	case ringproof.RequestGet:
+		if r.Revision > 0 && r.Revision < c.world.compact {
+			return ringproof.Response{}, ringproof.ErrRefused
+		}
 		a.KVs = []ringproof.KV{{Key: r.Key, Value: fmt.Sprint(c.world.asked)}}
 	case ringproof.RequestGrant:
 		a.TTL = r.TTL
@@ -103,6 +109,10 @@ func transcript(t *testing.T, w ringproof.World) (lines []string, told []ringpro
 	}
 	granted, err := c.Do(t.Context(), ringproof.Request{Kind: ringproof.RequestGrant, TTL: 5})
 	say("grant: %v %v", granted, err)
+	for _, r := range []ringproof.Request{{Kind: ringproof.RequestCompact, Revision: 9}, {Kind: ringproof.RequestGet, Key: "k", Revision: 8}} {
+		a, err := c.Do(t.Context(), r)
+		say("%s: %v %v", r.Kind, a, err)
+	}
 	require.NoError(t, c.Watch(t.Context(), "", 0, func(e ringproof.WatchEvent) { say("watch %d", e.Revision) }))
 	for _, s := range []ringproof.Step{{Fault: &ringproof.Fault{Kind: ringproof.FaultPause}}, {Op: &ringproof.Op{Kind: ringproof.OpScale, To: 4, Refused: true}}} {
 		said, err := w.Do(t.Context(), s, []string{"m1"})
