@@ -221,12 +221,17 @@ func (c *container) start() error {
 	if err != nil {
 		return err
 	}
-	out, err := cmd.StdoutPipe()
+	// A pipe of its own: cmd's would be closed by whoever waits for the program, and what it
+	// said last be lost or not, as it comes.
+	out, in, err := os.Pipe()
 	if err != nil {
 		return err
 	}
-	cmd.Stderr = cmd.Stdout
-	if err := cmd.Start(); err != nil {
+	cmd.Stdout, cmd.Stderr = in, in
+	err = cmd.Start()
+	in.Close()
+	if err != nil {
+		out.Close()
 		return err
 	}
 	go c.read(out)
@@ -248,7 +253,8 @@ func (c *container) program(root string, words []string) (*exec.Cmd, error) {
 }
 
 // read prints what the container prints, and keeps it.
-func (c *container) read(from io.Reader) {
+func (c *container) read(from io.ReadCloser) {
+	defer from.Close()
 	name := filepath.Join(c.pod.k.Dir, "logs", c.pod.object.Namespace+"_"+c.pod.object.Name+"_"+c.spec.Name+".log")
 	_ = os.MkdirAll(filepath.Dir(name), 0o755)
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
