@@ -448,3 +448,7 @@ const Forced = "forced"
 
 // ScopeKubelet is what a kube-pause stops that is on one node, and not in the cluster once.
 const ScopeKubelet = "kubelet"
+
+// ScopeController is what a fault hits that is aimed at the subject's controller, and at no
+// machine.
+const ScopeController = "controller"

@@ -92,6 +92,8 @@ var (
 	target  = Param{Name: "target", Type: TypeTarget, Doc: "which machines it hits", Required: true}
 	someone = Param{Name: "target", Type: TypeTarget, Doc: "whose calls it hits; all when absent"}
 	whose   = Param{Name: "target", Type: TypeTarget, Doc: "only the agent on this machine, which counts for itself; when absent any agent, and all count together"}
+	// Whose calls they are, where not all that is on trial is on machines of the plan.
+	ofWhom  = Param{Name: "scope", Doc: "on Kubernetes: only the calls of the controller, whichever acts; when absent those of the pods' launchers, too", Values: []string{ringproof.ScopeController}}
 	asked   = Param{Name: "decision", Doc: "which decisions are counted and hit: what the ring should do next, or how etcd is started", Values: []string{"next", "boot"}}
 	turn    = Param{Name: "nth", Type: TypeNumber, Least: 1, Doc: "from the nth such decision on; 1 when absent"}
 	turns   = Param{Name: "count", Type: TypeNumber, Least: 1, Doc: "for how many decisions; 1 when absent", Most: 1000}
@@ -207,7 +209,7 @@ var catalogue = []Entry{
 			{Name: "effect", Type: TypeEffect, Doc: "one call at its seams, such as \"etcd put\", \"write disk.json\", \"create machines\", start"},
 			{Name: "phase", Doc: "before the call, after its reply, between (done, and the reply lost), or refused (not done, and an error)", Values: []string{"before", "after", "reply-lost", "refused"}, Required: true},
 			{Name: "nth", Type: TypeNumber, Least: 1, Doc: "at the nth such action or effect since the step began; 1 when absent. What fails by itself is not counted in the phases that need it done"},
-			whose,
+			whose, ofWhom,
 			{Name: "for", Type: TypeDuration, Doc: "the agent is started again after this long; when absent, at once"},
 		},
 		OneOf:    []string{"action", "effect"},
@@ -226,7 +228,7 @@ var catalogue = []Entry{
 		Params: Params{
 			asked, turn,
 			{Name: "back", Type: TypeNumber, Least: 1, Doc: "how many decisions old the view is; 1 when absent. An agent that has not decided so often since it started is shown its first view", Most: MostBack},
-			turns, whose,
+			turns, whose, ofWhom,
 		},
 		Targets: union(MemberForms(), MachineForms()),
 		Fairness: transient + " Any view is old by the time it is acted on, so a correct subject looks again before each change, or has etcd refuse what no longer holds. " +
@@ -244,7 +246,7 @@ var catalogue = []Entry{
 		Seam: true,
 		Doc:  "the subject is kept from deciding, and waits: states that last shorter are never seen by it",
 		Params: Params{
-			asked, turn, turns, whose,
+			asked, turn, turns, whose, ofWhom,
 		},
 		Targets:  union(MemberForms(), MachineForms()),
 		Fairness: transient + " What is to be done must follow from what is there, not from having seen it come about.",

@@ -38,6 +38,7 @@ var effects = []Effect{
 	{"etcd defragment", "a member's database is defragmented"},
 	{"etcd alarm-disarm", "an alarm is taken back"},
 	{"etcd downgrade", "a downgrade is begun or cancelled"},
+	{"kube VERB KIND", "an object is written to the API server, as kubectl names its kind: kube create statefulset, kube delete pod; status is the verb for what an object's status says"},
 }
 
 // Effects lists every form of an effect's name.
@@ -52,7 +53,7 @@ func EffectForms() []string {
 	return forms
 }
 
-var named = regexp.MustCompile(`^(write|remove|rename|create) [A-Za-z0-9._/-]+$`)
+var named = regexp.MustCompile(`^((write|remove|rename|create) [A-Za-z0-9._/-]+|kube (create|update|patch|apply|delete|status) [a-z]+)$`)
 
 // IsEffect tells whether the name has one of the forms.
 func IsEffect(name string) bool {

@@ -171,6 +171,9 @@ func skew(f ringproof.Fault) string {
 
 // agent is whose agent a fault at the seams hits.
 func agent(f ringproof.Fault) string {
+	if f.Scope == ringproof.ScopeController {
+		return "the controller"
+	}
 	if f.Target == "" {
 		return "the agent"
 	}

@@ -72,6 +72,9 @@ func Validate(f ringproof.Fault) []Problem {
 	if nodes := f.Kind == ringproof.FaultKubePause && f.Scope == ringproof.ScopeKubelet; f.Kind == ringproof.FaultKubePause && (f.Target != "") != nodes {
 		problems = append(problems, Problem{Field: "target", Value: f.Target, Missing: f.Target == "", Message: "a kubelet is one of many: kube-pause takes target with scope kubelet, and with no other"})
 	}
+	if e, _ := Lookup(f.Kind); e.Seam && f.Scope == ringproof.ScopeController && f.Target != "" {
+		problems = append(problems, Problem{Field: "target", Value: f.Target, Message: "a controller is on no machine of the plan: " + string(f.Kind) + " takes a target or scope controller, not both"})
+	}
 	if f.Kind == ringproof.FaultKubeDelete && f.How == ringproof.Forced && f.Object != ringproof.ObjectPod {
 		problems = append(problems, Problem{Field: "how", Value: f.How, Message: "only a pod has a grace that it can be denied"})
 	}

@@ -5,6 +5,8 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -71,12 +73,17 @@ func (a abroad) run(ctx context.Context, job explore.Job) explore.Result {
 }
 
 func (a abroad) carryOut(ctx context.Context, job explore.Job, trace *traced) (out explore.Outcome, err error) {
-	if job.Options.Journal {
-		return out, fmt.Errorf("the subject keeps no journal in the %s world, so that nobody can harm each of its effects: sweep in the simulated one", a.world)
-	}
 	w, err := a.enter(job.Plan, a.releases, trace.add)
 	if err != nil {
 		return out, err
+	}
+	var journal json.RawMessage
+	if job.Options.Journal {
+		in, ok := w.(recording)
+		if !ok {
+			return out, fmt.Errorf("%w: the %s world has no subject keep a journal, so that nobody can harm each of its effects: sweep in another", errors.ErrUnsupported, a.world)
+		}
+		in.Record(&journal)
 	}
 	h, err := harness.Run(ctx, job.Plan, w, harness.Options{Seen: func(w ringproof.World) ringproof.World { return a.seen(job.Plan, w) }})
 	if err != nil {
@@ -91,8 +98,16 @@ func (a abroad) carryOut(ctx context.Context, job explore.Job, trace *traced) (o
 	if n := len(h.Events); n > 0 {
 		out.SimSeconds = h.Events[n-1].At.Seconds()
 	}
+	if journal != nil {
+		if err := json.Unmarshal(journal, &out.Journal); err != nil {
+			return out, fmt.Errorf("the journal of the run: %w", err)
+		}
+	}
 	return out, keep(job.Options.Keep, &h)
 }
+
+// recording is a world that can have its subject keep a journal, which is told in JSON.
+type recording interface{ Record(into *json.RawMessage) }
 
 // traced is what is kept of a trace while it is made: a mark now and then, and the lines
 // that are asked for.

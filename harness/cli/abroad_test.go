@@ -59,7 +59,8 @@ func TestAWorldThatBreaksHasJudgedNothing(t *testing.T) {
 	}
 	assert.Equal(t, len(jobs), told)
 	jobs[0].Options.Journal = true
-	assert.Contains(t, a.Run(t.Context(), jobs[:1])[0].Outcome.Findings[0].Message, "keeps no journal")
+	a.Worlds[0].Open = func(Trial) (ringproof.World, error) { return nil, nil }
+	assert.Contains(t, a.Run(t.Context(), jobs[:1])[0].Outcome.Findings[0].Message, "has no subject keep a journal")
 
 	ended, end := context.WithCancel(t.Context())
 	end()

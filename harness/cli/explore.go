@@ -62,6 +62,9 @@ the subject did, how near the ring was to losing its quorum, which harm was in
 force, and what the ring was about. With --verify-determinism each plan runs
 again in another process, and both must leave the same trace.
 
+--on kubernetes draws rings in pods, and harm of pods, volumes, nodes, controllers and
+the control plane; that takes --world virtual.
+
 Exit codes: 0 nothing found; 1 a finding; 3 a run could not be judged, or the
 search was interrupted; 5 a bug of ringproof itself: a worker died or hung, or
 two runs of a plan differ.`,
@@ -71,6 +74,9 @@ two runs of a plan differ.`,
 		Args:    none,
 		PreRunE: func(c *cobra.Command, _ []string) error { return counts(c, "jobs", "runs") },
 		RunE: func(c *cobra.Command, _ []string) error {
+			if s.On != "" && s.On != ringproof.OnKubernetes {
+				return usage("--on %s: rings are on %s, or on machines when it is empty", s.On, ringproof.OnKubernetes)
+			}
 			if c.Flags().Changed("for") && length <= 0 {
 				return usage("--for %s: write how long to search, as 10m", length)
 			}
@@ -85,6 +91,7 @@ two runs of a plan differ.`,
 	c.Flags().IntVar(&s.Runs, "runs", 1000, "how many plans; with --for alone as many as there is time for")
 	c.Flags().DurationVar(&length, "for", 0, "how long to search, as 10m")
 	c.Flags().Uint64Var(&s.Seed, "seed", 1, "seed of the first plan; the next has the next")
+	c.Flags().StringVar(&s.On, "on", "", "kubernetes: draw rings in pods, with what happens to a cluster; empty: on machines")
 	c.Flags().BoolVar(&s.Novelty, "novelty", false, "vary the plans that showed something new")
 	c.Flags().BoolVar(&s.Verify, "verify-determinism", false, "run each plan again in another process, and compare")
 	return c
@@ -92,7 +99,7 @@ two runs of a plan differ.`,
 
 // search runs the search, and then shrinks and saves what it found.
 func search(c *cobra.Command, f searchFlags, s explore.Search, length time.Duration) error {
-	return f.within(c, explore.Releases(f.subject), func(in searching) error {
+	return f.within(c, explore.Releases(f.subject, s.On), func(in searching) error {
 		s.Subject = f.subject
 		abreast, err := f.workers(in, &s)
 		if err != nil {

@@ -53,15 +53,14 @@ type Subject struct {
 // names planted.
 type InSim func(mutants []string) (sim.Subject, error)
 
-// Journalling is a simulated subject that can tell all that it does and decides, which
+// Journalling is a subject of a run that can tell all that it does and decides, which
 // is what a sweep harms one after another.
 type Journalling interface {
-	sim.Subject
 	// Begin has a journal kept, and returns the fault that it begins with: no harm, set
 	// by the plan's first step.
 	Begin() ringproof.Fault
 	// Journal is what was kept, once the run is over.
-	Journal() *explore.Journal
+	Journal() (*explore.Journal, error)
 }
 
 // limited reports whether there are plans that it can't be tried on.

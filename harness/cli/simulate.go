@@ -97,7 +97,7 @@ func (r Registry) Simulate(ctx context.Context, plan ringproof.Plan, o explore.O
 	if err != nil {
 		return explore.Outcome{}, err
 	}
-	journal, err := journalled(&t.Plan, w, o.Journal)
+	journal, err := journalled(&t.Plan, w.Subject, o.Journal)
 	if err != nil {
 		return explore.Outcome{}, err
 	}
@@ -113,17 +113,19 @@ func (r Registry) Simulate(ctx context.Context, plan ringproof.Plan, o explore.O
 	out.WallSeconds, out.SimSeconds = time.Since(began).Seconds(), w.Now().Seconds()
 	out.Hash, out.Events, out.Marks = w.Trace.Hash, w.Trace.Events, w.Trace.Marks
 	out.Tuples = explore.Tuples(&h)
-	out.Journal = journal()
+	if out.Journal, err = journal(); err != nil {
+		return out, err
+	}
 	return out, keep(o.Keep, &h)
 }
 
-// journalled has the world's subject keep a journal, if that is wanted, and returns how
-// it is read in the end.
-func journalled(plan *ringproof.Plan, w *sim.World, wanted bool) (func() *explore.Journal, error) {
+// journalled has the subject keep a journal, if that is wanted, and returns how it is read
+// in the end.
+func journalled(plan *ringproof.Plan, subject any, wanted bool) (func() (*explore.Journal, error), error) {
 	if !wanted {
-		return func() *explore.Journal { return nil }, nil
+		return func() (*explore.Journal, error) { return nil, nil }, nil
 	}
-	j, ok := w.Subject.(Journalling)
+	j, ok := subject.(Journalling)
 	if !ok {
 		return nil, fmt.Errorf("%w: %s tells of none of its effects, so that nobody can harm each of them", errors.ErrUnsupported, plan.Subject)
 	}

@@ -34,8 +34,12 @@ with the reply; and for each decision: it is made on an old view, or missed.
 
 Where the run tells what the subject was about, of harms that hit the same effect
 in the same state the first is run; the others are counted, and --full runs them
-too. With --pairs each run has two harms; of all pairs --limit are drawn from
---seed.
+too. With --pairs each run has two harms. --limit are drawn from --seed, of each kind
+of effect and harm one before another of any.
+
+With --world virtual the plan runs on real etcd, with the processes of the subject; on
+Kubernetes these are its launchers and its controller, and each of the controller's
+writes to the API server is an effect too. A run takes seconds there, so set --limit.
 
 NOT REACHED are runs that took another way, so that the harm hit nothing, or left the
 plan no room for a loss of its own.`,
@@ -49,12 +53,17 @@ plan no room for a loss of its own.`,
 				return err
 			}
 			s.Seed = seed
+			if !s.Pairs && !c.Flags().Changed("limit") {
+				s.Limit = 0
+			}
 			return sweep(c, f, s, plans)
 		},
 	}
 	f.add(c)
+	f.addWorld(c)
 	c.Flags().BoolVar(&s.Pairs, "pairs", false, "two harms a run")
-	c.Flags().IntVar(&s.Limit, "limit", 1000, "the most pairs to run for each cell; 0 is all")
+	c.Flags().IntVar(&s.Limit, "limit", 1000, "the most plans to run for each cell; 0 is all (default all, and 1000 pairs)")
+	c.Flags().Lookup("limit").DefValue = "" // it depends
 	c.Flags().BoolVar(&s.Full, "full", false, "leave no harm out")
 	c.Flags().Uint64Var(&seed, "seed", 1, "seed of the cells, and of the draw of pairs")
 	return c
@@ -72,7 +81,8 @@ func (f searchFlags) plans(c *cobra.Command, what string, seed uint64) ([]ringpr
 		if err != nil {
 			return nil, err
 		}
-		return []ringproof.Plan{p}, f.simulatable(p)
+		p.World = f.world
+		return []ringproof.Plan{p}, nil
 	case err == nil:
 		loaded, err := load(c.ErrOrStderr(), []string{what})
 		if err != nil {
@@ -96,11 +106,7 @@ func (f searchFlags) plans(c *cobra.Command, what string, seed uint64) ([]ringpr
 // resolved are the plans of the scenarios' cells. Whom a scenario would be
 // compared with is left out: one subject is swept.
 func (f searchFlags) resolved(c *cobra.Command, loaded []*scenarios.Scenario, patterns []scenarios.Cell, seed uint64) ([]ringproof.Plan, error) {
-	in, err := f.first(true)
-	if err != nil {
-		return nil, err
-	}
-	of := runFlags{program: f.program, world: in.Name, subject: f.subject, seed: seed, seeds: 1}
+	of := runFlags{program: f.program, world: f.world, subject: f.subject, seed: seed, seeds: 1}
 	jobs, err := of.jobsOf(c, loaded, patterns)
 	if err != nil {
 		return nil, err
@@ -134,7 +140,7 @@ func sweep(c *cobra.Command, f searchFlags, s explore.Sweep, plans []ringproof.P
 		if err != nil {
 			return err
 		}
-		s.Runner = runner
+		s.Runner, s.Fits = runner, func(p ringproof.Plan) bool { return unable(p, in.place) == "" }
 		return f.sweepAll(c, in, s, plans)
 	})
 }
@@ -190,13 +196,21 @@ func printSwept(w io.Writer, s *explore.Swept) error {
 		fmt.Fprintln(w, "it fails without more harm: there was nothing to sweep")
 	} else {
 		fmt.Fprintf(w, "%s: %s\n", counted(s.Plans, "plan"), pace(s.Tally))
-		fmt.Fprintf(w, "left out: %d as another hits the same effect in the same state (--full), %d pairs not drawn (--limit)\n", s.Pruned, s.Unsampled)
+		fmt.Fprintf(w, "left out: %d as another hits the same effect in the same state (--full), %d not drawn (--limit)%s\n", s.Pruned, s.Unsampled, unfit(s))
 		if err := printTable(w, []string{"EFFECT", "HARM", "PLANS", "FAILED", "NOT REACHED", "SECONDS"}, rowsOfSweep(s)); err != nil {
 			return err
 		}
 	}
 	printTally(w, s.Tally)
 	return nil
+}
+
+// unfit says of how many harms that world has no way.
+func unfit(s *explore.Swept) string {
+	if s.Unfit == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d that this world can't do", s.Unfit)
 }
 
 func rowsOfSweep(s *explore.Swept) [][]string {

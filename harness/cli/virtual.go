@@ -122,9 +122,14 @@ func (p *program) sit(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := json.NewDecoder(in).Decode(&t); err != nil {
 		return say.Encode(virtual.Said{Error: err.Error()})
 	}
-	h, logs, err := p.carryOut(ctx, t, func(e ringproof.Event) { _ = say.Encode(virtual.Said{Event: &e}) })
+	h, logs, journal, err := p.carryOut(ctx, t, func(e ringproof.Event) { _ = say.Encode(virtual.Said{Event: &e}) })
 	if err != nil {
 		return say.Encode(virtual.Said{Error: err.Error()})
+	}
+	if journal != nil {
+		if err := say.Encode(virtual.Said{Journal: journal}); err != nil {
+			return err
+		}
 	}
 	for name, text := range logs { // order: into a map, outside
 		if err := say.Encode(virtual.Said{Log: name, Text: text}); err != nil {
@@ -142,25 +147,36 @@ func (p *program) sit(ctx context.Context, in io.Reader, out io.Writer) error {
 	return err
 }
 
-func (p *program) carryOut(ctx context.Context, t virtual.Trial, told func(ringproof.Event)) (h ringproof.History, logs map[string][]byte, err error) {
+func (p *program) carryOut(ctx context.Context, t virtual.Trial, told func(ringproof.Event)) (h ringproof.History, logs map[string][]byte, journal json.RawMessage, err error) {
 	f := runFlags{program: p, ringadm: t.Ringadm}
 	subject, err := f.processes(t.Plan)
 	if err != nil {
-		return h, nil, err
+		return h, nil, nil, err
+	}
+	read, err := journalled(&t.Plan, subject, t.Journal)
+	if err != nil {
+		return h, nil, nil, err
 	}
 	tested, err := f.tried(t.Plan)
 	if err != nil {
-		return h, nil, err
+		return h, nil, nil, err
 	}
 	if in, ok := subject.(trial.Imaged); ok {
 		if err := os.MkdirAll(t.Dir, 0o700); err != nil {
-			return h, nil, err
+			return h, nil, nil, err
 		}
-		if t.Ringadm, err = in.Image(t.Ringadm, t.Dir); err != nil {
-			return h, nil, err
+		if t.Ringadm, err = in.Image(t.Plan, t.Ringadm, t.Dir); err != nil {
+			return h, nil, nil, err
 		}
 	}
 	w := t.Sit(subject, version())
 	h, err = harness.Run(ctx, t.Plan, w, harness.Options{Told: told, Seen: tested.seen})
-	return h, w.Logs(), err
+	if err != nil || !t.Journal {
+		return h, w.Logs(), nil, err
+	}
+	kept, err := read()
+	if err == nil {
+		journal, err = json.Marshal(kept)
+	}
+	return h, w.Logs(), journal, err
 }

@@ -35,6 +35,14 @@ const (
 // Plan composes the genome's plan. Its noise is that of the seed.
 func (g Genome) Plan(seed uint64) ringproof.Plan { return Compose(g.Draw, seed) }
 
+// PlanOn composes its plan of a ring on a platform, as RingSpec.On has it; "": on machines.
+func (g Genome) PlanOn(platform string, seed uint64) ringproof.Plan {
+	if platform == ringproof.OnKubernetes {
+		return ComposeInPods(g.Draw, seed)
+	}
+	return g.Plan(seed)
+}
+
 // Compose makes a plan of draws. Every plan is fair: it asks for sizes that a
 // correct subject takes, has the machines for what it loses, and allows the
 // time that its own harm takes; what else would be unfair, the ledger

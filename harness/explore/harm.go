@@ -112,6 +112,9 @@ func armed(f ringproof.Fault) bool {
 func (c *composer) harmOf(e faults.Entry, label func(string) string) ringproof.Fault {
 	f := ringproof.Fault{Kind: e.Kind}
 	for _, p := range e.Params {
+		if p.Name == "scope" && armed(f) {
+			continue // nothing that is drawn has a controller
+		}
 		c.param(&f, e, p, label(p.Name))
 	}
 	if f.Kind == ringproof.FaultAgentCrash {

@@ -51,6 +51,7 @@ type Journal struct {
 // faults knows.
 type Effect struct {
 	Machine string `json:"machine"`
+	Scope   string `json:"scope,omitempty"` // controller, where it is on no machine
 	Name    string `json:"name"`
 	Nth     int    `json:"nth"`             // of that name on that machine, from 1
 	Done    int    `json:"done"`            // of those that were done; 0: it failed by itself, and has no reply to lose
@@ -60,7 +61,8 @@ type Effect struct {
 // Decision is one decision of the subject's brain, counted as effects are.
 type Decision struct {
 	Machine string `json:"machine"`
-	What    string `json:"what"` // "next" or "boot"
+	Scope   string `json:"scope,omitempty"` // the same
+	What    string `json:"what"`            // "next" or "boot"
 	Nth     int    `json:"nth"`
 	State   string `json:"state,omitempty"`
 }

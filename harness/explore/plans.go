@@ -24,10 +24,10 @@ func reseeded(p ringproof.Plan, seed uint64) ringproof.Plan {
 }
 
 // Releases are plans of nothing but a ring, one for each release that is drawn: what has
-// to be built before drawn plans can run on real etcd.
-func Releases(subject string) (all []ringproof.Plan) {
+// to be built before drawn plans can run on real etcd, on a platform or machines.
+func Releases(subject, platform string) (all []ringproof.Plan) {
 	for _, v := range versions {
-		all = append(all, ringproof.Plan{Subject: subject, Ring: ringproof.RingSpec{Version: v}})
+		all = append(all, ringproof.Plan{Subject: subject, Ring: ringproof.RingSpec{Version: v, On: platform}})
 	}
 	return all
 }

@@ -17,6 +17,7 @@ import (
 type Search struct {
 	Runner  Runner
 	Subject string // "reference", "reference+voter-first"
+	On      string // "kubernetes": rings in pods; "": on machines
 	Seed    uint64 // of the first plan; the next has the next
 	Runs    int    // plans to draw; 0: until ctx ends, or Until says so
 	// Novelty draws half of the plans by mutating those that showed something
@@ -144,7 +145,7 @@ func (t *Tally) drawn() int { return t.Runs + t.LeftOut }
 
 // plan is the genome's, as the subject can be tried on it.
 func (s Search) plan(g Genome, seed uint64) (p ringproof.Plan, fits bool) {
-	p = g.Plan(seed)
+	p = g.PlanOn(s.On, seed)
 	p.Subject = s.Subject
 	if s.Fit == nil {
 		return p, true

@@ -25,10 +25,13 @@ type Sweep struct {
 	Runner Runner
 	Plan   ringproof.Plan
 	Pairs  bool   // two harms at a time, and not one
-	Limit  int    // the most plans of pairs; those that are run are drawn by Seed
+	Limit  int    // the most plans; those that are run are drawn by Seed. 0: all
 	Seed   uint64 // of that draw
 	Full   bool   // leave none out
-	Told   func(*Swept)
+	// Fits tells whether a plan can be had where the runner runs it; a harm with which it
+	// can't is left out. nil: all can.
+	Fits func(ringproof.Plan) bool
+	Told func(*Swept)
 }
 
 // Perturbation is one harm of a sweep, and what it is aimed at.
@@ -49,10 +52,14 @@ var (
 // loses its disk or its machine has done the effect and dies of it; a leader that
 // dies takes its answer along.
 func (e Effect) losses() []Perturbation {
+	leader := Perturbation{e.Name, "leader", e.cut("reply-lost"), &ringproof.Fault{Kind: ringproof.FaultKill, Target: "leader", Scope: "machine", For: away}}
+	if e.Machine == "" { // a controller has no disk of the ring's
+		return []Perturbation{leader}
+	}
 	return []Perturbation{
 		{e.Name, "disk", e.cut("after"), &ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Target: e.Machine}},
 		{e.Name, "machine", e.cut("after"), &ringproof.Fault{Kind: ringproof.FaultMachineLoss, Target: e.Machine}},
-		{e.Name, "leader", e.cut("reply-lost"), &ringproof.Fault{Kind: ringproof.FaultKill, Target: "leader", Scope: "machine", For: away}},
+		leader,
 	}
 }
 
@@ -70,7 +77,8 @@ type Swept struct {
 	Decisions  int    `json:"decisions"`
 	Pruned     int    `json:"pruned"`     // harms left out, as another hits the same effect in the same state
 	Plans      int    `json:"plans"`      // to run
-	Unsampled  int    `json:"unsampled"`  // pairs that were not drawn
+	Unsampled  int    `json:"unsampled"`  // harms, or pairs, that were not drawn
+	Unfit      int    `json:"unfit"`      // harms that can't be had in that world
 	NotReached int    `json:"notReached"` // runs that took another way, so that the harm hit nothing
 	Rows       []Row  `json:"rows"`
 	Tally      *Tally `json:"tally"`
@@ -98,11 +106,26 @@ func (s Sweep) Run(ctx context.Context) (*Swept, error) {
 		swept.Tally.count(Genome{}, s.Plan, first)
 		return swept, nil // what it would find is found already
 	case first.Outcome.Journal == nil:
-		return swept, fmt.Errorf("running %s undisturbed: the run kept no journal of the subject's effects", s.Plan.Cell)
+		return swept, fmt.Errorf("running %s undisturbed: the run kept no journal of the subject's effects (%s)", s.Plan.Cell, first.Outcome.doubt())
 	}
 	single, pruned := Perturbations(*first.Outcome.Journal, s.Full)
 	swept.Effects, swept.Decisions, swept.Pruned = len(first.Outcome.Journal.Effects), len(first.Outcome.Journal.Decisions), pruned
-	return swept, s.each(ctx, swept, s.groups(swept, single))
+	return swept, s.each(ctx, swept, s.groups(swept, s.fitting(swept, single)))
+}
+
+// fitting are the harms that can be had where the plans run. An agent that dies in a pod is
+// away for as long as its kubelet has it be.
+func (s Sweep) fitting(w *Swept, all []Perturbation) (fit []Perturbation) {
+	for _, p := range all {
+		if s.Plan.Ring.On == ringproof.OnKubernetes {
+			p.Fault.For = 0
+		}
+		if s.Fits == nil || s.Fits(s.perturbed(1, []Perturbation{p})) {
+			fit = append(fit, p)
+		}
+	}
+	w.Unfit = len(all) - len(fit)
+	return fit
 }
 
 // Perturbations lists the harms that a journal calls for, in its order. Unless
@@ -141,7 +164,7 @@ func Perturbations(j Journal, full bool) (all []Perturbation, pruned int) {
 
 // cut is the agent's death, or the lost reply, at the effect.
 func (e Effect) cut(phase string) ringproof.Fault {
-	f := ringproof.Fault{Kind: ringproof.FaultAgentCrash, Target: e.Machine, Effect: e.Name, Phase: phase, Nth: e.Nth, For: down}
+	f := ringproof.Fault{Kind: ringproof.FaultAgentCrash, Target: e.Machine, Scope: e.Scope, Effect: e.Name, Phase: phase, Nth: e.Nth, For: down}
 	if phase != "before" {
 		f.Nth = e.Done
 	}
@@ -150,7 +173,7 @@ func (e Effect) cut(phase string) ringproof.Fault {
 
 // blur is the old view at the decision, or the decision missed.
 func (d Decision) blur(kind ringproof.FaultKind) ringproof.Fault {
-	f := ringproof.Fault{Kind: kind, Target: d.Machine, Decision: d.What, Nth: d.Nth, Count: missed}
+	f := ringproof.Fault{Kind: kind, Target: d.Machine, Scope: d.Scope, Decision: d.What, Nth: d.Nth, Count: missed}
 	if kind == ringproof.FaultStaleView {
 		f.Back = staleBack
 	}
@@ -161,9 +184,10 @@ func (d Decision) blur(kind ringproof.FaultKind) ringproof.Fault {
 func (s Sweep) groups(w *Swept, single []Perturbation) [][]Perturbation {
 	var groups [][]Perturbation
 	if !s.Pairs {
-		for _, p := range single {
-			groups = append(groups, []Perturbation{p})
+		for _, i := range spread(s.Seed, single, s.Limit) {
+			groups = append(groups, []Perturbation{single[i]})
 		}
+		w.Unsampled = len(single) - len(groups)
 		return groups
 	}
 	n := len(single)
@@ -174,6 +198,30 @@ func (s Sweep) groups(w *Swept, single []Perturbation) [][]Perturbation {
 	}
 	w.Unsampled = all - len(groups)
 	return groups
+}
+
+// spread draws limit of the harms, in their order, and of each kind of effect or decision
+// and harm one before another of any; all of them when limit is 0.
+func spread(seed uint64, single []Perturbation, limit int) []int {
+	drawn := make([]int, len(single))
+	for i := range drawn {
+		drawn[i] = i
+	}
+	if limit == 0 || limit >= len(single) {
+		return drawn
+	}
+	luck := func(i int) uint64 { return hash(seed, fmt.Sprintf("single/%d", i)) }
+	slices.SortFunc(drawn, func(i, j int) int { return cmp.Compare(luck(i), luck(j)) })
+	turn, turns := map[[2]string]int{}, make([]int, len(single))
+	for _, i := range drawn {
+		kind := [2]string{single[i].At, single[i].How}
+		turns[i] = turn[kind]
+		turn[kind]++
+	}
+	slices.SortStableFunc(drawn, func(i, j int) int { return turns[i] - turns[j] })
+	drawn = drawn[:limit]
+	slices.Sort(drawn)
+	return drawn
 }
 
 // pair is the kth of all pairs i < j: (0,1), (0,2), (1,2), (0,3), …

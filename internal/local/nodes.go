@@ -43,7 +43,8 @@ type Kept interface {
 
 // onNodes are the faults that nodes of a cluster can have.
 var onNodes = slices.Concat([]ringproof.FaultKind{ringproof.FaultKill, ringproof.FaultPause, ringproof.FaultPartition, ringproof.FaultDiskFull, ringproof.FaultMachineLoss,
-	ringproof.FaultVolumeLoss, ringproof.FaultClockSkew, ringproof.FaultSlowNetwork}, ofCluster)
+	ringproof.FaultVolumeLoss, ringproof.FaultClockSkew, ringproof.FaultSlowNetwork,
+	ringproof.FaultAgentCrash, ringproof.FaultStaleView, ringproof.FaultSkippedView}, ofCluster)
 
 // ofCluster are those that nothing but a cluster has.
 var ofCluster = []ringproof.FaultKind{ringproof.FaultAPIOutage, ringproof.FaultKubeDelete, ringproof.FaultForeignFinalizer, ringproof.FaultDrain, ringproof.FaultKubeKill, ringproof.FaultKubePause}
@@ -79,8 +80,8 @@ func happensOnNodes(f ringproof.Fault) error {
 		return fmt.Errorf("%s: no harm of nodes and pods yet (%w)", f.Kind, errors.ErrUnsupported)
 	case f.LeavesLog():
 		return fmt.Errorf("volume-loss that leaves a %s: no harm of nodes and pods yet (%w)", f.Leave, errors.ErrUnsupported)
-	case f.Kind == ringproof.FaultKill && f.Scope == "agent" && f.For > 0:
-		return fmt.Errorf("kill of an agent for %v: a kubelet starts it again when it will (%w)", f.For, errors.ErrUnsupported)
+	case (f.Kind == ringproof.FaultKill && f.Scope == "agent" || f.Kind == ringproof.FaultAgentCrash) && f.For > 0:
+		return fmt.Errorf("%s of an agent for %v: a kubelet starts it again when it will (%w)", f.Kind, f.For, errors.ErrUnsupported)
 	}
 	return nil
 }
@@ -89,7 +90,7 @@ func happensOnNodes(f ringproof.Fault) error {
 // nil: it can.
 func RunsOnMachines(p ringproof.Plan) error {
 	for _, s := range p.Steps {
-		if s.Fault != nil && slices.Contains(ofCluster, s.Fault.Kind) {
+		if s.Fault != nil && (slices.Contains(ofCluster, s.Fault.Kind) || s.Fault.Scope == scopeController) {
 			return fmt.Errorf("%s: only a ring on Kubernetes can have it (%w)", s.Fault.Kind, errors.ErrUnsupported)
 		}
 	}
@@ -208,7 +209,7 @@ func (w *World) signalCluster(ctx context.Context, what string, sig syscall.Sign
 	return evidence, err
 }
 
-const scopeController = "controller"
+const scopeController = ringproof.ScopeController
 
 // pod is one, by name.
 type pod struct{ namespace, name string }

@@ -210,6 +210,11 @@ func (w *World) Start(ctx context.Context, plan ringproof.Plan, recorder ringpro
 	if nodes, ok := w.lab.(Nodes); ok {
 		nodes.Listen(w.listen)
 	}
+	for _, s := range plan.Steps {
+		if faults.AtSeam(s) && s.Early() { // it may land before it is carried out: a subject is told early
+			w.steps[s.Name] = s.Fault.Kind
+		}
+	}
 	for i := range plan.Ring.Machines {
 		if err := w.add(ctx, fmt.Sprintf("m%d", i+1)); err != nil {
 			return err

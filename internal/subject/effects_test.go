@@ -6,6 +6,8 @@ package subject
 import (
 	"context"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -202,10 +204,10 @@ func TestEveryRequestOfEtcdIsItsEffectInEachPhaseOnce(t *testing.T) {
 			require.NoError(t, ask(t.Context(), c))
 			assert.Equal(t, 1, real.asked, "%s %d", effect, i)
 			if effect == "" {
-				assert.Empty(t, x.journal.Effects, "read %d is no effect", i)
+				assert.Empty(t, x.journal.(*Journal).Effects, "read %d is no effect", i)
 				continue
 			}
-			assert.Equal(t, []Effect{{Name: effect, Nth: 1, Done: 1}}, x.journal.Effects, i)
+			assert.Equal(t, []Effect{{Name: effect, Nth: 1, Done: 1}}, x.journal.(*Journal).Effects, i)
 			for phase, want := range map[string]error{Before: errKilled, After: errKilled, ReplyLost: context.DeadlineExceeded, Refused: rpctypes.ErrNoLeader} {
 				c, real, _ := gated(cutAtEffect(effect, phase, 2))
 				assert.NoError(t, ask(t.Context(), c), "%s %s: the first", effect, phase)
@@ -243,7 +245,7 @@ func TestWhatAMachineDoesIsNamedByWhatItIsDoneTo(t *testing.T) {
 		assert.Empty(t, x.disk.files, effect)
 		assert.Equal(t, fakeStore{store.MarkerKey: "1"}, x.real, effect)
 		assert.NoError(t, do(x), "%s fired twice", effect)
-		assert.Equal(t, []Effect{{Name: effect, Nth: 1}, {Name: effect, Nth: 2, Done: 1}}, x.harm.journal.Effects)
+		assert.Equal(t, []Effect{{Name: effect, Nth: 1}, {Name: effect, Nth: 2, Done: 1}}, x.harm.journal.(*Journal).Effects)
 	}
 	x := newRig(t.TempDir(), "m1")
 	x.set(t, cutAtEffect("write a", Refused, 1))
@@ -256,7 +258,7 @@ func TestWhatAMachineDoesIsNamedByWhatItIsDoneTo(t *testing.T) {
 // where another counts successes: a sweep would cut elsewhere than it says, and
 // leave effects out.
 func TestACutHitsTheEffectThatTheJournalNumbered(t *testing.T) {
-	effects := []string{"etcd put", "etcd txn", "write a"}
+	effects, dir := []string{"etcd put", "etcd txn", "write a"}, t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
 		type call struct {
 			machine, effect string
@@ -265,12 +267,13 @@ func TestACutHitsTheEffectThatTheJournalNumbered(t *testing.T) {
 		calls := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) call {
 			return call{rapid.SampledFrom([]string{"m1", "m2"}).Draw(t, "machine"), rapid.SampledFrom(effects).Draw(t, "effect"), rapid.Bool().Draw(t, "fails")}
 		}), 1, 30).Draw(t, "calls")
-		play := func(journal *Journal, set func(machine string) Faults) (hit []int) {
+		play := func(journal record, set func(machine string) Faults) (hit []int) {
 			shared := counters{}
 			agents := map[string]*harm{}
 			for _, name := range []string{"m1", "m2"} {
 				x := newHarm(func() (Faults, error) { return set(name), nil }, shared, func() {})
 				x.machine, x.journal, x.host = name, journal, newHost()
+				_, x.probed = journal.(*pages)
 				agents[name] = x
 			}
 			for i, c := range calls {
@@ -290,6 +293,14 @@ func TestACutHitsTheEffectThatTheJournalNumbered(t *testing.T) {
 		journal := &Journal{}
 		require.Empty(t, play(journal, func(string) Faults { return Faults{} }))
 		require.Len(t, journal.Effects, len(calls))
+		file := filepath.Join(dir, "journal")
+		_ = os.Remove(file) // of the draw before
+		require.Empty(t, play(&pages{file: file}, func(machine string) Faults {
+			return Faults{Set: []Setting{setting("probe", nil, false, new(Probe()), machine)}}
+		}))
+		read, err := ReadJournal(file)
+		require.NoError(t, err)
+		require.Equal(t, journal.Effects, read.Effects, "processes write what one process remembers")
 		at := rapid.IntRange(0, len(calls)-1).Draw(t, "at")
 		phase, entry := rapid.SampledFrom([]string{Before, After, ReplyLost, Refused}).Draw(t, "phase"), journal.Effects[at]
 		nth := entry.Nth
@@ -302,7 +313,7 @@ func TestACutHitsTheEffectThatTheJournalNumbered(t *testing.T) {
 		}
 		cut := cutAtEffect(entry.Name, phase, nth)
 		cut.Fault.Target = entry.Machine
-		hit := play(nil, func(machine string) Faults {
+		hit := play((*Journal)(nil), func(machine string) Faults {
 			if machine != entry.Machine {
 				return Faults{}
 			}
@@ -312,23 +323,25 @@ func TestACutHitsTheEffectThatTheJournalNumbered(t *testing.T) {
 	})
 }
 
+var m1 = origin{Machine: "m1"}
+
 func TestAJournalBeginsAnew(t *testing.T) {
 	j := &Journal{}
-	before := j.reach("m1", "start")
+	before := j.reach(m1, "start")
 	j.Begin()
-	after := j.reach("m1", "start")
+	after := j.reach(m1, "start")
 	j.done(before)
-	assert.Equal(t, []Effect{{Machine: "m1", Name: "start", Nth: 1}}, j.Effects, "what was under way is not in it")
+	assert.Equal(t, []Effect{{origin: m1, Name: "start", Nth: 1}}, j.Effects, "what was under way is not in it")
 	j.done(after)
 	j.End()
-	j.done(j.reach("m1", "stop"))
-	j.decided("m1", DecidesNext, wait(""), false)
-	assert.Equal(t, []Effect{{Machine: "m1", Name: "start", Nth: 1, Done: 1}}, j.Effects)
+	j.done(j.reach(m1, "stop"))
+	j.decided(m1, DecidesNext, "", false)
+	assert.Equal(t, []Effect{{origin: m1, Name: "start", Nth: 1, Done: 1}}, j.Effects)
 	assert.Empty(t, j.Decisions)
 	var none *Journal
 	none.Begin()
-	none.done(none.reach("m1", "start"))
-	none.decided("m1", DecidesNext, wait(""), false)
+	none.done(none.reach(m1, "start"))
+	none.decided(m1, DecidesNext, "", false)
 }
 
 // What is tried again is the same change: a sweep need not cut in every try.
@@ -336,8 +349,8 @@ func TestAJournalTellsHowManyChangesWereDecided(t *testing.T) {
 	j := &Journal{}
 	add, remove := act(ring.Action{Kind: ring.AddLearner}), act(ring.Action{Kind: ring.Remove})
 	for _, d := range []ring.Decision{wait(""), add, add, wait(""), remove, add} {
-		j.decided("m1", DecidesNext, d, d.Action != nil)
-		j.reach("m1", "etcd put")
+		j.decided(m1, DecidesNext, d.String(), d.Action != nil)
+		j.reach(m1, "etcd put")
 	}
 	var decisions, effects []int
 	for i := range j.Decisions {

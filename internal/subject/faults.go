@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"slices"
 
+	kubeclient "sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/auto"
@@ -32,6 +34,7 @@ type Setting struct {
 	StoreStale  bool             `json:"storeStale,omitempty"`  // reads answer as of the moment when this was first seen
 	Fault       *ringproof.Fault `json:"fault,omitempty"`       // at an action, effect or decision
 	Series      string           `json:"series,omitempty"`      // what Fault counts in
+	Machine     string           `json:"machine,omitempty"`     // at whose agent
 }
 
 // with puts the setting in the place of what its step set before. One that sets
@@ -50,7 +53,7 @@ func (f Faults) with(s Setting) Faults {
 // setting is a step's harm at one machine. Machines count together unless the
 // fault has a target: then each counts for itself.
 func setting(step string, outage *ringproof.Fault, stale bool, f *ringproof.Fault, machine string) Setting {
-	s := Setting{Step: step, StoreOutage: outage, StoreStale: stale, Fault: f, Series: step}
+	s := Setting{Step: step, StoreOutage: outage, StoreStale: stale, Fault: f, Series: step, Machine: machine}
 	if f != nil && f.Target != "" {
 		s.Series += "@" + machine
 	}
@@ -77,8 +80,10 @@ type harm struct {
 	tally   tally
 	kill    func()
 	machine string    // as the journal calls it
+	scope   string    // controller, where it is one
 	dry     bool      // the agent was told to change nothing
-	journal *Journal  // nil: nothing is recorded
+	journal record    // nil: nothing is recorded
+	probed  bool      // the journal is kept only while the probe is set, which says what the machine is called
 	host    host.Host // whose log is written
 
 	open  string          // the action that the agent is about
@@ -108,6 +113,7 @@ func (x *harm) inner() layer {
 				client: func(c host.Etcd) host.Etcd { return gatedEtcd{c, x} }}, x}
 		},
 		store: func(_ host.Host, s store.Store) store.Store { return gatedStore{harmedStore{s, x}, x} },
+		kube:  func(_ host.Host, c kubeclient.Client) kubeclient.Client { return gatedKube{c, x} },
 		brain: func(_ host.Host, b auto.Brain) auto.Brain {
 			do := b.Do
 			b.Do = func(ctx context.Context, r *admin.Ring, a ring.Action, f admin.Fence) error {
@@ -157,8 +163,12 @@ var errKilled = errors.New("killed by a fault")
 
 // around passes a point, with the cuts that are set there.
 func (x *harm) around(p point, do func() error) error {
-	note := x.journal.reach(x.machine, p.effect)
-	cuts := x.cuts(p)
+	note, set := -1, x.set()
+	who, recorded := x.recorded(set)
+	if recorded {
+		note = x.journal.reach(who, p.effect)
+	}
+	cuts := x.cuts(set, p)
 	for _, s := range cuts {
 		if early := s.Fault.Phase == Before || s.Fault.Phase == Refused; early && x.fires(s) {
 			return x.cut(s, p)
@@ -168,7 +178,9 @@ func (x *harm) around(p point, do func() error) error {
 	if err := do(); err != nil {
 		return err
 	}
-	x.journal.done(note)
+	if recorded {
+		x.journal.done(note)
+	}
 	if x.dry && p.effect != "" {
 		x.host.Log(host.Line{Event: EventTrespass, Text: p.effect + " in a dry run"})
 	}
@@ -180,10 +192,28 @@ func (x *harm) around(p point, do func() error) error {
 	return nil
 }
 
-func (x *harm) cuts(p point) (cuts []Setting) {
-	for _, s := range x.set() {
+// recorded tells whether the journal is to have what is done just now, and by whom.
+func (x *harm) recorded(set []Setting) (origin, bool) {
+	who := origin{Machine: x.machine, Scope: x.scope}
+	if x.journal == nil || !x.probed {
+		return who, x.journal != nil
+	}
+	i := slices.IndexFunc(set, Setting.probes)
+	if i >= 0 && x.scope == "" {
+		who.Machine = set[i].Machine
+	}
+	return who, i >= 0
+}
+
+// hits reports whether a fault of this kind is to hit this program's calls.
+func (x *harm) hits(f *ringproof.Fault, kinds ...ringproof.FaultKind) bool {
+	return f != nil && slices.Contains(kinds, f.Kind) && (f.Scope == "" || f.Scope == x.scope)
+}
+
+func (x *harm) cuts(set []Setting, p point) (cuts []Setting) {
+	for _, s := range set {
 		f := s.Fault
-		if f == nil || f.Kind != ringproof.FaultAgentCrash {
+		if !x.hits(f, ringproof.FaultAgentCrash) {
 			continue
 		}
 		if f.Action != "" && f.Action == p.action || f.Effect != "" && f.Effect == p.effect {

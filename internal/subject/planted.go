@@ -6,27 +6,23 @@ package subject
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 )
 
-// In a pod nobody can tell ringadm which mistakes are planted in it: its command line is
-// the controller's to write, and it copies itself from one container to another. So the
-// names are at the end of the program's file, where no loader looks.
+// In a pod nobody can tell ringadm which mistakes are planted in it, and where its faults are
+// told: its command line is the controller's to write, and it copies itself from one
+// container to another. So what [Main] is to be given is at the end of the program's file,
+// where no loader looks.
 const plantedMark = "\x00ringproof: planted: "
 
 const mostPlanted = 4096 // bytes from the mark on
 
-// plant writes a copy of the harness's own program that is ringadm with these mutants.
-func plant(self, to string, mutants []string) error {
-	for _, name := range mutants {
-		if _, err := LookupMutant(name); err != nil {
-			return err
-		}
-	}
+// plant writes a copy of the harness's own program that is ringadm as [Main] has it with
+// these flags.
+func plant(self, to string, flags []string) error {
 	from, err := os.Open(self)
 	if err != nil {
 		return err
@@ -38,14 +34,13 @@ func plant(self, to string, mutants []string) error {
 	}
 	_, err = io.Copy(copied, from)
 	if err == nil {
-		_, err = copied.WriteString(plantedMark + strings.Join(mutants, ","))
+		_, err = copied.WriteString(plantedMark + strings.Join(flags, "\n"))
 	}
 	return errors.Join(err, copied.Close())
 }
 
-// planted are the mutants whose names are at the end of a program's file; ok: there are
-// names.
-func planted(file string) (mutants []string, ok bool, err error) {
+// planted are the flags that are at the end of a program's file; ok: there are some.
+func planted(file string) (flags []string, ok bool, err error) {
 	program, err := os.Open(file)
 	if err != nil {
 		return nil, false, err
@@ -63,10 +58,10 @@ func planted(file string) (mutants []string, ok bool, err error) {
 	if i < 0 {
 		return nil, false, nil
 	}
-	return strings.Split(string(end[i+len(plantedMark):]), ","), true, nil
+	return strings.Split(string(end[i+len(plantedMark):]), "\n"), true, nil
 }
 
-// Planted reports whether this process is ringadm with mutants planted, by what its
+// Planted reports whether this process is ringadm with something planted, by what its
 // program is called and has at its end; args is then what [Main] is to be given.
 func Planted() (args []string, ok bool) {
 	if filepath.Base(os.Args[0]) != "ringadm" {
@@ -76,25 +71,9 @@ func Planted() (args []string, ok bool) {
 	if err != nil {
 		return nil, false
 	}
-	mutants, ok, err := planted(self)
+	flags, ok, err := planted(self)
 	if err != nil || !ok {
 		return nil, false
 	}
-	for _, name := range mutants {
-		args = append(args, "--mutant", name)
-	}
-	return append(append(args, "--"), os.Args[1:]...), true
-}
-
-// Image is what the image of ringadm runs: it, or where mutants are planted this program,
-// a copy of which is kept in the directory.
-func (p *Pods) Image(ringadm, dir string) (string, error) {
-	if len(p.Mutants) == 0 {
-		return ringadm, nil
-	}
-	to := filepath.Join(dir, "ringadm")
-	if err := plant(p.Self, to, p.Mutants); err != nil {
-		return "", fmt.Errorf("planting %s: %w", strings.Join(p.Mutants, ", "), err)
-	}
-	return to, nil
+	return append(append(flags, "--"), os.Args[1:]...), true
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/ringproof/ringproof"
 )
 
 // What is planted in a program is found in it, and in a copy that it makes of itself; in
@@ -23,10 +25,11 @@ func TestPlanted(t *testing.T) {
 	assert.False(t, ok, "the mark is in the program, and not at its end")
 
 	to := filepath.Join(dir, "ringadm")
-	require.NoError(t, plant(self, to, []string{"wrong-victim", "state-new"}))
-	mutants, ok, err := planted(to)
+	require.NoError(t, plant(self, to, []string{"--mutant=wrong-victim", "--faults=/f"}))
+	flags, ok, err := planted(to)
 	require.NoError(t, err)
 	assert.True(t, ok)
-	assert.Equal(t, []string{"wrong-victim", "state-new"}, mutants)
-	assert.ErrorContains(t, plant(self, to, []string{"no-such-mutant"}), "no-such-mutant")
+	assert.Equal(t, []string{"--mutant=wrong-victim", "--faults=/f"}, flags)
+	_, err = (&Pods{Self: self, Mutants: []string{"no-such-mutant"}}).Image(ringproof.Plan{}, "ringadm", dir)
+	assert.ErrorContains(t, err, "no-such-mutant")
 }

@@ -9,9 +9,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -49,6 +51,10 @@ type Pods struct {
 	plan ringproof.Plan
 	api  kubeclient.Client
 	ring kube.Names
+
+	dir    string            // of what is told to those in pods, and by them; "": nothing is
+	faults map[string]Faults // by machine
+	mu     sync.Mutex
 }
 
 var _ trial.Subject = (*Pods)(nil)
@@ -76,8 +82,8 @@ func (*Pods) Stop() trial.Stop { return trial.UsualStop() }
 // Supports says what can't be asked of it, or done at its seams.
 func (*Pods) Supports(s ringproof.Step) error {
 	switch {
-	case faults.AtSeam(s):
-		return fmt.Errorf("%s: the reference has no seams in its pods (%w)", s.Fault.Kind, errors.ErrUnsupported)
+	case faults.AtSeam(s) && !slices.Contains(inPods, s.Fault.Kind):
+		return fmt.Errorf("%s: the reference has no such seam in its pods (%w)", s.Fault.Kind, errors.ErrUnsupported)
 	case s.Op != nil && s.Op.Kind == ringproof.OpRestart && (s.Op.Changes() || s.Op.Scope != "" && s.Op.Scope != "process"),
 		s.Op != nil && s.Op.Kind == ringproof.OpRoll && s.Op.Scope != "" && s.Op.Scope != "process":
 		return fmt.Errorf("%s: in a pod only etcd is restarted so far (%w)", s.Op.Kind, errors.ErrUnsupported)
@@ -87,10 +93,13 @@ func (*Pods) Supports(s ringproof.Step) error {
 	return nil
 }
 
+// inPods are the faults at seams that pods have: those at a call or a decision.
+var inPods = []ringproof.FaultKind{ringproof.FaultAgentCrash, ringproof.FaultStaleView, ringproof.FaultSkippedView}
+
 // Seed deploys the controller and asks for the ring.
 func (p *Pods) Seed(ctx context.Context, site trial.Site, _ trial.Run) error {
 	p.plan, p.ring = site.Plan, kube.Names{Namespace: podsNamespace, Ring: podsRing}
-	if err := p.open(site.Kubeconfig); err != nil {
+	if err := errors.Join(p.arm(site.Machines), p.open(site.Kubeconfig)); err != nil {
 		return err
 	}
 	objects, err := p.deployed()
@@ -209,8 +218,75 @@ func (p *Pods) Controller(ctx context.Context) (namespace, name string, err erro
 // Agent is nothing: kubelets keep the launchers running.
 func (*Pods) Agent(trial.Machine) trial.Program { return trial.Program{} }
 
-// Harm is refused: it has no seams there.
-func (*Pods) Harm(ringproof.Seams, string) error { return errors.ErrUnsupported }
+// arm sets the faults that begin with the run. The controller has made objects before that,
+// and may be cut at each.
+func (p *Pods) arm(on []trial.Machine) error {
+	var errs []error
+	for _, s := range p.plan.Steps {
+		if !faults.AtSeam(s) || !s.Early() || s.After.Awaited() {
+			continue
+		}
+		for _, m := range on {
+			if s.Fault.Target == "" || s.Fault.Target == m.Name {
+				errs = append(errs, p.Harm(s.At(), m.Name))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Harm writes what the pods on a machine read.
+func (p *Pods) Harm(f ringproof.Seams, machine string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.faults == nil {
+		p.faults = map[string]Faults{}
+	}
+	p.faults[machine] = p.faults[machine].with(setting(f.Step, nil, false, f.Fault, machine))
+	at := filepath.Join(p.dir, machine)
+	return errors.Join(os.MkdirAll(at, 0o755), writeFaults(filepath.Join(at, "faults.json"), p.faults[machine]))
+}
+
+// Journal is what was done and decided in pods while the probe was set.
+func (p *Pods) Journal() (*Journal, error) { return ReadJournal(filepath.Join(p.dir, "journal")) }
+
+// Image is what the image of ringadm runs: it, or where mutants are planted or seams are
+// harmed this program, a copy of which is kept in the directory.
+func (p *Pods) Image(plan ringproof.Plan, ringadm, dir string) (string, error) {
+	harmed := slices.ContainsFunc(plan.Steps, faults.AtSeam)
+	if len(p.Mutants) == 0 && !harmed {
+		return ringadm, nil
+	}
+	flags, err := p.flags(harmed)
+	if err != nil {
+		return "", err
+	}
+	if harmed {
+		p.dir = filepath.Join(dir, trial.PodsDir)
+		if err := os.MkdirAll(p.dir, 0o755); err != nil {
+			return "", err
+		}
+	}
+	to := filepath.Join(dir, "ringadm")
+	if err := plant(p.Self, to, flags); err != nil {
+		return "", fmt.Errorf("planting %s: %w", strings.Join(flags, " "), err)
+	}
+	return to, nil
+}
+
+// flags are what [Main] is given in a pod.
+func (p *Pods) flags(harmed bool) (flags []string, err error) {
+	for _, name := range p.Mutants {
+		if _, err := LookupMutant(name); err != nil {
+			return nil, err
+		}
+		flags = append(flags, "--mutant="+name)
+	}
+	if harmed {
+		flags = append(flags, "--faults="+filepath.Join(trial.PodsOwn, "faults.json"), "--fired="+filepath.Join(trial.PodsAll, "fired-"), "--journal="+filepath.Join(trial.PodsAll, "journal"))
+	}
+	return flags, nil
+}
 
 // Ask edits the EtcdRing.
 func (p *Pods) Ask(ctx context.Context, op ringproof.Op, _ []string, _ trial.Run) (string, error) {

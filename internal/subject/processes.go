@@ -86,7 +86,7 @@ func (p *Processes) decorated() bool {
 func (p *Processes) Agent(m trial.Machine) trial.Program {
 	args := []string{p.Ringadm}
 	if p.decorated() {
-		args = []string{p.Self, "subject", "--faults", filepath.Join(m.Run, "faults.json"), "--fired", filepath.Join(p.dir, "fired-")}
+		args = []string{p.Self, "subject", "--faults", filepath.Join(m.Run, "faults.json"), "--fired", filepath.Join(p.dir, "fired-"), "--journal", p.journal()}
 		for _, name := range p.Mutants {
 			args = append(args, "--mutant", name)
 		}
@@ -104,6 +104,11 @@ func (p *Processes) Agent(m trial.Machine) trial.Program {
 	}
 	return trial.Program{Args: args}
 }
+
+func (p *Processes) journal() string { return filepath.Join(p.dir, "journal") }
+
+// Journal is what the agents did and decided while the probe was set.
+func (p *Processes) Journal() (*Journal, error) { return ReadJournal(p.journal()) }
 
 func (p *Processes) file(machine string) string {
 	return filepath.Join(p.dir, machine, "faults.json")

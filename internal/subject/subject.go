@@ -14,6 +14,7 @@ import (
 
 	"github.com/agnivade/levenshtein"
 
+	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/reference/cli"
 )
 
@@ -71,7 +72,7 @@ func unknown(what, name string, legal []string) error {
 
 // Main is the hidden command that an agent on trial is:
 //
-//	ringproof subject [--mutant NAME]... [--faults FILE --fired PREFIX] -- auto STORE ...
+//	ringproof subject [--mutant NAME]... [--faults FILE --fired PREFIX --journal FILE] -- auto STORE ...
 //
 // What follows "--" is ringadm's command line. It returns the exit code.
 func Main(args []string) int {
@@ -79,6 +80,7 @@ func Main(args []string) int {
 	flags := flag.NewFlagSet("ringproof subject", flag.ContinueOnError)
 	file := flags.String("faults", "", "`file` that holds the faults at the seams of this machine")
 	fired := flags.String("fired", "", "what the files begin with that tell, over all machines, which faults have fired")
+	journal := flags.String("journal", "", "`file` that is told of every effect and decision, while a probe is set")
 	flags.Func("mutant", "`name` of a hazard to put in; repeatable", func(name string) error {
 		m, err := LookupMutant(name)
 		if err == nil {
@@ -95,8 +97,17 @@ func Main(args []string) int {
 		return cli.Main(flags.Args(), seams(mutants))
 	}
 	x := newHarm(func() (Faults, error) { return readFaults(*file) }, newMarkers(*fired), die)
-	x.dry = slices.Contains(flags.Args(), "--dry-run")
+	x.dry, x.scope = slices.Contains(flags.Args(), "--dry-run"), scopeOf(flags.Args())
+	x.journal, x.probed = &pages{file: *journal}, true
 	return cli.Main(flags.Args(), seams(x.layers(mutants)))
+}
+
+// scopeOf is what a fault calls a ringadm with this command line, beside its machine.
+func scopeOf(args []string) string {
+	if slices.Contains(args[:min(1, len(args))], ringproof.ScopeController) {
+		return ringproof.ScopeController
+	}
+	return ""
 }
 
 // die ends this process as a power cut would: nothing deferred runs.

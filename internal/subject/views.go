@@ -50,8 +50,15 @@ func (x *harm) next(inner next) next {
 	return func(spec ring.Spec, o ring.Observed) ring.Decision {
 		x.views.ring = remember(x.views.ring, o)
 		d := x.decideNext(inner, spec, o)
-		x.journal.decided(x.machine, DecidesNext, d, d.Action != nil)
+		x.decided(DecidesNext, d, d.Action != nil)
 		return d
+	}
+}
+
+// decided records a decision; change tells whether it changes anything.
+func (x *harm) decided(decision string, what fmt.Stringer, change bool) {
+	if who, recorded := x.recorded(x.set()); recorded {
+		x.journal.decided(who, decision, what.String(), change)
 	}
 }
 
@@ -74,7 +81,7 @@ func (x *harm) boot(inner boot) boot {
 	return func(e launcher.Evidence) launcher.Boot {
 		x.views.start = remember(x.views.start, e)
 		b := x.decideBoot(inner, e)
-		x.journal.decided(x.machine, DecidesBoot, b, b.Do != launcher.Wait)
+		x.decided(DecidesBoot, b, b.Do != launcher.Wait)
 		if b.Do == launcher.Start {
 			x.views.start = nil
 		}
@@ -110,7 +117,7 @@ func elsewhere(now, old launcher.Evidence) launcher.Evidence {
 func (x *harm) turn(decision string) (hit Setting, found bool) {
 	for _, s := range x.set() {
 		f := s.Fault
-		if f == nil || f.Kind != ringproof.FaultStaleView && f.Kind != ringproof.FaultSkippedView {
+		if !x.hits(f, ringproof.FaultStaleView, ringproof.FaultSkippedView) {
 			continue
 		}
 		if f.Decision != decision && (f.Decision != "" || decision != DecidesNext) {

@@ -75,8 +75,8 @@ func TestSkippedDecisionsAreWaits(t *testing.T) {
 	assert.Equal(t, launcher.Wait, b.Boot(launcher.Evidence{}).Do)
 	assert.Equal(t, launcher.Start, b.Boot(launcher.Evidence{}).Do)
 	assert.Len(t, x.host.(*fakeHost).events(EventFaultLanded), 2, "once for each step")
-	assert.Equal(t, Decision{Name: DecidesNext, Nth: 4, Said: "wait: steady"}, x.journal.Decisions[3])
-	assert.Equal(t, Decision{Name: DecidesBoot, Nth: 2, Said: "start (): "}, x.journal.Decisions[5])
+	assert.Equal(t, Decision{Name: DecidesNext, Nth: 4, Said: "wait: steady"}, x.journal.(*Journal).Decisions[3])
+	assert.Equal(t, Decision{Name: DecidesBoot, Nth: 2, Said: "start (): "}, x.journal.(*Journal).Decisions[5])
 }
 
 // Four voters, of which m2 retires: it is to go. While the decision was on its

@@ -133,10 +133,19 @@ type Way func(ringadm string, mutants []string) (Subject, error)
 
 // Imaged is a subject in pods whose image runs another program than the one that ships.
 type Imaged interface {
-	// Image is the program that the image runs in the place of ringadm. It may be kept in
-	// the directory, which is there.
-	Image(ringadm, dir string) (string, error)
+	// Image is the program that the image runs in the place of ringadm, for a plan. It may be
+	// kept in the directory, which is there.
+	Image(plan ringproof.Plan, ringadm, dir string) (string, error)
 }
+
+// PodsDir is what a subject in pods makes of the directory that it is given, where it tells
+// those in its pods something beside the cluster, or has them tell it: all containers have it
+// as PodsAll, and what is in it for their node, a directory of the node's name, as PodsOwn.
+const (
+	PodsDir = "pods"
+	PodsAll = "/ringproof/all"
+	PodsOwn = "/ringproof/own"
+)
 
 // InPods makes the subject of one plan whose ring is on Kubernetes, with the mutants of
 // these names planted.

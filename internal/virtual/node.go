@@ -18,6 +18,7 @@ import (
 	"github.com/ringproof/ringproof/internal/local"
 	"github.com/ringproof/ringproof/internal/local/machines"
 	"github.com/ringproof/ringproof/internal/lockstep"
+	"github.com/ringproof/ringproof/internal/trial"
 	"github.com/ringproof/ringproof/internal/virtual/kubelet"
 )
 
@@ -62,7 +63,7 @@ const kubeletTag = "kubelet"
 // boot starts the kubelet.
 func (n *node) boot(ctx context.Context) error {
 	file, err := n.cluster.describe("node-"+n.name, kubelet.Options{Node: n.name, Machine: n.number, Pods: n.inner, Kubeconfig: n.cluster.keys.config("node-" + n.name), Dir: n.dir(),
-		Images: n.cluster.images(), Server: n.cluster.keys.server, Names: lockstep.Address(atAddons)})
+		Images: n.cluster.images(), Server: n.cluster.keys.server, Names: lockstep.Address(atAddons), Shared: filepath.Join(n.cluster.Dir, trial.PodsDir)})
 	if err != nil {
 		return err
 	}

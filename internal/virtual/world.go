@@ -35,6 +35,7 @@ type Trial struct {
 	Ringadm  string                     `json:"ringadm"`
 	Dir      string                     `json:"dir"` // where the machines are made
 
+	Journal    bool   `json:"journal,omitempty"`    // the subject is to keep one
 	Kubernetes string `json:"kubernetes,omitempty"` // the control plane's programs, in one; "": machines are no nodes
 }
 
@@ -45,6 +46,7 @@ type Said struct {
 	Log     string           `json:"log,omitempty"` // its name
 	Text    []byte           `json:"text,omitempty"`
 	Error   string           `json:"error,omitempty"`
+	Journal json.RawMessage  `json:"journal,omitempty"`
 	History bool             `json:"history,omitempty"`
 }
 
@@ -57,9 +59,14 @@ type World struct {
 	Seat            []string // the arguments by which this program is the seat
 	Trace           func(line string)
 
+	journal *json.RawMessage // where the subject's is put; nil: it keeps none
+
 	mu   sync.Mutex
 	logs map[string][]byte
 }
+
+// Record has the subject keep a journal, and puts it there in JSON, as it tells it.
+func (w *World) Record(into *json.RawMessage) { w.journal = into }
 
 // Name returns virtual.
 func (*World) Name() string { return "virtual" }
@@ -115,6 +122,8 @@ func (w *World) hear(in io.Reader, told func(ringproof.Event)) (h ringproof.Hist
 			return h, errors.New(s.Error)
 		case s.Event != nil && told != nil:
 			told(*s.Event)
+		case s.Journal != nil:
+			*w.journal = s.Journal
 		case s.Log != "":
 			w.keep(s)
 		case s.History:
@@ -191,7 +200,7 @@ func tidy(dir string) {
 }
 
 func (w *World) sit(ctx context.Context, plan ringproof.Plan, out *os.File, dir string) (lockstep.Outcome, error) {
-	job, err := json.Marshal(Trial{Plan: plan, Releases: w.Releases, Ringadm: w.Kit.Ringadm, Dir: filepath.Join(dir, "world"), Kubernetes: w.kubernetes(plan)})
+	job, err := json.Marshal(Trial{Plan: plan, Releases: w.Releases, Ringadm: w.Kit.Ringadm, Dir: filepath.Join(dir, "world"), Journal: w.journal != nil, Kubernetes: w.kubernetes(plan)})
 	if err != nil {
 		return lockstep.Outcome{}, err
 	}

@@ -38,6 +38,7 @@ import (
 
 	"github.com/ringproof/ringproof/internal/image"
 	"github.com/ringproof/ringproof/internal/lockstep"
+	"github.com/ringproof/ringproof/internal/trial"
 )
 
 // Options are a node.
@@ -50,6 +51,7 @@ type Options struct {
 	Images     []image.Image  `json:"images"`     // that it can run
 	Server     netip.AddrPort `json:"server"`     // the API server, as pods are told
 	Names      netip.Addr     `json:"names"`      // their name server
+	Shared     string         `json:"shared"`     // a directory that all containers have, see [trial.PodsDir]; "", or none there: they have none
 }
 
 // Line is something that a container printed, as the kubelet prints it: one line of JSON.
@@ -99,6 +101,15 @@ func Run(ctx context.Context, o Options, out io.Writer) error {
 	go k.every(ctx, statusPeriod, "telling the node's status", k.tellNode)
 	k.every(ctx, leasePeriod, "renewing the node's lease", k.renew)
 	return nil
+}
+
+// share are the directories that all containers have, by where.
+func (k *kubelet) share() (map[string]string, error) {
+	if _, err := os.Stat(k.Shared); k.Shared == "" || err != nil {
+		return nil, nil
+	}
+	own := filepath.Join(k.Shared, k.Node)
+	return map[string]string{trial.PodsAll: k.Shared, trial.PodsOwn: own}, os.MkdirAll(own, 0o755)
 }
 
 // sweep ends what a kubelet before this one left: processes, and the mounts of roots.

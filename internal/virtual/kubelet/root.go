@@ -39,7 +39,16 @@ func (c *container) assemble() (root string, err error) {
 	if err := os.RemoveAll(c.dir()); err != nil {
 		return "", err
 	}
-	for at, file := range of.Programs { // order: each is at its own place
+	shared, err := c.pod.k.share()
+	if err != nil {
+		return "", err
+	}
+	for at, dir := range shared { // order: each is at its own place
+		if err := bind(dir, c.within(at)); err != nil {
+			return "", err
+		}
+	}
+	for at, file := range of.Programs { // order: the same
 		if err := bind(file, c.within(at)); err != nil {
 			return "", err
 		}

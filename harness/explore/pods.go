@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package explore
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/faults"
+)
+
+// Of what happens to a cluster, these are drawn: one is one of a step, as harm is rarer and
+// costs more there.
+const (
+	mostInPods   = 4  // faults
+	podsAway     = 40 * second
+	podsRecovers = 240 * second // a node that is lost is waited for, and a pod that can't be scheduled
+)
+
+// inPods is the harm that rings on Kubernetes are drawn with.
+var inPods = []ringproof.FaultKind{ringproof.FaultKill, ringproof.FaultPause, ringproof.FaultPartition, ringproof.FaultKubeDelete, ringproof.FaultKubeKill, ringproof.FaultKubePause,
+	ringproof.FaultAPIOutage, ringproof.FaultDrain, ringproof.FaultForeignFinalizer, ringproof.FaultVolumeLoss, ringproof.FaultMachineLoss, ringproof.FaultAgentCrash}
+
+// ofController are effects of the reference's controller.
+var ofController = []string{"etcd member-add", "etcd member-promote", "etcd member-remove", "etcd put", "etcd txn", "kube create statefulset", "kube update statefulset",
+	"kube create configmap", "kube create secret", "kube delete pod", "kube delete persistentvolumeclaim", "kube status etcdring"}
+
+// ComposeInPods makes a plan of draws whose ring is on Kubernetes. It is fair as those of
+// [Compose] are.
+func ComposeInPods(draw Draw, seed uint64) ringproof.Plan {
+	c := composer{draw: draw, plan: Compose(func(string, int) int { return 0 }, seed)}
+	c.plan.World, c.plan.Steps, c.plan.Invariants = "virtual", nil, nil
+	size := []int{3, 5}[weighted(draw, "ring/size", 3, 1)]
+	c.asked, c.fewest, c.most, c.lengths = size, size, size, []ringproof.Duration{2 * second, 10 * second, podsAway}
+	c.plan.Ring = ringproof.RingSpec{On: ringproof.OnKubernetes, Size: size, Version: one(draw, "ring/version", versions...), Security: "tls", ReplaceAfter: 30 * second, Volume: 512 << 20}
+	if size == 3 && c.draw("ring/peers", 3) == 2 {
+		c.plan.Ring.Peers = "plain"
+	}
+	c.inPods()
+	c.settle()
+	c.plan.Ring.Machines = c.most + c.spares + c.draw("ring/spares", 2)
+	c.load()
+	c.plan.Workload.Profile = "kv-txn-watch"
+	c.judged()
+	return c.plan
+}
+
+// inPods draws what is asked and what happens.
+func (c *composer) inPods() {
+	for _, e := range faults.All() {
+		if slices.Contains(inPods, e.Kind) && c.draw("swarm/"+string(e.Kind), 2) == 1 {
+			c.kinds = append(c.kinds, e)
+		}
+	}
+	ops, harms := c.draw("ops/count", 3), c.draw("faults/count", mostInPods+1)
+	first := 0
+	if c.plan.Ring.Peers == "plain" { // nobody repairs a ring that has no launchers yet
+		ops, first = max(1, ops), 1
+	}
+	places := make([][]int, ops+1)
+	for i := range harms {
+		at := max(first, c.draw(fmt.Sprintf("fault/%d/place", i+1), ops+1))
+		places[at] = append(places[at], i+1)
+	}
+	for at, here := range places {
+		var way []ringproof.Trigger
+		if at > 0 {
+			way = c.askedOfPods(at)
+		}
+		for _, n := range here {
+			c.faultInPods(n, way)
+			way = nil
+		}
+	}
+}
+
+// askedOfPods adds the nth edit of the EtcdRing, and returns what happens on its way.
+func (c *composer) askedOfPods(n int) []ringproof.Trigger {
+	label := func(what string) string { return fmt.Sprintf("op/%d/%s", n, what) }
+	op, more := ringproof.Op{Kind: ringproof.OpScale}, 0
+	release := newer[c.plan.Ring.Version]
+	switch {
+	case c.plan.Ring.Peers == "plain":
+		op = ringproof.Op{Kind: ringproof.OpPeers, Peers: "tls"} // nothing else is asked of a ring without launchers
+		c.harm += podsAway
+	case release != "" && !slices.ContainsFunc(c.plan.Steps, upgrades) && c.draw(label("kind"), 2) == 1:
+		op = ringproof.Op{Kind: ringproof.OpUpgrade, Version: release}
+		c.harm += podsAway
+	default:
+		op.To = one(c.draw, label("to"), 3, 5)
+		more = op.To - c.asked
+		c.fewest, c.asked, c.most = min(c.fewest, op.To), op.To, max(c.most, op.To)
+	}
+	c.add(ringproof.Step{Name: fmt.Sprintf("op-%d", n), Op: &op, After: c.soon(label), Detach: true, Timeout: 240 * second})
+	if op.Kind == ringproof.OpScale {
+		return milestones(op, more)
+	}
+	return milestones(ringproof.Op{Kind: ringproof.OpRoll}, 0)
+}
+
+func upgrades(s ringproof.Step) bool { return s.Op != nil && s.Op.Kind == ringproof.OpUpgrade }
+
+// faultInPods adds the nth harm; way is what happens meanwhile.
+func (c *composer) faultInPods(n int, way []ringproof.Trigger) {
+	if len(c.kinds) == 0 {
+		return
+	}
+	label := func(what string) string { return fmt.Sprintf("fault/%d/%s", n, what) }
+	entry := one(c.draw, label("kind"), c.kinds...)
+	f := c.harmInPods(entry, label)
+	step := ringproof.Step{Name: fmt.Sprintf("fault-%d", n), Fault: &f, Timeout: 120 * second}
+	switch {
+	case armed(f) && c.draw(label("founding"), 2) == 1:
+		step.Detach, step.After = true, &ringproof.Trigger{Event: ringproof.EventRunBegins, Nth: 1, Timeout: 20 * second}
+	case armed(f):
+		step.Detach = true // it may never come to that
+	case len(way) > 0 && c.draw(label("when"), 4) > 0:
+		step.After = new(one(c.draw, label("event"), way...))
+		step.After.Delay = one(c.draw, label("after"), 0, second/2, 2*second)
+		step.After.Timeout = 60 * second
+	default:
+		step.After = c.soon(label)
+	}
+	if f.Permanent() {
+		c.spares++
+		c.harm += podsRecovers
+	}
+	c.harm += max(f.For, 10*second)
+	c.plan.Steps = append(c.plan.Steps, step)
+}
+
+// harmInPods draws the harm's parameters, those that a cluster can have together.
+func (c *composer) harmInPods(e faults.Entry, label func(string) string) ringproof.Fault {
+	if e.Kind == ringproof.FaultAgentCrash {
+		return ringproof.Fault{Kind: e.Kind, Scope: ringproof.ScopeController, Effect: one(c.draw, label("effect"), ofController...), Nth: 1 + c.draw(label("nth"), 3),
+			Phase: one(c.draw, label("phase"), effectPhases...)}
+	}
+	f := c.harmOf(e, label)
+	f.Stagger = 0
+	switch {
+	case e.Kind == ringproof.FaultVolumeLoss:
+		f.Leave, f.For = "nothing", 0
+	case e.Kind == ringproof.FaultKubePause && f.Scope != ringproof.ScopeKubelet:
+		f.Target = ""
+	case e.Kind == ringproof.FaultKubePause:
+		f.Target = one(c.draw, label("whose"), "follower", "leader")
+	case e.Kind == ringproof.FaultKubeDelete && f.Object != ringproof.ObjectPod:
+		f.How = ""
+	case e.Kind == ringproof.FaultKill && f.Scope == "agent":
+		f.For = 0
+	}
+	if lone := []ringproof.FaultKind{ringproof.FaultKubeDelete, ringproof.FaultDrain, ringproof.FaultForeignFinalizer, ringproof.FaultVolumeLoss}; slices.Contains(lone, e.Kind) {
+		f.Target = one(c.draw, label("member"), "follower", "leader")
+	}
+	return f
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package explore
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/faults"
+	"github.com/ringproof/ringproof/scenarios"
+)
+
+// A plan of a ring in pods is legal, is read back as it was, and has a machine for each that
+// it loses.
+func TestPlansInPods(t *testing.T) {
+	kinds, ops := map[ringproof.FaultKind]bool{}, map[ringproof.OpKind]bool{}
+	rapid.Check(t, func(t *rapid.T) {
+		p := ComposeInPods(func(label string, n int) int { return rapid.IntRange(0, n-1).Draw(t, label) }, 1)
+		var text bytes.Buffer
+		require.NoError(t, scenarios.WritePlan(&text, p))
+		back, found := scenarios.ReadPlan("plan.yaml", text.Bytes())
+		require.False(t, found.Failed(), "%s\n%s", found, &text)
+		require.Equal(t, digest(p), digest(back))
+		lost, most := 0, p.Ring.Size
+		for _, s := range p.Steps {
+			switch {
+			case s.Op != nil:
+				ops[s.Op.Kind] = true
+				most = max(most, s.Op.To)
+			case s.Fault != nil:
+				kinds[s.Fault.Kind] = true
+				require.Empty(t, faults.Validate(*s.Fault), s.Name)
+				require.Zero(t, s.Fault.Stagger)
+				if s.Fault.Permanent() {
+					lost++
+				}
+			}
+		}
+		require.GreaterOrEqual(t, p.Ring.Machines, most+lost)
+		require.Equal(t, ringproof.OnKubernetes, p.Ring.On)
+	})
+	for _, kind := range inPods {
+		assert.True(t, kinds[kind], "%s is never drawn", kind)
+	}
+	for _, op := range []ringproof.OpKind{ringproof.OpScale, ringproof.OpUpgrade, ringproof.OpPeers} {
+		assert.True(t, ops[op], "%s is never drawn", op)
+	}
+}
+
+// What a sweep calls for in pods is what can be had there: their agents are away for as long
+// as a kubelet has them be, and a controller has no disk.
+func TestSweepInPods(t *testing.T) {
+	controllers := Effect{Scope: ringproof.ScopeController, Name: "kube create secret", Nth: 2, Done: 1}
+	all, _ := Perturbations(Journal{Effects: []Effect{controllers, {Machine: "m1", Name: "start", Nth: 1, Done: 1}}}, true)
+	require.Len(t, all, 4+6)
+	s, w := Sweep{Plan: ringproof.Plan{Ring: ringproof.RingSpec{On: ringproof.OnKubernetes}}}, &Swept{}
+	for _, p := range s.fitting(w, all) {
+		assert.Empty(t, faults.Validate(p.Fault), "%+v", p)
+		assert.Zero(t, p.Fault.For)
+	}
+	s.Fits = func(p ringproof.Plan) bool { return len(p.Steps) == 1 }
+	assert.Len(t, s.fitting(w, all), 6)
+	assert.Equal(t, 4, w.Unfit, "what is lost with an effect is another step")
+}
+
+// A sample has some of each kind before it has two of any.
+func TestSpread(t *testing.T) {
+	var all []Perturbation
+	for range 50 {
+		all = append(all, Perturbation{At: "etcd put", How: "before"})
+	}
+	all = append(all, Perturbation{At: "start", How: "before"}, Perturbation{At: "start", How: "after"})
+	drawn := spread(1, all, 4)
+	require.Len(t, drawn, 4)
+	assert.Subset(t, drawn, []int{50, 51})
+	assert.NotEqual(t, drawn, spread(2, all, 4))
+	assert.Len(t, spread(1, all, 0), 52)
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package subject
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubeclient "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/faults"
+	simkube "github.com/ringproof/ringproof/sim/kube"
+)
+
+// gatedAPI is an API server that holds a pod, and a client of it with these faults.
+func gatedAPI(t *testing.T, set ...Setting) (gated, real kubeclient.Client, x *harm) {
+	t.Helper()
+	real = simkube.New(&still{}, simkube.Scheme(), time.Unix(0, 0)).Client()
+	require.NoError(t, real.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "there"}}))
+	x = newHarm(func() (Faults, error) { return Faults{Set: set}, nil }, counters{}, func() {})
+	x.host, x.journal = newHost(), &Journal{}
+	return seams(x.layers(nil)).Kube(x.host, real), real, x
+}
+
+func TestEveryWriteToTheAPIServerIsAnEffect(t *testing.T) {
+	pod := func(t *testing.T, c kubeclient.Client) *corev1.Pod {
+		p := &corev1.Pod{}
+		require.NoError(t, c.Get(t.Context(), kubeclient.ObjectKey{Namespace: "n", Name: "there"}, p))
+		p.Labels = map[string]string{"a": "b"}
+		return p
+	}
+	for effect, write := range map[string]func(t *testing.T, c kubeclient.Client) error{
+		"kube create configmap": func(t *testing.T, c kubeclient.Client) error {
+			return c.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "made"}})
+		},
+		"kube update pod": func(t *testing.T, c kubeclient.Client) error { return c.Update(t.Context(), pod(t, c)) },
+		"kube status pod": func(t *testing.T, c kubeclient.Client) error { return c.Status().Update(t.Context(), pod(t, c)) },
+		"kube delete pod": func(t *testing.T, c kubeclient.Client) error { return c.Delete(t.Context(), pod(t, c)) },
+	} {
+		assert.True(t, faults.IsEffect(effect), effect)
+		c, _, x := gatedAPI(t)
+		require.NoError(t, write(t, c), effect)
+		assert.Equal(t, []Effect{{Name: effect, Nth: 1, Done: 1}}, x.journal.(*Journal).Effects, "a read is none")
+		for phase, want := range map[string]func(error) bool{
+			Before:    func(err error) bool { return err == errKilled },
+			After:     func(err error) bool { return err == errKilled },
+			ReplyLost: func(err error) bool { return assert.ErrorIs(t, err, context.DeadlineExceeded) },
+			Refused:   apierrors.IsServiceUnavailable,
+		} {
+			c, real, _ := gatedAPI(t, cutAtEffect(effect, phase, 1))
+			before := shown(t, real)
+			assert.True(t, want(write(t, c)), "%s %s", effect, phase)
+			done := shown(t, real) != before
+			assert.Equal(t, phase == After || phase == ReplyLost, done || effect == "kube status pod" && phase != Before && phase != Refused, "%s %s", effect, phase)
+		}
+	}
+}
+
+// shown is what the API server holds, by name and version.
+func shown(t *testing.T, c kubeclient.Client) (all string) {
+	t.Helper()
+	pods, maps := &corev1.PodList{}, &corev1.ConfigMapList{}
+	require.NoError(t, c.List(t.Context(), pods))
+	require.NoError(t, c.List(t.Context(), maps))
+	for _, p := range pods.Items {
+		all += p.Name + "@" + p.ResourceVersion + " "
+	}
+	for _, m := range maps.Items {
+		all += m.Name + "@" + m.ResourceVersion + " "
+	}
+	return all
+}
+
+// A fault of the controller's hits no launcher, though both read of it on their node.
+func TestOfTheController(t *testing.T) {
+	cut := cutAtEffect("etcd put", Refused, 1)
+	cut.Fault.Scope = ringproof.ScopeController
+	ask := func(scope string) error {
+		x := newHarm(func() (Faults, error) { return Faults{Set: []Setting{cut}}, nil }, counters{}, func() {})
+		x.host, x.scope = newHost(), scope
+		return x.around(point{effect: "etcd put"}, func() error { return nil })
+	}
+	assert.NoError(t, ask(""))
+	assert.Error(t, ask(ringproof.ScopeController))
+	assert.Equal(t, ringproof.ScopeController, scopeOf([]string{"controller", "--replace-after=1s"}))
+	assert.Empty(t, scopeOf([]string{"launch", "--ring=controller"}))
+}
