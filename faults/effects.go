@@ -6,6 +6,7 @@ package faults
 import (
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // Effect documents the names of one kind of side effect: a call by which a
@@ -59,3 +60,6 @@ var named = regexp.MustCompile(`^((write|remove|rename|create) [A-Za-z0-9._/-]+|
 func IsEffect(name string) bool {
 	return named.MatchString(name) || slices.Contains(EffectForms(), name)
 }
+
+// Unseeable reports whether a cache hears of the effect, so that it may hear late.
+func Unseeable(effect string) bool { return strings.HasPrefix(effect, "kube ") }

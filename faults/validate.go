@@ -72,6 +72,9 @@ func Validate(f ringproof.Fault) []Problem {
 	if nodes := f.Kind == ringproof.FaultKubePause && f.Scope == ringproof.ScopeKubelet; f.Kind == ringproof.FaultKubePause && (f.Target != "") != nodes {
 		problems = append(problems, Problem{Field: "target", Value: f.Target, Missing: f.Target == "", Message: "a kubelet is one of many: kube-pause takes target with scope kubelet, and with no other"})
 	}
+	if f.Kind == ringproof.FaultAgentCrash && f.Phase == "unseen" && !Unseeable(f.Effect) {
+		problems = append(problems, Problem{Field: "phase", Value: f.Phase, Message: "only a write to the API server is heard of by a cache: unseen takes an effect that begins with kube"})
+	}
 	if e, _ := Lookup(f.Kind); e.Seam && f.Scope == ringproof.ScopeController && f.Target != "" {
 		problems = append(problems, Problem{Field: "target", Value: f.Target, Message: "a controller is on no machine of the plan: " + string(f.Kind) + " takes a target or scope controller, not both"})
 	}

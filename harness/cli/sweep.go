@@ -44,7 +44,9 @@ writes to the API server is an effect too. A run takes seconds there, so set --l
 NOT REACHED are runs that took another way, so that the harm hit nothing, or left the
 plan no room for a loss of its own.`,
 		Example: `  ringproof sweep agent-crash-grow
-  ringproof sweep 'flap#1' --pairs --limit 2000`,
+  ringproof sweep 'flap#1' --pairs --limit 2000
+  ringproof sweep kube-create --world virtual --limit 20
+  ringproof sweep kube-scale --world virtual --at 'etcd member'`,
 		Args:    exactly(1, "a scenario, a saved plan, or the name of a cell"),
 		PreRunE: func(c *cobra.Command, _ []string) error { return counts(c, "jobs") },
 		RunE: func(c *cobra.Command, args []string) error {
@@ -65,6 +67,7 @@ plan no room for a loss of its own.`,
 	c.Flags().IntVar(&s.Limit, "limit", 1000, "the most plans to run for each cell; 0 is all (default all, and 1000 pairs)")
 	c.Flags().Lookup("limit").DefValue = "" // it depends
 	c.Flags().BoolVar(&s.Full, "full", false, "leave no harm out")
+	c.Flags().StringVar(&s.At, "at", "", "only at effects and decisions with this in their name, as \"kube delete\"")
 	c.Flags().Uint64Var(&seed, "seed", 1, "seed of the cells, and of the draw of pairs")
 	return c
 }
@@ -196,7 +199,8 @@ func printSwept(w io.Writer, s *explore.Swept) error {
 		fmt.Fprintln(w, "it fails without more harm: there was nothing to sweep")
 	} else {
 		fmt.Fprintf(w, "%s: %s\n", counted(s.Plans, "plan"), pace(s.Tally))
-		fmt.Fprintf(w, "left out: %d as another hits the same effect in the same state (--full), %d not drawn (--limit)%s\n", s.Pruned, s.Unsampled, unfit(s))
+		fmt.Fprintf(w, "left out: %d as another hits the same effect in the same state (--full), %d not drawn (--limit)%s%s\n", s.Pruned, s.Unsampled,
+			leftOut(s.Unasked, "of another name (--at)"), leftOut(s.Unfit, "that this world can't do"))
 		if err := printTable(w, []string{"EFFECT", "HARM", "PLANS", "FAILED", "NOT REACHED", "SECONDS"}, rowsOfSweep(s)); err != nil {
 			return err
 		}
@@ -205,12 +209,12 @@ func printSwept(w io.Writer, s *explore.Swept) error {
 	return nil
 }
 
-// unfit says of how many harms that world has no way.
-func unfit(s *explore.Swept) string {
-	if s.Unfit == 0 {
+// leftOut says of how many harms there was none.
+func leftOut(n int, why string) string {
+	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", %d that this world can't do", s.Unfit)
+	return fmt.Sprintf(", %d %s", n, why)
 }
 
 func rowsOfSweep(s *explore.Swept) [][]string {

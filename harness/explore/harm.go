@@ -22,6 +22,8 @@ var (
 	far       = []ringproof.Duration{7200 * second, -7200 * second, 72000 * second, -72000 * second}
 	syncs     = []ringproof.Duration{second / 10, second, 3 * second}
 	delays    = []ringproof.Duration{second / 50, second / 10, second / 4, second / 2}
+	// at which an agent on a machine is cut
+	phases = []string{"before", "after", "reply-lost", "refused"}
 	// of the reference's records; "": all
 	records = []string{"", "formed", "machines", "epochs"}
 	// what the reference calls its files and records; another subject's are missed
@@ -165,6 +167,8 @@ func (c *composer) param(f *ringproof.Fault, e faults.Entry, p faults.Param, lab
 		f.Records = one(c.draw, label, records...)
 	case "nth":
 		f.Nth = 1 + c.draw(label, 3)
+	case "phase":
+		f.Phase = one(c.draw, label, phases...)
 	case "percent":
 		f.Percent = one(c.draw, label, 20, 50, 100)
 	case "by":

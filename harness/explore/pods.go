@@ -14,7 +14,7 @@ import (
 // Of what happens to a cluster, these are drawn: one is one of a step, as harm is rarer and
 // costs more there.
 const (
-	mostInPods   = 4  // faults
+	mostInPods   = 4 // faults
 	podsAway     = 40 * second
 	podsRecovers = 240 * second // a node that is lost is waited for, and a pod that can't be scheduled
 )

@@ -58,6 +58,9 @@ func TestPlansInPods(t *testing.T) {
 func TestSweepInPods(t *testing.T) {
 	controllers := Effect{Scope: ringproof.ScopeController, Name: "kube create secret", Nth: 2, Done: 1}
 	all, _ := Perturbations(Journal{Effects: []Effect{controllers, {Machine: "m1", Name: "start", Nth: 1, Done: 1}}}, true)
+	controllers.Name = "kube create pod"
+	seen, _ := Perturbations(Journal{Effects: []Effect{controllers}}, true)
+	require.Len(t, seen, 5, "it may be unseen, too")
 	require.Len(t, all, 4+6)
 	s, w := Sweep{Plan: ringproof.Plan{Ring: ringproof.RingSpec{On: ringproof.OnKubernetes}}}, &Swept{}
 	for _, p := range s.fitting(w, all) {
@@ -67,6 +70,9 @@ func TestSweepInPods(t *testing.T) {
 	s.Fits = func(p ringproof.Plan) bool { return len(p.Steps) == 1 }
 	assert.Len(t, s.fitting(w, all), 6)
 	assert.Equal(t, 4, w.Unfit, "what is lost with an effect is another step")
+	s.Fits, s.At = nil, "kube"
+	assert.Len(t, s.fitting(w, all), 4)
+	assert.Equal(t, 6, w.Unasked)
 }
 
 // A sample has some of each kind before it has two of any.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/faults"
 	"github.com/ringproof/ringproof/scenarios"
 )
 
@@ -28,6 +29,7 @@ type Sweep struct {
 	Limit  int    // the most plans; those that are run are drawn by Seed. 0: all
 	Seed   uint64 // of that draw
 	Full   bool   // leave none out
+	At     string // only effects and decisions with this in their name; "": all
 	// Fits tells whether a plan can be had where the runner runs it; a harm with which it
 	// can't is left out. nil: all can.
 	Fits func(ringproof.Plan) bool
@@ -37,7 +39,7 @@ type Sweep struct {
 // Perturbation is one harm of a sweep, and what it is aimed at.
 type Perturbation struct {
 	At    string // the effect, or the decision
-	How   string // before, after, reply-lost, disk, machine, leader, stale-view, skipped-view
+	How   string // before, after, reply-lost, unseen, disk, machine, leader, stale-view, skipped-view
 	Fault ringproof.Fault
 	Then  *ringproof.Fault // what is lost as soon as Fault has landed; nil: nothing
 }
@@ -45,6 +47,7 @@ type Perturbation struct {
 // The harms of a sweep.
 var (
 	effectPhases  = []string{"before", "after", "reply-lost"}
+	cachePhases   = []string{"before", "after", "reply-lost", "unseen"} // of what a cache hears of
 	decisionKinds = []ringproof.FaultKind{ringproof.FaultStaleView, ringproof.FaultSkippedView}
 )
 
@@ -78,6 +81,7 @@ type Swept struct {
 	Pruned     int    `json:"pruned"`     // harms left out, as another hits the same effect in the same state
 	Plans      int    `json:"plans"`      // to run
 	Unsampled  int    `json:"unsampled"`  // harms, or pairs, that were not drawn
+	Unasked    int    `json:"unasked"`    // harms at what isn't asked for by its name
 	Unfit      int    `json:"unfit"`      // harms that can't be had in that world
 	NotReached int    `json:"notReached"` // runs that took another way, so that the harm hit nothing
 	Rows       []Row  `json:"rows"`
@@ -113,10 +117,11 @@ func (s Sweep) Run(ctx context.Context) (*Swept, error) {
 	return swept, s.each(ctx, swept, s.groups(swept, s.fitting(swept, single)))
 }
 
-// fitting are the harms that can be had where the plans run. An agent that dies in a pod is
+// fitting are the harms that are asked for, and can be had where the plans run. An agent that dies in a pod is
 // away for as long as its kubelet has it be.
 func (s Sweep) fitting(w *Swept, all []Perturbation) (fit []Perturbation) {
-	for _, p := range all {
+	asked := slices.DeleteFunc(slices.Clone(all), func(p Perturbation) bool { return !strings.Contains(p.At, s.At) })
+	for _, p := range asked {
 		if s.Plan.Ring.On == ringproof.OnKubernetes {
 			p.Fault.For = 0
 		}
@@ -124,7 +129,7 @@ func (s Sweep) fitting(w *Swept, all []Perturbation) (fit []Perturbation) {
 			fit = append(fit, p)
 		}
 	}
-	w.Unfit = len(all) - len(fit)
+	w.Unasked, w.Unfit = len(all)-len(asked), len(asked)-len(fit)
 	return fit
 }
 
@@ -143,7 +148,7 @@ func Perturbations(j Journal, full bool) (all []Perturbation, pruned int) {
 		all = append(all, p)
 	}
 	for _, e := range j.Effects {
-		for _, phase := range effectPhases {
+		for _, phase := range e.phases() {
 			if f := e.cut(phase); f.Nth > 0 {
 				take(Perturbation{At: e.Name, How: phase, Fault: f}, e.State)
 			}
@@ -160,6 +165,17 @@ func Perturbations(j Journal, full bool) (all []Perturbation, pruned int) {
 		}
 	}
 	return all, pruned
+}
+
+// uncached are effects of the reference whose objects it reads of no cache.
+var uncached = []string{"kube create secret", "kube create configmap", "kube update secret", "kube update configmap"}
+
+// phases are those in which the effect may be cut.
+func (e Effect) phases() []string {
+	if faults.Unseeable(e.Name) && !slices.Contains(uncached, e.Name) {
+		return cachePhases
+	}
+	return effectPhases
 }
 
 // cut is the agent's death, or the lost reply, at the effect.

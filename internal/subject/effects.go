@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/launcher"
 	"github.com/ringproof/ringproof/reference/store"
@@ -24,6 +25,8 @@ type point struct {
 	action  string
 	effect  string
 	refusal error // what the real thing says when it does nothing
+
+	hide func(ringproof.Duration) // has the agent's cache not show what was done, for so long; nil: it can't
 }
 
 func (p point) String() string {

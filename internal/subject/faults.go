@@ -66,6 +66,7 @@ const (
 	After     = "after"      // it is done, and the agent dies
 	ReplyLost = "reply-lost" // it is done, and the agent is told that time ran out
 	Refused   = "refused"    // it is not done, and the agent is told an error
+	Unseen    = "unseen"     // it is done, and the agent's cache doesn't show it for a while
 )
 
 // EventFaultLanded is the line that tells of a fault that did harm.
@@ -113,7 +114,7 @@ func (x *harm) inner() layer {
 				client: func(c host.Etcd) host.Etcd { return gatedEtcd{c, x} }}, x}
 		},
 		store: func(_ host.Host, s store.Store) store.Store { return gatedStore{harmedStore{s, x}, x} },
-		kube:  func(_ host.Host, c kubeclient.Client) kubeclient.Client { return gatedKube{c, x} },
+		kube:  func(_ host.Host, c kubeclient.Client) kubeclient.Client { return gateKube(c, x) },
 		brain: func(_ host.Host, b auto.Brain) auto.Brain {
 			do := b.Do
 			b.Do = func(ctx context.Context, r *admin.Ring, a ring.Action, f admin.Fence) error {
@@ -185,7 +186,7 @@ func (x *harm) around(p point, do func() error) error {
 		x.host.Log(host.Line{Event: EventTrespass, Text: p.effect + " in a dry run"})
 	}
 	for _, s := range cuts {
-		if late := s.Fault.Phase == After || s.Fault.Phase == ReplyLost; late && x.fires(s) {
+		if late := s.Fault.Phase == After || s.Fault.Phase == ReplyLost || s.Fault.Phase == Unseen && p.hide != nil; late && x.fires(s) {
 			return x.cut(s, p)
 		}
 	}
@@ -232,9 +233,12 @@ func (x *harm) fires(s Setting) bool {
 func (x *harm) cut(s Setting, p point) error {
 	at := cmp.Or(s.Fault.Action, s.Fault.Effect)
 	text := map[string]string{Before: "the agent dies before it", After: "done, and the agent dies",
-		ReplyLost: "done, and its reply is lost", Refused: "not done, and refused"}[s.Fault.Phase]
+		ReplyLost: "done, and its reply is lost", Unseen: "done, and the cache doesn't show it", Refused: "not done, and refused"}[s.Fault.Phase]
 	x.landed(s.Step, cmp.Or(s.Fault.Action, x.open), at+": "+text)
 	switch {
+	case s.Fault.Phase == Unseen:
+		p.hide(s.Fault.For)
+		return nil
 	case s.Fault.Phase == ReplyLost:
 		return fmt.Errorf("%s: its reply is lost: %w", at, context.DeadlineExceeded)
 	case s.Fault.Phase != Refused:

@@ -36,7 +36,7 @@ var mutants = []Mutant{
 	answersAfterRemoval, panicsOnRequest, harmless, beginsAndRefuses,
 	removesHealthy, removesSlow, startsForced, obeysForced, startsOlder, leavesDamaged,
 	kubeResetAll,
-	kubeRollingUpdate, adoptsAtOnce, distrustsBeginnings,
+	kubeRollingUpdate, kubeForgetsClaims, adoptsAtOnce, distrustsBeginnings,
 	upgradesAtOnce, upgradesLeaderFirst, upgradesOverSilent,
 	closesBeforeListed, joinsByOldURLs, keepsPlainPort, movesInBatches,
 }

@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	kubeclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ringproof/ringproof/reference/host"
@@ -88,4 +89,44 @@ func (r rollsSets) Update(ctx context.Context, o kubeclient.Object, how ...kubec
 		set.Spec.UpdateStrategy = appsv1.StatefulSetUpdateStrategy{Type: appsv1.RollingUpdateStatefulSetStrategyType}
 	}
 	return r.Client.Update(ctx, o, how...)
+}
+
+// In one life both are deleted, one right after the other.
+var kubeForgetsClaims = Mutant{
+	Name:     "kube-forgets-claims",
+	Hazard:   "Which claim was deleted is remembered, and not seen: a controller that dies before it deletes the pod leaves both where they are.",
+	Source:   "An intent that is kept in memory alone, as an operator's that goes on only with what it has itself begun",
+	Check:    "converges",
+	Scenario: "kube-controller-cut[object=persistentvolumeclaim,phase=after]",
+	Undrawn:  offKubernetes,
+	layer: func() layer {
+		begun := map[types.UID]bool{}
+		return writing(func(h host.Host, c kubeclient.Client) kubeclient.Client { return forgetsClaims{c, h, begun} })
+	},
+}
+
+type forgetsClaims struct {
+	kubeclient.Client
+	host  host.Host
+	begun map[types.UID]bool // claims that were deleted in this life
+}
+
+func (f forgetsClaims) Delete(ctx context.Context, o kubeclient.Object, how ...kubeclient.DeleteOption) error {
+	pod, is := o.(*corev1.Pod)
+	if !is {
+		f.begun[o.GetUID()] = true
+		return f.Client.Delete(ctx, o, how...)
+	}
+	for _, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim == nil {
+			continue
+		}
+		claim := &corev1.PersistentVolumeClaim{}
+		err := f.Get(ctx, kubeclient.ObjectKey{Namespace: pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName}, claim)
+		if err == nil && claim.DeletionTimestamp != nil && !f.begun[claim.UID] {
+			reached(f.host)
+			return nil
+		}
+	}
+	return f.Client.Delete(ctx, o, how...)
 }

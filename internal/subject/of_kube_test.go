@@ -68,3 +68,25 @@ func TestKubeRollingUpdateHidesWhatItWrites(t *testing.T) {
 	require.NoError(t, c.Get(t.Context(), kubeclient.ObjectKeyFromObject(set), seen))
 	assert.Equal(t, appsv1.OnDeleteStatefulSetStrategyType, seen.Spec.UpdateStrategy.Type)
 }
+
+// A pod goes with the claim that was deleted in the same life, and with no other's.
+func TestKubeForgetsClaimsOfAnotherLife(t *testing.T) {
+	c, h := written(kubeForgetsClaims)
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: labelled("data-r-1")}
+	claim.Finalizers = []string{"kubernetes.io/pvc-protection"} // a pod uses it
+	require.NoError(t, c.Create(t.Context(), claim))
+	pod := &corev1.Pod{ObjectMeta: labelled("r-1")}
+	pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name}}}}
+	require.NoError(t, c.Create(t.Context(), pod))
+	require.NoError(t, c.Delete(t.Context(), claim))
+
+	other := newHost()
+	again := seams([]layer{kubeForgetsClaims.observed()}).Kube(other, c.(forgetsClaims).Client)
+	there := func() error { return c.Get(t.Context(), kubeclient.ObjectKeyFromObject(pod), &corev1.Pod{}) }
+	require.NoError(t, again.Delete(t.Context(), pod))
+	require.NoError(t, there(), "it is the other life's")
+	assert.Len(t, other.events(EventReached), 1)
+	require.NoError(t, c.Delete(t.Context(), pod))
+	assert.Error(t, there())
+	assert.Empty(t, h.events(EventReached))
+}

@@ -11,12 +11,25 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	kubeclient "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ringproof/ringproof"
 )
 
-// gatedKube is a client of the API server, whose every write is a point. Reads pass.
-type gatedKube struct {
-	kubeclient.Client
-	harm *harm
+// gatedKube is a client of the API server, whose every write is a point. Reads pass, or are
+// of a cache that is behind.
+type gatedKube struct{ behind }
+
+func gateKube(c kubeclient.Client, x *harm) gatedKube {
+	return gatedKube{behind{c, x, map[string]*past{}}}
+}
+
+// write passes a write.
+func (b behind) write(ctx context.Context, verb string, o kubeclient.Object, do func() error) error {
+	p := wrote(verb, o)
+	if as := b.before(ctx, p, o); as != nil {
+		p.hide = func(d ringproof.Duration) { b.hide(kindOf(o), as, d) }
+	}
+	return b.harm.around(p, do)
 }
 
 // wrote is a write of an object: "kube delete pod". An API server that is about to end is
@@ -32,15 +45,15 @@ func kindOf(o any) string {
 }
 
 func (g gatedKube) Create(ctx context.Context, o kubeclient.Object, how ...kubeclient.CreateOption) error {
-	return g.harm.around(wrote("create", o), func() error { return g.Client.Create(ctx, o, how...) })
+	return g.write(ctx, "create", o, func() error { return g.Client.Create(ctx, o, how...) })
 }
 
 func (g gatedKube) Update(ctx context.Context, o kubeclient.Object, how ...kubeclient.UpdateOption) error {
-	return g.harm.around(wrote("update", o), func() error { return g.Client.Update(ctx, o, how...) })
+	return g.write(ctx, "update", o, func() error { return g.Client.Update(ctx, o, how...) })
 }
 
 func (g gatedKube) Patch(ctx context.Context, o kubeclient.Object, p kubeclient.Patch, how ...kubeclient.PatchOption) error {
-	return g.harm.around(wrote("patch", o), func() error { return g.Client.Patch(ctx, o, p, how...) })
+	return g.write(ctx, "patch", o, func() error { return g.Client.Patch(ctx, o, p, how...) })
 }
 
 func (g gatedKube) Apply(ctx context.Context, o runtime.ApplyConfiguration, how ...kubeclient.ApplyOption) error {
@@ -48,28 +61,28 @@ func (g gatedKube) Apply(ctx context.Context, o runtime.ApplyConfiguration, how 
 }
 
 func (g gatedKube) Delete(ctx context.Context, o kubeclient.Object, how ...kubeclient.DeleteOption) error {
-	return g.harm.around(wrote("delete", o), func() error { return g.Client.Delete(ctx, o, how...) })
+	return g.write(ctx, "delete", o, func() error { return g.Client.Delete(ctx, o, how...) })
 }
 
 func (g gatedKube) DeleteAllOf(ctx context.Context, o kubeclient.Object, how ...kubeclient.DeleteAllOfOption) error {
-	return g.harm.around(wrote("delete", o), func() error { return g.Client.DeleteAllOf(ctx, o, how...) })
+	return g.write(ctx, "delete", o, func() error { return g.Client.DeleteAllOf(ctx, o, how...) })
 }
 
 // Status is the writer of what is told of objects.
 func (g gatedKube) Status() kubeclient.SubResourceWriter {
-	return gatedStatus{g.Client.Status(), g.harm}
+	return gatedStatus{g.Client.Status(), g.behind}
 }
 
 // gatedStatus is the writer of an object's status, whose every write is a point.
 type gatedStatus struct {
 	kubeclient.SubResourceWriter
-	harm *harm
+	behind
 }
 
 func (g gatedStatus) Update(ctx context.Context, o kubeclient.Object, how ...kubeclient.SubResourceUpdateOption) error {
-	return g.harm.around(wrote("status", o), func() error { return g.SubResourceWriter.Update(ctx, o, how...) })
+	return g.write(ctx, "status", o, func() error { return g.SubResourceWriter.Update(ctx, o, how...) })
 }
 
 func (g gatedStatus) Patch(ctx context.Context, o kubeclient.Object, p kubeclient.Patch, how ...kubeclient.SubResourcePatchOption) error {
-	return g.harm.around(wrote("status", o), func() error { return g.SubResourceWriter.Patch(ctx, o, p, how...) })
+	return g.write(ctx, "status", o, func() error { return g.SubResourceWriter.Patch(ctx, o, p, how...) })
 }

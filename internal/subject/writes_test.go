@@ -93,3 +93,32 @@ func TestOfTheController(t *testing.T) {
 	assert.Equal(t, ringproof.ScopeController, scopeOf([]string{"controller", "--replace-after=1s"}))
 	assert.Empty(t, scopeOf([]string{"launch", "--ring=controller"}))
 }
+
+// What was done is hidden from the cache for a while: from single reads and lists, and by the
+// labels that are asked for. All else is read as it is.
+func TestUnseen(t *testing.T) {
+	cut := cutAtEffect("kube create pod", Unseen, 1)
+	cut.Fault.For = ringproof.Duration(3 * time.Second)
+	c, real, x := gatedAPI(t, cut)
+	made := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "made", Labels: map[string]string{"a": "b"}}}
+	listed := func(c kubeclient.Client, how ...kubeclient.ListOption) int {
+		pods := &corev1.PodList{}
+		require.NoError(t, c.List(t.Context(), pods, append(how, kubeclient.InNamespace("n"))...))
+		return len(pods.Items)
+	}
+	get := func(c kubeclient.Client, name string) error {
+		return c.Get(t.Context(), kubeclient.ObjectKey{Namespace: "n", Name: name}, &corev1.Pod{})
+	}
+	require.NoError(t, c.Create(t.Context(), made), "it is done, and its reply comes")
+	assert.Len(t, x.host.(*fakeHost).events(EventFaultLanded), 1)
+	assert.True(t, apierrors.IsNotFound(get(c, "made")))
+	assert.NoError(t, get(c, "there"))
+	assert.Equal(t, 1, listed(c))
+	assert.Zero(t, listed(c, kubeclient.MatchingLabels{"a": "b"}))
+	assert.NoError(t, get(real, "made"))
+	require.NoError(t, c.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "made"}}))
+
+	x.host.(*fakeHost).now = x.host.Now().Add(3 * time.Second)
+	assert.NoError(t, get(c, "made"))
+	assert.Equal(t, 1, listed(c, kubeclient.MatchingLabels{"a": "b"}))
+}
