@@ -55,8 +55,8 @@ plan no room for a loss of its own.`,
 				return err
 			}
 			s.Seed = seed
-			if !s.Pairs && !c.Flags().Changed("limit") {
-				s.Limit = 0
+			if s.Pairs && !c.Flags().Changed("limit") {
+				s.Limit = mostPairs
 			}
 			return sweep(c, f, s, plans)
 		},
@@ -64,13 +64,15 @@ plan no room for a loss of its own.`,
 	f.add(c)
 	f.addWorld(c)
 	c.Flags().BoolVar(&s.Pairs, "pairs", false, "two harms a run")
-	c.Flags().IntVar(&s.Limit, "limit", 1000, "the most plans to run for each cell; 0 is all (default all, and 1000 pairs)")
-	c.Flags().Lookup("limit").DefValue = "" // it depends
+	c.Flags().IntVar(&s.Limit, "limit", 0, "the most plans to run for each cell; 0 is all (when absent 1000 pairs, and every single harm)")
 	c.Flags().BoolVar(&s.Full, "full", false, "leave no harm out")
 	c.Flags().StringVar(&s.At, "at", "", "only at effects and decisions with this in their name, as \"kube delete\"")
 	c.Flags().Uint64Var(&seed, "seed", 1, "seed of the cells, and of the draw of pairs")
 	return c
 }
+
+// mostPairs are run of a cell if nobody says how many.
+const mostPairs = 1000
 
 // plans are those of a file, or of a cell's name.
 func (f searchFlags) plans(c *cobra.Command, what string, seed uint64) ([]ringproof.Plan, error) {
