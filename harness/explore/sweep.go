@@ -117,8 +117,8 @@ func (s Sweep) Run(ctx context.Context) (*Swept, error) {
 	return swept, s.each(ctx, swept, s.groups(swept, s.fitting(swept, single)))
 }
 
-// fitting are the harms that are asked for, and can be had where the plans run. An agent that dies in a pod is
-// away for as long as its kubelet has it be.
+// fitting are the harms that are asked for, and can be had where the plans run. An agent
+// that dies in a pod is away for as long as its kubelet has it be.
 func (s Sweep) fitting(w *Swept, all []Perturbation) (fit []Perturbation) {
 	asked := slices.DeleteFunc(slices.Clone(all), func(p Perturbation) bool { return !strings.Contains(p.At, s.At) })
 	for _, p := range asked {
