@@ -124,13 +124,16 @@ func TestOperators(t *testing.T) {
 	require.GreaterOrEqual(t, len(kinds), 4)
 }
 
-// TestServers update what they have read, several keys at once, and list by
-// pages of one revision.
+// TestServers update what they have read, several keys at once, list by pages of one
+// revision, and ask each member for what was just discarded.
 func TestServers(t *testing.T) {
 	h := play(t, &toy{}, withProfile("apiserver"))
 	updates, pages, past := 0, 0, 0
+	discarded := map[string]bool{}
 	for _, o := range h.Operations {
 		switch {
+		case o.Request.General() && o.Request.Then[len(o.Request.Then)-1].Revision > 0:
+			discarded[o.Endpoint] = true
 		case o.Request.General() && len(o.Request.If) > 0:
 			updates++
 			require.Contains(t, []string{"mod", "lease"}, o.Request.If[0].Target)
@@ -146,6 +149,7 @@ func TestServers(t *testing.T) {
 	require.Greater(t, updates, 3)
 	require.Greater(t, pages, 3)
 	require.Greater(t, past, 3)
+	require.Len(t, discarded, 3, "each member")
 }
 
 // TestTenants put keys under leases in transactions, also under one that is over,
