@@ -62,7 +62,7 @@ func TestDiagnostics(t *testing.T) {
 
 func diagnose(src string) scenarios.Diagnostics {
 	if strings.Contains(src, "kind: Subject") {
-		_, found := scenarios.ReadSubject("t.yaml", []byte(src), runnable)
+		_, found := scenarios.ReadSubject("t.yaml", []byte(src), places)
 		return found
 	}
 	s, found := scenarios.Parse("t.yaml", []byte(src))
@@ -70,6 +70,29 @@ func diagnose(src string) scenarios.Diagnostics {
 		return found
 	}
 	return append(found, s.Lint(storeless{})...)
+}
+
+// places has one program, one main package, and one directory of objects.
+var places = scenarios.Places{
+	Runnable: runnable,
+	Package:  only("./cmd", "/operator/cmd"),
+	Objects:  only("crds", "/operator/crds"),
+	Selector: func(text string) error {
+		if strings.Contains(text, "=>") {
+			return errors.New("no such operator")
+		}
+		return nil
+	},
+}
+
+// only finds one path.
+func only(path, found string) func(string) (string, error) {
+	return func(what string) (string, error) {
+		if what != path {
+			return what, errors.New("there is none")
+		}
+		return found, nil
+	}
 }
 
 // runnable knows one program.
@@ -121,7 +144,7 @@ func TestAFileOfAnotherKindIsOneError(t *testing.T) {
 	asScenario := func(src []byte) scenarios.Diagnostics { _, found := scenarios.Parse("t.yaml", src); return found }
 	asPlan := func(src []byte) scenarios.Diagnostics { _, found := scenarios.ReadPlan("t.yaml", src); return found }
 	asSubject := func(src []byte) scenarios.Diagnostics {
-		_, found := scenarios.ReadSubject("t.yaml", src, runnable)
+		_, found := scenarios.ReadSubject("t.yaml", src, places)
 		return found
 	}
 	for _, c := range []struct {

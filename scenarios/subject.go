@@ -36,12 +36,13 @@ type SubjectForm struct {
 type SubjectSpec struct {
 	Description string     `json:"description,omitempty" jsonschema_description:"what it is, in one sentence"`
 	Create      *Command   `json:"create,omitempty" jsonschema_description:"what a person does once, on the first machine, before anything is started"`
-	Start       Command    `json:"start" jsonschema:"required" jsonschema_description:"what is kept running on each machine, spares too: it is started again 300 ms after it ended, and has etcd run"`
+	Start       Command    `json:"start,omitempty" jsonschema_description:"what is kept running on each machine, spares too: it is started again 300 ms after it ended, and has etcd run. A subject has this or operator"`
+	Operator    *Operator  `json:"operator,omitempty" jsonschema_description:"an operator on Kubernetes, tried in the virtual world"`
 	Stop        Stop       `json:"stop,omitempty" jsonschema_description:"how it is told to end"`
 	Operations  Operations `json:"operations,omitempty" jsonschema_description:"how it is asked for what scenarios ask; a cell with an operation that isn't here is not applicable"`
 	Refused     []int      `json:"refused,omitempty" jsonschema_description:"the exit codes by which an operation is refused; any other but 0 is one that couldn't be carried out, and is tried again"`
 	Etcd        EtcdPlace  `json:"etcd,omitempty" jsonschema_description:"where its etcd is found on a machine"`
-	Replaces    []string   `json:"replaces,omitempty" jsonschema:"enum=volumes,enum=machines" jsonschema_description:"what it mends by itself when it is lost for good: the member of a machine whose disk came back empty (volumes), of a machine that is gone (machines). A cell that loses what isn't here is not applicable"`
+	Replaces    []string   `json:"replaces,omitempty" jsonschema:"enum=volumes,enum=machines,enum=claims" jsonschema_description:"what it mends by itself when it is lost for good: the member of a machine whose disk came back empty (volumes), of a machine that is gone (machines), of a pod whose claim or whose claim's volume was deleted (claims). A cell that loses what isn't here is not applicable"`
 	Tells       []Telling  `json:"tells,omitempty" jsonschema_description:"lines of its output that ringproof understands. What it never tells no check is asked about"`
 }
 
@@ -80,7 +81,7 @@ func (o Operations) Of(kind ringproof.OpKind) *Command {
 // EtcdPlace is where the etcd of a machine is found.
 type EtcdPlace struct {
 	Program  string    `json:"program,omitempty" jsonschema_description:"what its executable is called; etcd when absent. A subject that is etcd itself, in one process, can't be told from it"`
-	DataDir  string    `json:"dataDir,omitempty" jsonschema_description:"its data directory, below {{.DataDir}}; etcd when absent"`
+	DataDir  string    `json:"dataDir,omitempty" jsonschema_description:"its data directory, below {{.DataDir}}, or below the volume of its pod; etcd when absent"`
 	Output   string    `json:"output,omitempty" jsonschema_description:"the file with what it prints, below {{.RunDir}}; when absent the subject's process passes it on"`
 	Ports    EtcdPorts `json:"ports,omitempty" jsonschema_description:"where it listens"`
 	Security []string  `json:"security,omitempty" jsonschema:"enum=plain,enum=tls" jsonschema_description:"how members and clients can talk, the usual way first; plain when absent"`
@@ -138,7 +139,7 @@ var variables = []Variable{
 }
 
 // Variables lists what a subject's file may write between {{. and }}.
-func Variables() []Variable { return slices.Clone(variables) }
+func Variables() []Variable { return slices.Concat(variables, operatorVariables) }
 
 // knows reports whether the variable means something in the command of that name.
 func (v Variable) knows(command string) bool {
@@ -152,9 +153,8 @@ type Subject struct {
 	Spec SubjectSpec
 }
 
-// ReadSubject reads a subject's file, as strictly as a scenario is read. runnable says
-// why a program can't be run, or where it is.
-func ReadSubject(file string, src []byte, runnable func(program string) (string, error)) (*Subject, Diagnostics) {
+// ReadSubject reads a subject's file, as strictly as a scenario is read.
+func ReadSubject(file string, src []byte, in Places) (*Subject, Diagnostics) {
 	t := newText(file, holdsSubject, src)
 	tree, found := readTree(t, src)
 	if found.Failed() {
@@ -166,7 +166,7 @@ func ReadSubject(file string, src []byte, runnable func(program string) (string,
 	d := newDecoder(t, Known{}, nil)
 	var form SubjectForm
 	d.decode(tree, reflect.ValueOf(&form).Elem(), "")
-	d.judgeSubject(&form, runnable)
+	d.judgeSubject(&form, in)
 	if found := d.found.ordered(); found.Failed() {
 		return nil, found
 	}
@@ -195,12 +195,19 @@ func (s SubjectSpec) filled() SubjectSpec {
 	if len(s.Etcd.Security) == 0 {
 		s.Etcd.Security = []string{"plain"}
 	}
+	if s.Operator != nil {
+		o := s.Operator.filled()
+		s.Operator = &o
+	}
 	return s
 }
 
 // commands are the commands of the file, by the name of their key.
 func (s *SubjectSpec) commands() map[string]*Command {
-	all := map[string]*Command{"start": &s.Start}
+	all := map[string]*Command{}
+	if s.Operator == nil {
+		all["start"] = &s.Start
+	}
 	if s.Create != nil {
 		all["create"] = s.Create
 	}
@@ -234,7 +241,9 @@ func (c Command) uses(variable string) bool {
 }
 
 // judgeSubject holds a subject to what tags can't say.
-func (d *decoder) judgeSubject(form *SubjectForm, runnable func(string) (string, error)) {
+func (d *decoder) judgeSubject(form *SubjectForm, in Places) {
+	_, started := d.at["spec.start"]
+	d.exactlyOne("S066", "a subject", "spec", map[string]bool{"start": started, "operator": form.Spec.Operator != nil})
 	if name := form.Metadata.Name; name != "" && (!isWord(name) || name == "reference") {
 		d.complain(d.placed("metadata.name"), complaint{code: "S026", message: fmt.Sprintf("malformed name %q", name)}, "letters, digits, dots, dashes and underscores; reference is ringproof's own subject")
 	}
@@ -243,7 +252,10 @@ func (d *decoder) judgeSubject(form *SubjectForm, runnable func(string) (string,
 		if name != "start" && name != "create" {
 			path = "spec.operations." + name
 		}
-		d.judgeCommand(name, c, path, runnable)
+		d.judgeCommand(name, c, path, in.Runnable)
+	}
+	if form.Spec.Operator != nil {
+		d.judgeOperator(&form.Spec, in)
 	}
 	if len(form.Spec.Start.Run) > 0 && !form.Spec.Uses("Etcd") && !form.Spec.Uses("Version") {
 		d.complain(d.keyed("spec.start"), complaint{code: "S061", message: "nobody knows which etcd it runs: neither start nor create uses {{.Etcd}} or {{.Version}}"}, "a cell is of the release that it names; {{.Etcd}} is the path of that")
@@ -297,17 +309,23 @@ func (d *decoder) judgeCommand(name string, c *Command, path string, runnable fu
 }
 
 func (d *decoder) judgeTemplate(command, text, path string) {
+	d.judgeText(command, text, path, func(v Variable) bool { return v.knows(command) })
+}
+
+// judgeText complains of what stands between braces and is no variable that is known there.
+func (d *decoder) judgeText(where, text, path string, known func(Variable) bool) {
+	all := Variables()
 	for _, m := range between.FindAllStringSubmatch(text, -1) {
 		name := nameOf(m[1])
-		i := slices.IndexFunc(variables, func(v Variable) bool { return v.Name == name })
+		i := slices.IndexFunc(all, func(v Variable) bool { return v.Name == name })
 		switch {
 		case name == "":
 			d.complain(d.placed(path), complaint{code: "S058", message: fmt.Sprintf("%s is no variable", m[0])}, "a variable is written {{.Machine}}; there are no functions, loops or conditions")
 			return // what stands beside it is its end, or its like
 		case i < 0:
-			d.complain(d.placed(path), complaint{"S058", fmt.Sprintf("unknown variable %q", name), variableNames(command)}, "")
-		case !variables[i].knows(command):
-			d.complain(d.placed(path), complaint{code: "S058", message: fmt.Sprintf("{{.%s}} means nothing in %s", name, command)}, "")
+			d.complain(d.placed(path), complaint{"S058", fmt.Sprintf("unknown variable %q", name), namesKnown(known)}, "")
+		case !known(all[i]):
+			d.complain(d.placed(path), complaint{code: "S058", message: fmt.Sprintf("{{.%s}} means nothing in %s", name, where)}, "")
 		}
 	}
 	if strings.Contains(between.ReplaceAllString(text, ""), "{{") {
@@ -315,10 +333,10 @@ func (d *decoder) judgeTemplate(command, text, path string) {
 	}
 }
 
-func variableNames(command string) []string {
+func namesKnown(known func(Variable) bool) []string {
 	var names []string
-	for _, v := range variables {
-		if v.knows(command) {
+	for _, v := range Variables() {
+		if known(v) {
 			names = append(names, v.Name)
 		}
 	}

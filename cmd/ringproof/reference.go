@@ -19,7 +19,7 @@ import (
 // reference is ringadm on trial, with its mutants: its own code in the simulated
 // world, and its processes on real machines.
 func reference() cli.Subject {
-	s := cli.Subject{Name: subject.Reference, Costs: costs, Seen: subject.Beneath, Ways: []any{cli.InSim(inSim), trial.Way(asProcesses), trial.InPods(inPods)}}
+	s := cli.Subject{Name: subject.Reference, Costs: costs, Seen: subject.Beneath, Ways: []any{cli.InSim(inSim), trial.Way(asProcesses), trial.InPods{Make: inPods, Runs: subject.RunsInPods}}}
 	for _, m := range subject.Mutants() {
 		s.Mutants = append(s.Mutants, harness.Mutant{Name: m.Name, Hazard: m.Hazard, Source: m.Source, Check: m.Check,
 			Scenario: m.Scenario, SimOnly: m.SimOnly, Undrawn: m.Undrawn, Beneath: m.IsBeneath()})

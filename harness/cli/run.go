@@ -446,6 +446,11 @@ func install(c *cobra.Command, f *runFlags, jobs []harness.Job) (map[string]etcd
 		if err != nil {
 			return nil, err
 		}
+		if dir := who.operator(); dir != "" && f.kit.Operators[dir] == "" {
+			if f.kit, err = f.kit.WithOperator(c.Context(), dir, progress); err != nil {
+				return nil, err
+			}
+		}
 		for _, version := range j.Plan.Versions() {
 			if r, have := releases[version]; have && (r.Etcdctl != "" || !who.tools()) {
 				continue
@@ -555,6 +560,11 @@ func (f runFlags) enter(p ringproof.Plan, releases map[string]etcdbin.Release, t
 	if err != nil {
 		return nil, err
 	}
+	who, err := f.contenderOf(io.Discard, p)
+	if err != nil {
+		return nil, err
+	}
+	t.operator = who.operator()
 	t.releases, t.kit, t.traced, t.program = releases, f.kit, traced, func() (trial.Subject, error) { return f.processes(p) }
 	return f.in().Open(t)
 }

@@ -32,6 +32,12 @@ type contender interface {
 
 	// shown are the scenarios that show what is wrong with it; none: that isn't known.
 	shown() []string
+	// operator is the directory of the main package of an operator that has to be built;
+	// "": there is none.
+	operator() string
+	// fit makes of a drawn plan one that it can be tried on in a place, as [explore.Search]
+	// wants it; nil: it can be tried on all that are drawn.
+	fit(place) func(ringproof.Plan) (ringproof.Plan, bool)
 	// tools reports whether it runs etcd's own tools.
 	tools() bool
 	// lives refuses a world in which it can't be run.
@@ -115,28 +121,38 @@ func (l linked) Supports(s ringproof.Step) error {
 }
 
 func (l linked) Runs(p ringproof.Plan) error {
-	if l.of.Runs == nil {
+	pods, ok := Way[trial.InPods](l.of)
+	switch on := p.Ring.On == ringproof.OnKubernetes; {
+	case on && !ok:
+		return fmt.Errorf("%s makes no rings on Kubernetes (%w)", l.name, errors.ErrUnsupported)
+	case on && pods.Runs != nil:
+		return pods.Runs(p)
+	case l.of.Runs == nil:
 		return nil
 	}
 	return l.of.Runs(p)
 }
 
-// fit makes of a drawn plan one that it can be tried on in a place, as [explore.Search]
-// wants it; nil: it can be tried on all that are drawn.
 func (l linked) fit(in place) func(ringproof.Plan) (ringproof.Plan, bool) {
 	if in.Virtual() && !l.of.limited() {
 		return nil
 	}
 	in.who = l
 	return func(p ringproof.Plan) (ringproof.Plan, bool) {
-		p.World = in.Name()
-		p = explore.Without(p, func(s ringproof.Step) bool { return in.lacks(s) != nil })
-		p.Ring.Security, p.Untold = cmp.Or(l.of.Security, p.Ring.Security), l.of.Untold
-		for _, check := range scenarios.Standard().Checks {
-			p.Invariants = slices.DeleteFunc(p.Invariants, func(i ringproof.Invariant) bool { return i.Check == check.Name && !check.Suits(p) })
-		}
-		return p, in.Runs(p) == nil
+		p.Untold = l.of.Untold
+		return fitted(p, in, l.of.Security)
 	}
+}
+
+// fitted is the plan without what can't be done in the place, of a ring that talks so.
+func fitted(p ringproof.Plan, in place, security string) (ringproof.Plan, bool) {
+	p.World = in.Name()
+	p = explore.Without(p, func(s ringproof.Step) bool { return in.lacks(s) != nil })
+	p.Ring.Security = cmp.Or(security, p.Ring.Security)
+	for _, check := range scenarios.Standard().Checks {
+		p.Invariants = slices.DeleteFunc(p.Invariants, func(i ringproof.Invariant) bool { return i.Check == check.Name && !check.Suits(p) })
+	}
+	return p, in.Runs(p) == nil
 }
 
 // shown are the scenarios that show the mutants' harm.
@@ -148,6 +164,8 @@ func (l linked) shown() (names []string) {
 }
 
 func (linked) tools() bool { return false }
+
+func (linked) operator() string { return "" }
 
 func (l linked) lives(in World) error {
 	if in.Takes == nil {
@@ -177,7 +195,7 @@ func (l linked) processes(f runFlags, on string) (trial.Subject, error) {
 		if !ok {
 			return nil, usage("%s makes no rings on Kubernetes", l.name)
 		}
-		return pods(names)
+		return pods.Make(names)
 	}
 	return way(ringadm, names)
 }
@@ -193,12 +211,37 @@ func (s stranger) shown() []string { return nil }
 func (s stranger) tools() bool { return s.subject.Spec.UsesAnywhere("Etcdctl") }
 
 func (s stranger) lives(in World) error {
-	if !in.Virtual && in.Build == nil {
-		return nil
+	switch clusters := in.Build != nil; {
+	case s.operator() != "" && !clusters:
+		return usage("%s is an operator, and runs where there is Kubernetes: ringproof run --world virtual --subject FILE", s.subject.Name)
+	case s.operator() == "" && (in.Virtual || clusters):
+		return usage("%s is a program that a file describes, and runs on real machines only: ringproof run --world local --subject FILE", s.subject.Name)
 	}
-	return usage("%s is a program that a file describes, and runs on real machines only: ringproof run --world local --subject FILE", s.subject.Name)
+	return nil
+}
+
+func (s stranger) operator() string {
+	if s.subject.Spec.Operator == nil {
+		return ""
+	}
+	return s.subject.Spec.Operator.Main
+}
+
+// fit has a drawn plan's ring in pods, if an operator is on trial.
+func (s stranger) fit(in place) func(ringproof.Plan) (ringproof.Plan, bool) {
+	in.who = s
+	return func(p ringproof.Plan) (ringproof.Plan, bool) {
+		s.Enter(&p)
+		if s.operator() != "" {
+			p = explore.OnKubernetes(p)
+		}
+		return fitted(p, in, s.Security())
+	}
 }
 
 func (s stranger) processes(runFlags, string) (trial.Subject, error) {
+	if s.operator() != "" {
+		return foreign.NewPods(s.subject), nil
+	}
 	return foreign.New(s.subject), nil
 }

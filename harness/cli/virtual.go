@@ -50,7 +50,7 @@ func runsVirtually(p ringproof.Plan) error {
 }
 
 func openVirtual(t Trial) (ringproof.World, error) {
-	w := &virtual.World{Kit: t.kit, Releases: t.releasesOf(t.Plan), Seat: []string{seatName}, Trace: t.traced}
+	w := &virtual.World{Kit: t.kit, Releases: t.releasesOf(t.Plan), Operator: t.kit.Operators[t.operator], Seat: []string{seatName}, Trace: t.traced}
 	if file := os.Getenv(traceEnv); file != "" {
 		f, err := os.Create(file)
 		if err != nil {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the ringproof authors.
 
-// Package foreign puts a program on trial in the local world that ringproof doesn't
-// know, by what a file says of it: how it is started, asked and understood. It is
-// linked with nothing of the harness, so it has no seams, and tells only what it prints.
+// Package foreign puts a program on trial that ringproof doesn't know, by what a file says
+// of it: how it is started, asked and understood, on machines of the local world
+// ([Processes]) or as an operator on Kubernetes in the virtual one ([Pods]). It is linked
+// with nothing of the harness, so it has no seams, and tells only what it prints.
 package foreign
 
 import (
@@ -43,11 +44,26 @@ var _ trial.Subject = (*Processes)(nil)
 
 // New returns the subject that the file describes.
 func New(s *scenarios.Subject) *Processes {
-	p := &Processes{Promise: &Promise{s}}
+	return &Processes{Promise: &Promise{s}, tells: tellings(s)}
+}
+
+func tellings(s *scenarios.Subject) (all []telling) {
 	for _, t := range s.Spec.Tells {
-		p.tells = append(p.tells, telling{regexp.MustCompile(t.Line), ringproof.Event{Kind: ringproof.EventKind(t.Event), Action: string(t.Action)}})
+		all = append(all, telling{regexp.MustCompile(t.Line), ringproof.Event{Kind: ringproof.EventKind(t.Event), Action: string(t.Action)}})
 	}
-	return p
+	return all
+}
+
+// heard finds the event that a line tells.
+func heard(all []telling, line string) (ringproof.Event, bool) {
+	for _, t := range all {
+		if t.line.MatchString(line) {
+			e := t.event
+			e.Text = line
+			return e, true
+		}
+	}
+	return ringproof.Event{}, false
 }
 
 // Etcd is where the file says that it is.
@@ -129,16 +145,7 @@ func (p *Processes) refusable(said string, err error) (string, error) {
 }
 
 // Hear finds the event that a line tells.
-func (p *Processes) Hear(line string) (ringproof.Event, bool) {
-	for _, t := range p.tells {
-		if t.line.MatchString(line) {
-			e := t.event
-			e.Text = line
-			return e, true
-		}
-	}
-	return ringproof.Event{}, false
-}
+func (p *Processes) Hear(line string) (ringproof.Event, bool) { return heard(p.tells, line) }
 
 // Credentials are those that the run made for itself.
 func (p *Processes) Credentials(context.Context) (*tls.Config, error) { return p.secure, nil }

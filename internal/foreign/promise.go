@@ -39,7 +39,7 @@ func Read(file string) (*scenarios.Subject, scenarios.Diagnostics, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s, found := scenarios.ReadSubject(file, text, func(program string) (string, error) { return runnable(filepath.Dir(path), program) })
+	s, found := scenarios.ReadSubject(file, text, beside(filepath.Dir(path)))
 	if s != nil {
 		s.File = path
 	}
@@ -121,6 +121,9 @@ func (p *Promise) asserted(a ringproof.Assert) error {
 
 func (p *Promise) operation(op ringproof.Op) error {
 	kind := op.Kind
+	if p.subject.Spec.Operator != nil {
+		return p.patch(op)
+	}
 	if kind == ringproof.OpRoll || kind == ringproof.OpAsk || kind == ringproof.OpRestart && !op.Changes() {
 		return nil // a signal to its processes, or a question to etcd
 	}
@@ -133,12 +136,30 @@ func (p *Promise) operation(op ringproof.Op) error {
 	return nil
 }
 
+// patch says what an operator can't be asked for by an edit of its object.
+func (p *Promise) patch(op ringproof.Op) error {
+	restart := op.Kind == ringproof.OpRestart || op.Kind == ringproof.OpRoll
+	switch {
+	case restart && (op.Changes() || op.Scope != "" && op.Scope != "process"):
+		return p.lacks("has pods, in which only etcd's process is restarted")
+	case restart || op.Kind == ringproof.OpAsk:
+		return nil
+	case p.subject.Spec.Operator.Patches.Of(op.Kind) == "":
+		return p.lacks("can't be asked to %s (operator.patches.%s)", op.Kind, op.Kind)
+	}
+	return nil
+}
+
 func (p *Promise) fault(s ringproof.Step) error {
 	replaces := func(what string) bool { return slices.Contains(p.subject.Spec.Replaces, what) }
-	switch kind := s.Fault.Kind; {
+	switch kind, operator := s.Fault.Kind, p.subject.Spec.Operator != nil; {
+	case operator && s.Fault.Scope == "agent":
+		return p.lacks("has no agents in its pods: its controller is harmed by kube-kill and kube-pause")
+	case kind == ringproof.FaultKubeDelete && s.Fault.Permanent() && !replaces("claims"):
+		return p.lacks("doesn't replace the member of a deleted claim or volume (replaces: [claims])")
 	case faults.AtSeam(s):
 		return p.lacks("has no seams at which %s could be done", kind)
-	case kind == ringproof.FaultStartFailure && !p.subject.Spec.Uses("Etcd"):
+	case kind == ringproof.FaultStartFailure && !operator && !p.subject.Spec.Uses("Etcd"):
 		return p.lacks("uses {{.Etcd}} neither in start nor in create: it can't be kept from starting another")
 	case kind == ringproof.FaultVolumeLoss && !replaces("volumes"):
 		return p.lacks("doesn't replace the member of a lost disk (replaces: [volumes])")
@@ -168,10 +189,14 @@ func (p *Promise) Runs(plan ringproof.Plan) error {
 	switch {
 	case !slices.Contains(spec.Etcd.Security, ring.Security):
 		return p.lacks("makes no ring that is %s (etcd.security)", ring.Security)
+	case (spec.Operator != nil) != (ring.On == ringproof.OnKubernetes):
+		return p.misplaced()
 	case ring.Peers != "":
 		return p.lacks("makes no ring whose peers speak another way than its clients")
 	case ring.Certificates > 0:
 		return p.lacks("makes no certificates")
+	case spec.Operator != nil:
+		return nil
 	}
 	for variable, asked := range map[string]bool{"Certificates": ring.Security == "tls", "Heartbeat": ring.Heartbeat > 0, "Election": ring.Election > 0,
 		"SnapshotCount": ring.SnapCount > 0, "Flags": flags} { // order: any will do
@@ -180,6 +205,14 @@ func (p *Promise) Runs(plan ringproof.Plan) error {
 		}
 	}
 	return nil
+}
+
+// misplaced says where it makes no rings.
+func (p *Promise) misplaced() error {
+	if p.subject.Spec.Operator == nil {
+		return p.lacks("makes no ring on Kubernetes (operator)")
+	}
+	return p.lacks("is an operator, and makes rings on Kubernetes only (ring: {on: kubernetes})")
 }
 
 // subjective are the events that nobody but a subject can tell.

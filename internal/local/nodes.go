@@ -50,18 +50,14 @@ var onNodes = slices.Concat([]ringproof.FaultKind{ringproof.FaultKill, ringproof
 var ofCluster = []ringproof.FaultKind{ringproof.FaultAPIOutage, ringproof.FaultKubeDelete, ringproof.FaultForeignFinalizer, ringproof.FaultDrain, ringproof.FaultKubeKill, ringproof.FaultKubePause}
 
 // RunsOnNodes tells why a ring on Kubernetes can't be had with these limits (nil:
-// namespaces), or not so as the plan has it; nil: it can.
+// namespaces), or not so as the plan has it, whoever makes it; nil: it can.
 func RunsOnNodes(p ringproof.Plan, limits error) error {
 	r := p.Ring
 	switch {
 	case limits != nil:
 		return fmt.Errorf("pods: %w", limits)
-	case r.Security == "plain":
-		return fmt.Errorf("a ring on Kubernetes whose clients talk plainly (%w)", errors.ErrUnsupported)
-	case r.Peers != "" && r.Size != 3:
-		return fmt.Errorf("a ring on Kubernetes without launchers, as one is whose peers talk plainly, of other than three members (%w)", errors.ErrUnsupported)
 	case r.Heartbeat+r.Election > 0 || r.SnapCount > 0 || len(r.Flags)+len(r.Members) > 0 || r.Domain != "":
-		return fmt.Errorf("an EtcdRing has no heartbeat, election, snapCount, flags, members or domain (%w)", errors.ErrUnsupported)
+		return fmt.Errorf("pods are given no heartbeat, election, snapCount, flags, members or domain (%w)", errors.ErrUnsupported)
 	}
 	for _, s := range p.Steps {
 		if s.Fault == nil {

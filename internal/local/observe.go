@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/internal/local/machines"
 	"github.com/ringproof/ringproof/internal/look"
 )
 
@@ -106,7 +107,7 @@ func (w *World) machineViews() []ringproof.MachineView {
 			etcd, agent = w.etcd(n), w.life(n)
 		}
 		v.Clear = w.plan.Ring.Peers == "plain" && etcd != 0 && w.inClear(n)
-		v.Etcd, v.Agent = etcd != 0, agent != 0 || w.vacant(n)
+		v.Etcd, v.Agent = etcd != 0, agent != 0 || w.vacant(n) || w.leads(n, etcd)
 		w.process(n, etcd, agent)
 		views = append(views, v)
 	}
@@ -121,6 +122,16 @@ func (w *World) vacant(n *node) bool {
 	}
 	_, _, here := s.Slot()
 	return !here
+}
+
+// leads reports whether the etcd is the first process of a pod's container: the kubelet
+// looks after it, and nobody else on the node does.
+func (w *World) leads(n *node, etcd int) bool {
+	if _, slotted := n.machine.(Slotted); !slotted || etcd == 0 {
+		return false
+	}
+	all, _ := n.machine.Processes()
+	return slices.ContainsFunc(all, func(p machines.Process) bool { return p.PID == etcd && p.Leads })
 }
 
 // noticeWipe counts a disk as a new one when the log on it is gone or another:

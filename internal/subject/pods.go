@@ -96,6 +96,17 @@ func (*Pods) Supports(s ringproof.Step) error {
 // inPods are the faults at seams that pods have: those at a call or a decision.
 var inPods = []ringproof.FaultKind{ringproof.FaultAgentCrash, ringproof.FaultStaleView, ringproof.FaultSkippedView}
 
+// RunsInPods says why an EtcdRing can't be as the plan has it; nil: it can.
+func RunsInPods(p ringproof.Plan) error {
+	switch r := p.Ring; {
+	case r.Security == "plain":
+		return fmt.Errorf("a ring on Kubernetes whose clients talk plainly (%w)", errors.ErrUnsupported)
+	case r.Peers != "" && r.Size != 3:
+		return fmt.Errorf("a ring on Kubernetes without launchers, as one is whose peers talk plainly, of other than three members (%w)", errors.ErrUnsupported)
+	}
+	return nil
+}
+
 // Seed deploys the controller and asks for the ring.
 func (p *Pods) Seed(ctx context.Context, site trial.Site, _ trial.Run) error {
 	p.plan, p.ring = site.Plan, kube.Names{Namespace: podsNamespace, Ring: podsRing}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/internal/image"
 )
 
 // Subject is the automation on trial, as processes: ringproof's own, whose seams are
@@ -147,9 +148,22 @@ const (
 	PodsOwn = "/ringproof/own"
 )
 
-// InPods makes the subject of one plan whose ring is on Kubernetes, with the mutants of
-// these names planted.
-type InPods func(mutants []string) (Subject, error)
+// Shipped is a subject in pods that has images of its own.
+type Shipped interface {
+	// Images are those that nodes need: the subject's program is given, and the paths of
+	// etcd and etcdctl by version.
+	Images(program string, etcd, etcdctl map[string]string) []image.Image
+	// Selector is the label selector of the pods that run a member; "": those with a claim.
+	Selector() string
+}
+
+// InPods is a subject on Kubernetes.
+type InPods struct {
+	// Make makes the subject of one plan, with the mutants of these names planted.
+	Make func(mutants []string) (Subject, error)
+	// Runs says why it can't make the plan's ring; nil: it can.
+	Runs func(ringproof.Plan) error
+}
 
 // Controlled is a subject whose controller runs in pods.
 type Controlled interface {

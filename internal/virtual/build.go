@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,7 +27,8 @@ type Kit struct {
 	Etcd       etcdbin.Cache
 	Self       string // paths
 	Ringadm    string
-	Kubernetes string // the control plane's programs, in one; "": it wasn't built
+	Kubernetes string            // the control plane's programs, in one; "": it wasn't built
+	Operators  map[string]string // the paths of somebody's, by the directories of their main packages
 
 	root    string
 	overlay lockstep.Overlay
@@ -80,6 +82,20 @@ func (k Kit) WithKubernetes(ctx context.Context, progress func(string)) (Kit, er
 	return k, build(ctx, filepath.Join(k.root, "internal", "virtual", "kubernetes"), k.overlay, k.Kubernetes, ".", "-ldflags", strings.Join(flags, " "))
 }
 
+// WithOperator builds somebody's operator too, unless it is built: the main package in the
+// directory, in its own module, of which no file is changed.
+func (k Kit) WithOperator(ctx context.Context, dir string, progress func(string)) (Kit, error) {
+	of := sha256.Sum256([]byte(dir))
+	to := filepath.Join(filepath.Dir(k.overlay.File), "operators", filepath.Base(dir)+"-"+hex.EncodeToString(of[:4]))
+	if progress != nil {
+		progress("building " + dir + " for virtual time")
+	}
+	all := map[string]string{dir: to}
+	maps.Copy(all, k.Operators)
+	k.Operators = all
+	return k, build(ctx, dir, k.overlay, to, ".", "-mod=readonly")
+}
+
 // sources are where the sources of this program are, and its main package.
 func sources() (root, main string, err error) {
 	b, ok := debug.ReadBuildInfo()
@@ -105,7 +121,7 @@ func sources() (root, main string, err error) {
 func build(ctx context.Context, root string, overlay lockstep.Overlay, to, of string, flags ...string) error {
 	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-overlay", overlay.File, "-o", to}, flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, of)...)
-	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOTOOLCHAIN=local")
 	said, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("building %s for virtual time: %w: %s", of, err, bytes.TrimSpace(said))

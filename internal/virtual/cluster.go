@@ -25,6 +25,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/ringproof/ringproof/internal/image"
 	"github.com/ringproof/ringproof/internal/local"
@@ -57,6 +58,7 @@ type cluster struct {
 	Trial
 	self string // this program
 	keys keyring
+	of   labels.Selector // which pods run a member, of those with a claim
 	tell func(machine, line string)
 
 	mu      sync.Mutex
@@ -79,7 +81,12 @@ func newCluster(t Trial) func(context.Context, machines.Options) (local.Lab, err
 		if err != nil {
 			return nil, err
 		}
-		c := &cluster{lab: made.(*lab), Trial: t, self: self, parts: map[string]*exec.Cmd{}, away: map[string]bool{}}
+		c := &cluster{lab: made.(*lab), Trial: t, self: self, of: labels.Everything(), parts: map[string]*exec.Cmd{}, away: map[string]bool{}}
+		if t.shipped != nil {
+			if c.of, err = labels.Parse(t.shipped.Selector()); err != nil {
+				return nil, err
+			}
+		}
 		if c.keys, err = makeKeys(filepath.Join(t.Dir, "pki"), netip.AddrPortFrom(lockstep.Address(atServer), serverPort)); err != nil {
 			return nil, fmt.Errorf("making the cluster's certificates: %w", err)
 		}
@@ -269,7 +276,14 @@ func (c *cluster) images() []image.Image {
 		r := c.Releases[version]
 		all = append(all, image.Etcd(image.EtcdRepository+":"+version, r.Etcd, r.Etcdctl, ""))
 	}
-	return all
+	if c.shipped == nil {
+		return all
+	}
+	etcd, etcdctl := map[string]string{}, map[string]string{}
+	for version, r := range c.Releases { // order: into maps
+		etcd[version], etcdctl[version] = r.Etcd, r.Etcdctl
+	}
+	return append(c.shipped.Images(c.Operator, etcd, etcdctl), all...)
 }
 
 // forget deletes a Node.

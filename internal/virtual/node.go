@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
+
 	"github.com/ringproof/ringproof/internal/local"
 	"github.com/ringproof/ringproof/internal/local/machines"
 	"github.com/ringproof/ringproof/internal/lockstep"
@@ -101,7 +103,7 @@ func (n *node) member() (kubelet.Running, bool) {
 		return kubelet.Running{}, false
 	}
 	for _, p := range s.Pods {
-		if p.Volume != "" {
+		if p.Volume != "" && n.cluster.of.Matches(labels.Set(p.Labels)) {
 			return p, true
 		}
 	}

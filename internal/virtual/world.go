@@ -37,6 +37,9 @@ type Trial struct {
 
 	Journal    bool   `json:"journal,omitempty"`    // the subject is to keep one
 	Kubernetes string `json:"kubernetes,omitempty"` // the control plane's programs, in one; "": machines are no nodes
+	Operator   string `json:"operator,omitempty"`   // the program of somebody's operator; "": none is on trial
+
+	shipped trial.Shipped // who has images of its own; nil: the subject hasn't
 }
 
 // Said is a line of what the seat says: an event, a log, an error, or that the history
@@ -56,6 +59,7 @@ type World struct {
 	ringproof.World // none
 	Kit             Kit
 	Releases        map[string]etcdbin.Release
+	Operator        string   // the program of somebody's operator; "": none is on trial
 	Seat            []string // the arguments by which this program is the seat
 	Trace           func(line string)
 
@@ -200,7 +204,7 @@ func tidy(dir string) {
 }
 
 func (w *World) sit(ctx context.Context, plan ringproof.Plan, out *os.File, dir string) (lockstep.Outcome, error) {
-	job, err := json.Marshal(Trial{Plan: plan, Releases: w.Releases, Ringadm: w.Kit.Ringadm, Dir: filepath.Join(dir, "world"), Journal: w.journal != nil, Kubernetes: w.kubernetes(plan)})
+	job, err := json.Marshal(Trial{Plan: plan, Releases: w.Releases, Ringadm: w.Kit.Ringadm, Dir: filepath.Join(dir, "world"), Journal: w.journal != nil, Kubernetes: w.kubernetes(plan), Operator: w.Operator})
 	if err != nil {
 		return lockstep.Outcome{}, err
 	}
@@ -235,6 +239,7 @@ func environment() []string {
 // Sit makes the world inside: in the seat, where the subject is known.
 func (t Trial) Sit(subject trial.Subject, version string) *local.World {
 	w := &local.World{Releases: t.Releases, Subject: subject, Version: version, Labs: newLab(t.Dir)}
+	t.shipped, _ = subject.(trial.Shipped)
 	if t.Kubernetes != "" {
 		w.Labs = newCluster(t)
 	}

@@ -252,6 +252,10 @@ func (c *container) program(root string, words []string) (*exec.Cmd, error) {
 	return &exec.Cmd{Path: words[0], Args: words, Dir: "/", Env: append(env, lockstep.MachineEnv+"="+strconv.Itoa(int(c.pod.machine)), lockstep.RootEnv+"="+root)}, nil
 }
 
+// outputDir is where in a pod's directory what its containers printed is found, by their
+// names.
+const outputDir = "output"
+
 // read prints what the container prints, and keeps it.
 func (c *container) read(from io.ReadCloser) {
 	defer from.Close()
@@ -263,6 +267,10 @@ func (c *container) read(from io.ReadCloser) {
 		return
 	}
 	defer file.Close()
+	_ = os.MkdirAll(filepath.Join(c.pod.dir, outputDir), 0o755)
+	if err := link(name, filepath.Join(c.pod.dir, outputDir, c.spec.Name)); err != nil {
+		c.pod.k.complain("linking a log", err)
+	}
 	lines := bufio.NewReader(from)
 	for {
 		text, err := lines.ReadString('\n')

@@ -267,14 +267,15 @@ type State struct {
 
 // Running is a pod that has an address.
 type Running struct {
-	Namespace string         `json:"namespace"`
-	Name      string         `json:"name"`
-	Host      string         `json:"host,omitempty"` // its DNS name, if a Service gives it one
-	Machine   byte           `json:"machine"`
-	Dir       string         `json:"dir"`              // what the kubelet keeps of it
-	Volume    string         `json:"volume,omitempty"` // the directory of its claim
-	Mounts    []string       `json:"mounts,omitempty"` // where containers have that, as the node sees it
-	Mains     map[string]int `json:"mains"`            // pids of its containers' first processes
+	Namespace string            `json:"namespace"`
+	Name      string            `json:"name"`
+	Host      string            `json:"host,omitempty"` // its DNS name, if a Service gives it one
+	Labels    map[string]string `json:"labels,omitempty"`
+	Machine   byte              `json:"machine"`
+	Dir       string            `json:"dir"`              // what the kubelet keeps of it
+	Volume    string            `json:"volume,omitempty"` // the directory of its claim
+	Mounts    []string          `json:"mounts,omitempty"` // where containers have that, as the node sees it
+	Mains     map[string]int    `json:"mains"`            // pids of its containers' first processes
 }
 
 const stateFile = "state.json"

@@ -306,7 +306,7 @@ func (p *pod) running() (r Running, ok bool) {
 	if p.machine == 0 {
 		return r, false
 	}
-	r = Running{Namespace: p.object.Namespace, Name: p.object.Name, Machine: p.machine, Dir: p.dir, Volume: p.volume, Mains: map[string]int{}}
+	r = Running{Namespace: p.object.Namespace, Name: p.object.Name, Labels: p.object.Labels, Machine: p.machine, Dir: p.dir, Volume: p.volume, Mains: map[string]int{}}
 	if s := p.object.Spec; s.Hostname != "" && s.Subdomain != "" {
 		r.Host = fmt.Sprintf("%s.%s.%s.svc", s.Hostname, s.Subdomain, p.object.Namespace)
 	}
