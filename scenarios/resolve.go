@@ -55,7 +55,8 @@ func (s *Scenario) Resolve(cell Cell, subject string, world World) (ringproof.Pl
 		return ringproof.Plan{}, Diagnostics{s.text.at(place{1, 1, 1}, Error, c, "the cells are those that `ringproof plan` prints")}
 	}
 	form, d := s.decode(cell.Values)
-	if talks, ok := world.(interface{ Security() string }); ok {
+	// A scenario that says how peers begin is about TLS, and leaves nothing open.
+	if talks, ok := world.(interface{ Security() string }); ok && form.Spec.Ring.Peers == "" {
 		form.Spec.Ring.Security = cmp.Or(form.Spec.Ring.Security, talks.Security())
 	}
 	p := form.plan()

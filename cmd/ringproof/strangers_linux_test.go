@@ -113,6 +113,42 @@ func masked(text string) (lines []string) {
 	return lines
 }
 
+// TestAStrangersOperator has an operator grow and shrink a ring in virtual time, beside
+// one with a planted mistake, which is found by the check that names what it does.
+func TestAStrangersOperator(t *testing.T) {
+	needs.RealTime(t) // not for its time, which is virtual: a control plane may have to be built
+	const tree = "../../examples/etcd-operator"
+	out, before := t.TempDir(), changed(t, tree)
+	c := exec.CommandContext(t.Context(), "ringproof", "run", "--world", "virtual", "--run", "kube-scale", "--subject", "examples/etcd-operator/shrink-first.yaml",
+		"--beside", "examples/etcd-operator/subject.yaml", "--out", out)
+	c.Dir = "../.." // below which the sources are that are built again
+	said, err := c.CombinedOutput()
+	t.Logf("%s", said)
+	if strings.Contains(string(said), "going on without namespaces") {
+		needs.Lacking(t, "no namespaces here: ringproof doctor says why")
+	}
+	var ended *exec.ExitError
+	require.ErrorAs(t, err, &ended)
+	assert.Equal(t, 1, ended.ExitCode())
+	text, err := os.ReadFile(filepath.Join(out, reports.ResultFile))
+	require.NoError(t, err)
+	var report resultRead
+	require.NoError(t, json.Unmarshal(text, &report))
+	require.Len(t, report.Cells, 2)
+	bad, good := report.Cells[0], report.Cells[1]
+	assert.Contains(t, verdicts(bad.Findings), "work-bounded fail")
+	assert.Equal(t, "pass", good.Verdict, "%v", good.Findings)
+	assert.Equal(t, before, changed(t, tree), "something was written in its tree")
+}
+
+// changed are the files below a directory that git knows otherwise, or not at all.
+func changed(t *testing.T, dir string) string {
+	t.Helper()
+	said, err := exec.CommandContext(t.Context(), "git", "-C", dir, "status", "--porcelain", "--ignored", ".").Output()
+	require.NoError(t, err)
+	return string(said)
+}
+
 // TestOperationsOfAStranger has the reference tried as a stranger would describe it:
 // its operations are asked, and what it refuses is told from what it can't do.
 func TestOperationsOfAStranger(t *testing.T) {

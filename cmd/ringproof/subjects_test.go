@@ -17,11 +17,13 @@ import (
 const subjectsPage = "../../docs/subjects.md"
 
 // TestSubjectsPage wants the tables of docs/subjects.md to be what a subject's file may
-// hold, and its example to be the one that is run. RINGPROOF_GOLDEN=1 writes them.
+// hold, and its examples to be those that are run. RINGPROOF_GOLDEN=1 writes them.
 func TestSubjectsPage(t *testing.T) {
 	text, err := os.ReadFile(subjectsPage)
 	require.NoError(t, err)
 	example, err := os.ReadFile(subjectFile)
+	require.NoError(t, err)
+	operator, err := os.ReadFile(operatorFile)
 	require.NoError(t, err)
 	fields, variables := "| key below `spec` | what it is |\n|---|---|\n", "| variable | what it is | only in |\n|---|---|---|\n"
 	for _, f := range scenarios.SubjectFields() {
@@ -31,7 +33,7 @@ func TestSubjectsPage(t *testing.T) {
 		variables += fmt.Sprintf("| `{{.%s}}` | %s | %s |\n", v.Name, v.Doc, v.In)
 	}
 	wanted := string(text)
-	for name, made := range map[string]string{"keys": fields, "variables": variables, "example": "```yaml\n" + string(example) + "```\n"} {
+	for name, made := range map[string]string{"keys": fields, "variables": variables, "example": "```yaml\n" + string(example) + "```\n", "operator": "```yaml\n" + string(operator) + "```\n"} {
 		wanted = between(t, wanted, name, made)
 	}
 	if os.Getenv("RINGPROOF_GOLDEN") != "" {
@@ -41,7 +43,10 @@ func TestSubjectsPage(t *testing.T) {
 	require.Equal(t, wanted, string(text), "make golden writes what is so now")
 }
 
-const subjectFile = "../../examples/shell-launcher/subject.yaml"
+const (
+	subjectFile  = "../../examples/shell-launcher/subject.yaml"
+	operatorFile = "../../examples/etcd-operator/subject.yaml"
+)
 
 // between puts what was made in the place of what stands between the marks of the name.
 func between(t *testing.T, page, name, made string) string {

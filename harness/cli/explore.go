@@ -30,7 +30,7 @@ type searchFlags struct {
 
 func (f *searchFlags) add(c *cobra.Command) {
 	f.world = f.Worlds[0].Name
-	c.Flags().StringVar(&f.subject, "subject", f.own().Name, "what is on trial: "+f.subjects()+seeMutants(f.own()))
+	c.Flags().StringVar(&f.subject, "subject", f.own().Name, "what is on trial: "+f.subjects()+seeMutants(f.own())+", or with --world virtual the file of an operator (docs/subjects.md)")
 	c.Flags().StringVar(&f.out, "out", "", "directory for what is found (default out/TIME)")
 	c.Flags().IntVar(&f.jobs, "jobs", 0, "worker processes (default one a processor)")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print the result as JSON")
@@ -99,6 +99,13 @@ two runs of a plan differ.`,
 
 // search runs the search, and then shrinks and saves what it found.
 func search(c *cobra.Command, f searchFlags, s explore.Search, length time.Duration) error {
+	who, err := f.contending(c.ErrOrStderr(), f.subject)
+	if err != nil {
+		return err
+	}
+	if who.operator() != "" {
+		s.On = ringproof.OnKubernetes
+	}
 	return f.within(c, explore.Releases(f.subject, s.On), func(in searching) error {
 		s.Subject = f.subject
 		abreast, err := f.workers(in, &s)
@@ -108,9 +115,7 @@ func search(c *cobra.Command, f searchFlags, s explore.Search, length time.Durat
 		if s.Runner, err = in.runner(abreast); err != nil {
 			return err
 		}
-		if of, planted, err := f.parse(f.subject); err == nil {
-			s.Fit = linked{f.subject, of, planted}.fit(in.place)
-		}
+		s.Fit = who.fit(in.place)
 		line := newLiveLine(c.ErrOrStderr())
 		s.Told = func(t *explore.Tally) { line.tell("%s", progressOf(t)) }
 		ctx, cancel := limited(c.Context(), length)

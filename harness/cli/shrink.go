@@ -45,7 +45,11 @@ trace that are to be expected, and the line that replays it.`,
 				return err
 			}
 			if f.subject != "" {
-				plan.Subject, plan.SubjectFile = f.subject, ""
+				who, err := f.contending(c.ErrOrStderr(), f.subject)
+				if err != nil {
+					return err
+				}
+				who.Enter(&plan)
 			}
 			if f.out == "" {
 				f.out = strings.TrimSuffix(args[0], filepath.Ext(args[0])) + ".min.yaml"

@@ -15,6 +15,7 @@ import (
 	"github.com/ringproof/ringproof/harness"
 	"github.com/ringproof/ringproof/harness/explore"
 	"github.com/ringproof/ringproof/internal/foreign"
+	"github.com/ringproof/ringproof/internal/local"
 	"github.com/ringproof/ringproof/internal/trial"
 	"github.com/ringproof/ringproof/scenarios"
 )
@@ -233,7 +234,7 @@ func (s stranger) fit(in place) func(ringproof.Plan) (ringproof.Plan, bool) {
 	return func(p ringproof.Plan) (ringproof.Plan, bool) {
 		s.Enter(&p)
 		if s.operator() != "" {
-			p = explore.OnKubernetes(p)
+			p = explore.Without(explore.OnKubernetes(p), func(s ringproof.Step) bool { return s.Fault != nil && local.HappensOnNodes(*s.Fault) != nil })
 		}
 		return fitted(p, in, s.Security())
 	}

@@ -10,6 +10,8 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -56,14 +58,29 @@ func buildable(dir string) error {
 	return errors.New("it holds no main package")
 }
 
-// inModule says that the directory is in no module; nil: it is in one.
+// inModule says that the directory is in no module that can be built; nil: it is in one.
 func inModule(dir string) error {
 	for at := dir; ; at = filepath.Dir(at) {
-		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {
-			return nil
+		if text, err := os.ReadFile(filepath.Join(at, "go.mod")); err == nil {
+			return timed(string(text))
 		}
 		if at == filepath.Dir(at) {
 			return fmt.Errorf("no go.mod is in %s or above", dir)
 		}
 	}
+}
+
+var goLine = regexp.MustCompile(`(?m)^go 1\.([0-9]+)`)
+
+// timed says why the timers of the module have no virtual time: before Go 1.23 they were
+// others (GODEBUG asynctimerchan), and a module whose go line is older keeps those.
+func timed(mod string) error {
+	m := goLine.FindStringSubmatch(mod)
+	if m == nil {
+		return errors.New("its go.mod says for which Go it is nowhere; write go 1.23 or later")
+	}
+	if minor, err := strconv.Atoi(m[1]); err != nil || minor < 23 {
+		return fmt.Errorf("its go.mod is for go 1.%s, whose timers have no virtual time; it must be for 1.23 or later", m[1])
+	}
+	return nil
 }

@@ -125,6 +125,12 @@ func TestBuildable(t *testing.T) {
 	assert.ErrorContains(t, buildable(dir), "no main package")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.go"), []byte("package main\n"), 0o600))
 	assert.ErrorContains(t, buildable(dir), "no go.mod")
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module a\n"), 0o600))
-	assert.NoError(t, buildable(dir))
+	for mod, want := range map[string]string{"": "nowhere", "\ngo 1.22.1\n": "for go 1.22", "\ngo 1.23\n": "", "\ngo 1.26.0\n": ""} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module a\n"+mod), 0o600))
+		if err := buildable(dir); want == "" {
+			assert.NoError(t, err)
+		} else {
+			assert.ErrorContains(t, err, want)
+		}
+	}
 }

@@ -63,14 +63,15 @@ func RunsOnNodes(p ringproof.Plan, limits error) error {
 		if s.Fault == nil {
 			continue
 		}
-		if err := happensOnNodes(*s.Fault); err != nil {
+		if err := HappensOnNodes(*s.Fault); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func happensOnNodes(f ringproof.Fault) error {
+// HappensOnNodes says why nodes of a cluster can't suffer the fault; nil: they can.
+func HappensOnNodes(f ringproof.Fault) error {
 	switch {
 	case !slices.Contains(onNodes, f.Kind):
 		return fmt.Errorf("%s: no harm of nodes and pods yet (%w)", f.Kind, errors.ErrUnsupported)

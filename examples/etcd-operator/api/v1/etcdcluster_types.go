@@ -11,7 +11,7 @@ import (
 // EtcdClusterSpec is what is asked for.
 type EtcdClusterSpec struct {
 	// How many members there are to be.
-	// +kubebuilder:validation:Enum=1;3;5;7
+	// +kubebuilder:validation:Enum=1;3;5;7;9
 	Size int32 `json:"size"`
 	// The release of etcd, such as 3.6.16. It can't be changed.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="an upgrade isn't made"
@@ -36,10 +36,12 @@ type EtcdClusterStatus struct {
 	Members int32 `json:"members,omitempty"`
 }
 
-// EtcdCluster is a cluster of etcd.
+// EtcdCluster is a cluster of etcd. Without its scale a disruption budget of its pods
+// would allow none.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.size,statuspath=.status.members
 // +kubebuilder:printcolumn:name=Size,type=integer,JSONPath=`.spec.size`
 // +kubebuilder:printcolumn:name=Members,type=integer,JSONPath=`.status.members`
 type EtcdCluster struct {

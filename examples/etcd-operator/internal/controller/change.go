@@ -7,10 +7,11 @@ import (
 	"context"
 	"errors"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	etcdv1 "example.com/etcd-operator/api/v1"
@@ -73,13 +74,17 @@ func (s change) remove(ctx context.Context, etcd *clientv3.Client, m member) err
 }
 
 // shrinkFirst is the mistake: the members that are too many lose their pods and volumes
-// while they vote.
+// while they vote, and are removed once those are gone.
 func (s change) shrinkFirst(ctx context.Context, etcd *clientv3.Client, claims map[int]*corev1.PersistentVolumeClaim, surplus int) error {
 	for _, m := range s.now.members[len(s.now.members)-surplus:] {
 		if of := claims[m.ordinal]; of != nil {
 			if err := s.r.discard(ctx, of); err != nil {
 				return err
 			}
+		}
+		key := client.ObjectKey{Namespace: s.c.Namespace, Name: podName(s.c, m.ordinal)}
+		if err := s.r.Get(ctx, key, &corev1.Pod{}); !apierrors.IsNotFound(err) {
+			return err // it still ends
 		}
 	}
 	return s.remove(ctx, etcd, s.now.members[len(s.now.members)-1])
