@@ -113,13 +113,14 @@ func masked(text string) (lines []string) {
 	return lines
 }
 
-// TestAStrangersOperator has an operator grow and shrink a ring in virtual time, beside
-// one with a planted mistake, which is found by the check that names what it does.
+// TestAStrangersOperator has an operator shrink a ring in virtual time, beside one with a
+// planted mistake, which is found by the checks that name what it does: it ends the etcds
+// of members that vote, and the ring never answers again.
 func TestAStrangersOperator(t *testing.T) {
 	needs.RealTime(t) // not for its time, which is virtual: a control plane may have to be built
 	const tree = "../../examples/etcd-operator"
 	out, before := t.TempDir(), changed(t, tree)
-	c := exec.CommandContext(t.Context(), "ringproof", "run", "--world", "virtual", "--run", "kube-scale", "--subject", "examples/etcd-operator/shrink-first.yaml",
+	c := exec.CommandContext(t.Context(), "ringproof", "run", "examples/etcd-operator/shrink-to-one.yaml", "--world", "virtual", "--subject", "examples/etcd-operator/shrink-first.yaml",
 		"--beside", "examples/etcd-operator/subject.yaml", "--out", out)
 	c.Dir = "../.." // below which the sources are that are built again
 	said, err := c.CombinedOutput()
@@ -136,7 +137,7 @@ func TestAStrangersOperator(t *testing.T) {
 	require.NoError(t, json.Unmarshal(text, &report))
 	require.Len(t, report.Cells, 2)
 	bad, good := report.Cells[0], report.Cells[1]
-	assert.Contains(t, verdicts(bad.Findings), "work-bounded fail")
+	assert.Subset(t, verdicts(bad.Findings), []string{"work-bounded fail", "available fail", "converges fail"})
 	assert.Equal(t, "pass", good.Verdict, "%v", good.Findings)
 	assert.Equal(t, before, changed(t, tree), "something was written in its tree")
 }

@@ -30,7 +30,7 @@ type searchFlags struct {
 
 func (f *searchFlags) add(c *cobra.Command) {
 	f.world = f.Worlds[0].Name
-	c.Flags().StringVar(&f.subject, "subject", f.own().Name, "what is on trial: "+f.subjects()+seeMutants(f.own())+", or with --world virtual the file of an operator (docs/subjects.md)")
+	c.Flags().StringVar(&f.subject, "subject", f.own().Name, "what is on trial: "+f.subjects()+seeMutants(f.own()))
 	c.Flags().StringVar(&f.out, "out", "", "directory for what is found (default out/TIME)")
 	c.Flags().IntVar(&f.jobs, "jobs", 0, "worker processes (default one a processor)")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print the result as JSON")
@@ -88,6 +88,7 @@ two runs of a plan differ.`,
 	}
 	f.add(c)
 	f.addWorld(c)
+	c.Flags().Lookup("subject").Usage += "; with --world virtual the file of an operator, too (docs/subjects.md)"
 	c.Flags().IntVar(&s.Runs, "runs", 1000, "how many plans; with --for alone as many as there is time for")
 	c.Flags().DurationVar(&length, "for", 0, "how long to search, as 10m")
 	c.Flags().Uint64Var(&s.Seed, "seed", 1, "seed of the first plan; the next has the next")
