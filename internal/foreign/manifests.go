@@ -81,11 +81,10 @@ func objectsOf(file string) (all []*unstructured.Unstructured, err error) {
 // The operator's deployment where no manifest has one, and what its image holds.
 const (
 	deployment = "operator"
-	program    = "/manager"
-)
+	manager    = "/manager"
 
-// OperatorImage is what the image of an operator is called.
-const OperatorImage = "ringproof.dev/operator:dev"
+	operatorImage = "ringproof.dev/operator:dev"
+)
 
 // deployed are the objects by which the operator runs, in the order in which they are
 // created, and its Deployment among them.
@@ -170,7 +169,7 @@ func adapt(all []*unstructured.Unstructured, o scenarios.Operator) (*appsv1.Depl
 		return nil, fmt.Errorf("the operator's Deployment %s has no container", d.Name)
 	}
 	c := &containers[max(0, slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == "manager" }))]
-	c.Image, c.Command = OperatorImage, append([]string{program}, c.Command[min(1, len(c.Command)):]...)
+	c.Image, c.Command = operatorImage, append([]string{manager}, c.Command[min(1, len(c.Command)):]...)
 	if o.Args != nil {
 		c.Args = o.Args
 	}

@@ -8,7 +8,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -30,7 +29,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ringproof/ringproof"
-	"github.com/ringproof/ringproof/internal/image"
 	"github.com/ringproof/ringproof/internal/trial"
 	"github.com/ringproof/ringproof/reference/pki"
 	"github.com/ringproof/ringproof/scenarios"
@@ -64,15 +62,12 @@ func NewPods(s *scenarios.Subject) *Pods {
 	return &Pods{Promise: &Promise{s}, operator: *s.Spec.Operator, tells: tellings(s)}
 }
 
-// Images are those of the operator, whose program is given, and of etcd as its pods ask
-// for it.
-func (p *Pods) Images(operator string, etcd, etcdctl map[string]string) (all []image.Image) {
-	all = append(all, image.Image{Name: OperatorImage, Programs: map[string]string{program: operator}, Entrypoint: []string{program}})
-	for _, version := range slices.Sorted(maps.Keys(etcd)) {
-		name := scenarios.FillText(p.operator.Pods.Image, map[string]string{"Version": version, "Release": strings.TrimPrefix(version, "v"), "Name": ringName, "Namespace": ringNamespace})
-		all = append(all, image.Etcd(name, etcd[version], etcdctl[version], ""))
-	}
-	return all
+// Image is that of its Deployment.
+func (p *Pods) Image() (name, program string) { return operatorImage, manager }
+
+// EtcdImage is the image of a release, as the operator's pods ask for it.
+func (p *Pods) EtcdImage(version string) string {
+	return scenarios.FillText(p.operator.Pods.Image, map[string]string{"Version": version, "Release": strings.TrimPrefix(version, "v"), "Name": ringName, "Namespace": ringNamespace})
 }
 
 // Selector is which pods run a member.

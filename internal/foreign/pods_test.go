@@ -44,14 +44,14 @@ func TestDeployed(t *testing.T) {
 	assert.Equal(t, []string{"CustomResourceDefinition", "Namespace", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "Deployment"}, kinds(all), "no kustomization")
 	assert.Equal(t, int32(2), *d.Spec.Replicas)
 	c := d.Spec.Template.Spec.Containers[0]
-	assert.Equal(t, OperatorImage, c.Image)
+	assert.Equal(t, operatorImage, c.Image)
 	assert.Equal(t, []string{"/manager"}, c.Command)
 	assert.Equal(t, []string{"--leader-elect", "--health-probe-bind-address=:8081"}, c.Args, "the Deployment's own")
 	assert.Equal(t, []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "B", Value: "2"}}, c.Env)
 	assert.NotNil(t, c.ReadinessProbe)
 	image, _, err := unstructured.NestedSlice(all[len(all)-1].Object, "spec", "template", "spec", "containers")
 	require.NoError(t, err)
-	assert.Equal(t, OperatorImage, image[0].(map[string]any)["image"], "what is created is what was adapted")
+	assert.Equal(t, operatorImage, image[0].(map[string]any)["image"], "what is created is what was adapted")
 }
 
 // Without a Deployment one is made, for the account that the manifests have, or for one
@@ -84,11 +84,9 @@ func TestAsked(t *testing.T) {
 	o, err = p.asked()
 	require.NoError(t, err)
 	assert.Equal(t, "rings/r", o.GetNamespace()+"/"+o.GetName())
-	names := []string{}
-	for _, i := range p.Images("/manager", map[string]string{"v3.6.16": "/etcd", "v3.5.35": "/old"}, nil) {
-		names = append(names, i.Name)
-	}
-	assert.Equal(t, []string{OperatorImage, "gcr.io/etcd-development/etcd:v3.5.35", "gcr.io/etcd-development/etcd:v3.6.16"}, names)
+	assert.Equal(t, "gcr.io/etcd-development/etcd:v3.6.16", p.EtcdImage("v3.6.16"))
+	p.operator.Pods.Image = "example.org/etcd:{{.Release}}-0"
+	assert.Equal(t, "example.org/etcd:3.6.16-0", p.EtcdImage("v3.6.16"))
 }
 
 // What an operator's file doesn't say is not applicable, with the key that would say it.

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/ringproof/ringproof"
-	"github.com/ringproof/ringproof/internal/image"
 )
 
 // Subject is the automation on trial, as processes: ringproof's own, whose seams are
@@ -150,9 +149,10 @@ const (
 
 // Shipped is a subject in pods that has images of its own.
 type Shipped interface {
-	// Images are those that nodes need: the subject's program is given, and the paths of
-	// etcd and etcdctl by version.
-	Images(program string, etcd, etcdctl map[string]string) []image.Image
+	// Image is what its own is called, and where its program is in it.
+	Image() (name, program string)
+	// EtcdImage is what its pods call the image of a release of etcd.
+	EtcdImage(version string) string
 	// Selector is the label selector of the pods that run a member; "": those with a claim.
 	Selector() string
 }

@@ -279,11 +279,13 @@ func (c *cluster) images() []image.Image {
 	if c.shipped == nil {
 		return all
 	}
-	etcd, etcdctl := map[string]string{}, map[string]string{}
-	for version, r := range c.Releases { // order: into maps
-		etcd[version], etcdctl[version] = r.Etcd, r.Etcdctl
+	name, program := c.shipped.Image()
+	all = append(all, image.Image{Name: name, Programs: map[string]string{program: c.Operator}, Entrypoint: []string{program}})
+	for _, version := range slices.Sorted(maps.Keys(c.Releases)) {
+		r := c.Releases[version]
+		all = append(all, image.Etcd(c.shipped.EtcdImage(version), r.Etcd, r.Etcdctl, ""))
 	}
-	return append(c.shipped.Images(c.Operator, etcd, etcdctl), all...)
+	return all
 }
 
 // forget deletes a Node.
