@@ -50,7 +50,7 @@ func main() {
 		os.Exit(1)
 	}
 	reconciler := &controller.EtcdClusterReconciler{Client: mgr.GetClient(), Etcd: controller.Etcd{}, ShrinkFirst: os.Getenv("SHRINK_FIRST") != ""}
-	if err := reconciler.SetupWithManager(mgr); err != nil {
+	if err := reconciler.SetupWith(mgr); err != nil {
 		setupLog.Error(err, "unable to create controller", "controller", "EtcdCluster")
 		os.Exit(1)
 	}

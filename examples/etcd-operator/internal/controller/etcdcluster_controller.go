@@ -209,8 +209,8 @@ func (r *EtcdClusterReconciler) discard(ctx context.Context, of *corev1.Persiste
 	return client.IgnoreNotFound(r.Delete(ctx, of, client.Preconditions{UID: &of.UID}))
 }
 
-// SetupWithManager has the reconciler called.
-func (r *EtcdClusterReconciler) SetupWithManager(mgr ctrl.Manager) error {
+// SetupWith has the reconciler called.
+func (r *EtcdClusterReconciler) SetupWith(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).For(&etcdv1.EtcdCluster{}).Owns(&corev1.Pod{}).Owns(&corev1.PersistentVolumeClaim{}).
 		Owns(&corev1.Service{}).Owns(&policyv1.PodDisruptionBudget{}).Named("etcdcluster").Complete(r)
 }
