@@ -91,8 +91,11 @@ func TestResolveIsDeterministicAndSane(t *testing.T) {
 		assert.False(t, cells[p.Cell], "%s twice", p.Cell)
 		cells[p.Cell] = true
 		assert.NotEmpty(t, p.Invariants, p.Cell)
-		estimate := scenarios.Estimate(p)
-		assert.True(t, estimate > 5*time.Second && estimate < 2*time.Minute, "%s: %s", p.Cell, estimate)
+		estimate, most := scenarios.Estimate(p), 2*time.Minute
+		if p.Ring.On == ringproof.OnKubernetes {
+			most *= 2 // a kubelet waits minutes, and they are virtual
+		}
+		assert.True(t, estimate > 5*time.Second && estimate < most, "%s: %s", p.Cell, estimate)
 	}
 	assert.True(t, cells["create[etcd=v3.7.3,size=1]#7"])
 	assert.True(t, cells["leader-killed#7"])

@@ -228,13 +228,13 @@ func (s stranger) operator() string {
 	return s.subject.Spec.Operator.Main
 }
 
-// fit has a drawn plan's ring in pods, if an operator is on trial.
+// fit leaves out of a drawn plan what nodes can't have, if an operator is on trial.
 func (s stranger) fit(in place) func(ringproof.Plan) (ringproof.Plan, bool) {
 	in.who = s
 	return func(p ringproof.Plan) (ringproof.Plan, bool) {
 		s.Enter(&p)
 		if s.operator() != "" {
-			p = explore.Without(explore.OnKubernetes(p), func(s ringproof.Step) bool { return s.Fault != nil && local.HappensOnNodes(*s.Fault) != nil })
+			p = explore.Without(p, func(s ringproof.Step) bool { return s.Fault != nil && local.HappensOnNodes(*s.Fault) != nil })
 		}
 		return fitted(p, in, s.Security())
 	}
