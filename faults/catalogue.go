@@ -93,7 +93,7 @@ var (
 	someone = Param{Name: "target", Type: TypeTarget, Doc: "whose calls it hits; all when absent"}
 	whose   = Param{Name: "target", Type: TypeTarget, Doc: "only the agent on this machine, which counts for itself; when absent any agent, and all count together"}
 	// Whose calls they are, where not all that is on trial is on machines of the plan.
-	ofWhom  = Param{Name: "scope", Doc: "on Kubernetes: only the calls of the controller, whichever acts; when absent those of the pods' launchers, too", Values: []string{ringproof.ScopeController}}
+	ofWhom  = Param{Name: "scope", Doc: "on Kubernetes: only the calls of the controller, whichever acts; when absent those of the pods' launchers, too", Values: []string{ringproof.ScopeController}, Bare: true}
 	asked   = Param{Name: "decision", Doc: "which decisions are counted and hit: what the ring should do next, or how etcd is started", Values: []string{"next", "boot"}}
 	turn    = Param{Name: "nth", Type: TypeNumber, Least: 1, Doc: "from the nth such decision on; 1 when absent"}
 	turns   = Param{Name: "count", Type: TypeNumber, Least: 1, Doc: "for how many decisions; 1 when absent", Most: 1000}

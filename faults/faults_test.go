@@ -211,3 +211,12 @@ func TestSentences(t *testing.T) {
 		assert.Equal(t, want, faults.Sentence(step))
 	}
 }
+
+// A fault at the subject's seams is on machines where nobody says that its controller is
+// meant.
+func TestCompletedLeavesBareWordsOut(t *testing.T) {
+	crash := faults.Completed(ringproof.Fault{Kind: ringproof.FaultAgentCrash, Action: "add-learner"})
+	assert.Empty(t, crash.Scope)
+	assert.Equal(t, "agent", faults.Completed(ringproof.Fault{Kind: ringproof.FaultPause, Scope: "agent"}).Scope)
+	assert.NotEmpty(t, faults.Completed(ringproof.Fault{Kind: ringproof.FaultPause}).Scope)
+}

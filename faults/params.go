@@ -22,6 +22,7 @@ type Param struct {
 	Doc      string   `json:"doc"`
 	Type     Type     `json:"type,omitempty"`
 	Values   []string `json:"values,omitempty"` // of a word: the legal ones, a fault's default first; empty: free
+	Bare     bool     `json:"bare,omitempty"`   // of a word: none has no default, and means something of its own
 	Required bool     `json:"required,omitempty"`
 	Least    int      `json:"least,omitempty"`  // of a number: the smallest
 	Most     int      `json:"most,omitempty"`   // of a number: the largest; 0: no limit
@@ -112,12 +113,12 @@ func textOf(field reflect.Value) string {
 	return fmt.Sprint(field.Interface())
 }
 
-// Completed is the fault with the first legal word wherever none was written and none is
-// required.
+// Completed is the fault with the first legal word wherever none was written, unless one is
+// required, or none means something of its own.
 func Completed(f ringproof.Fault) ringproof.Fault {
 	entry, _ := Lookup(f.Kind)
 	for _, p := range entry.Params {
-		if len(p.Values) > 0 && !p.Required && Get(&f, p.Name) == "" {
+		if len(p.Values) > 0 && !p.Required && !p.Bare && Get(&f, p.Name) == "" {
 			Put(&f, p.Name, p.Values[0])
 		}
 	}
