@@ -19,7 +19,6 @@ import (
 // A plan of a ring in pods is legal, is read back as it was, and has a machine for each that
 // it loses.
 func TestPlansInPods(t *testing.T) {
-	kinds, ops := map[ringproof.FaultKind]bool{}, map[ringproof.OpKind]bool{}
 	rapid.Check(t, func(t *rapid.T) {
 		p := ComposeInPods(func(label string, n int) int { return rapid.IntRange(0, n-1).Draw(t, label) }, 1)
 		var text bytes.Buffer
@@ -31,10 +30,8 @@ func TestPlansInPods(t *testing.T) {
 		for _, s := range p.Steps {
 			switch {
 			case s.Op != nil:
-				ops[s.Op.Kind] = true
 				most = max(most, s.Op.To)
 			case s.Fault != nil:
-				kinds[s.Fault.Kind] = true
 				require.Empty(t, faults.Validate(*s.Fault), s.Name)
 				require.Zero(t, s.Fault.Stagger)
 				if s.Fault.Permanent() {
@@ -45,6 +42,21 @@ func TestPlansInPods(t *testing.T) {
 		require.GreaterOrEqual(t, p.Ring.Machines, most+lost)
 		require.Equal(t, ringproof.OnKubernetes, p.Ring.On)
 	})
+}
+
+// All that a ring in pods may suffer and be asked is drawn.
+func TestAllIsDrawnInPods(t *testing.T) {
+	kinds, ops := map[ringproof.FaultKind]bool{}, map[ringproof.OpKind]bool{}
+	for seed := range uint64(300) {
+		for _, s := range (Genome{Seed: seed}).PlanOn(ringproof.OnKubernetes, seed).Steps {
+			switch {
+			case s.Op != nil:
+				ops[s.Op.Kind] = true
+			case s.Fault != nil:
+				kinds[s.Fault.Kind] = true
+			}
+		}
+	}
 	for _, kind := range inPods {
 		assert.True(t, kinds[kind], "%s is never drawn", kind)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/ringproof/ringproof/internal/local"
 	"github.com/ringproof/ringproof/internal/virtual/kubelet"
@@ -22,7 +23,7 @@ import (
 // aNode is a node on which these pods run.
 func aNode(t *testing.T, pods ...kubelet.Running) (n *node, run func(pods ...kubelet.Running)) {
 	l := &lab{dir: t.TempDir(), hosts: map[byte]*host{}}
-	n = &node{host: &host{lab: l, name: "m1", number: 16, inner: []byte{17, 18}}}
+	n = &node{host: &host{lab: l, name: "m1", number: 16, inner: []byte{17, 18}}, cluster: &cluster{of: labels.Everything()}}
 	l.hosts[16] = n.host
 	run = func(pods ...kubelet.Running) {
 		text, err := json.Marshal(kubelet.State{Pods: pods})
