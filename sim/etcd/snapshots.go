@@ -98,14 +98,14 @@ func (n *snapshots) send(m *raftpb.Message) {
 	packet := s.peers.packet(m)
 	packet.Body = body
 	n.inflight++
-	url := p.urls[p.picked]
-	s.host.Ask(url, packet, func(_ any, err error) {
+	l := p.lines[p.picked] // a stream of its own
+	s.host.Ask(l.url, packet, func(_ any, err error) {
 		if s.over {
 			return
 		}
 		if err != nil {
 			n.inflight--
-			p.lose(url, err)
+			p.lose(l, err)
 			s.raft().ReportSnapshot(to, raft.SnapshotFailure)
 			s.advance()
 			return

@@ -52,19 +52,27 @@ func (all peers) of(id uint64) *peer {
 type peer struct {
 	transport *transport
 	id        uint64
-	urls      []string
+	lines     []*line // one a URL
 	picked    int
+	standing  *line // on which its stream stands; nil: on none
 	active    bool
 	since     time.Duration // of the change to what it is now
 	deaf      bool          // at its URLs it doesn't answer
-	opened    bool          // it has opened a stream, and nothing that was sent on it got lost
-	taken     string        // the URL of another that says it is this member; "": none does
-	missed    []func(error) // by URL: a packet didn't get there
-	dialed    []func(any, error)
+	opened    string        // where it is by its own word, who has opened a stream on which nothing got lost; "": none has
+	taken     bool          // it is at the URL of another member
 	redial    func()
 	severed   func(error)
 	stop      func() // of the redialing that is due; nil while it is under way
 	gone      bool
+}
+
+// line is how a peer is reached at one of its URLs. A stream that stands is read on
+// when the ring stores other URLs (peer.update in rafthttp/peer.go): they count at the
+// next dial.
+type line struct {
+	url    string
+	missed func(error) // a packet didn't get there
+	dialed func(any, error)
 }
 
 const (
@@ -88,12 +96,26 @@ func (t *transport) newPeer(id uint64, urls []string) *peer {
 }
 
 func (p *peer) setURLs(urls []string) {
-	p.urls, p.picked = slices.Clone(urls), 0
-	p.missed, p.dialed = nil, nil
-	for _, url := range p.urls {
-		p.missed = append(p.missed, func(err error) { p.lose(url, err) })
-		p.dialed = append(p.dialed, func(_ any, err error) { p.greeted(url, err) })
+	p.lines, p.picked = nil, 0
+	for _, url := range urls {
+		l := &line{url: url}
+		l.missed = func(err error) { p.lose(l, err) }
+		l.dialed = func(_ any, err error) { p.greeted(l, err) }
+		p.lines = append(p.lines, l)
 	}
+}
+
+// at reports whether the ring has stored the URL for the peer.
+func (p *peer) at(url string) bool {
+	return slices.ContainsFunc(p.lines, func(l *line) bool { return l.url == url })
+}
+
+// line is the one that stands, or is to be dialed next.
+func (p *peer) line() *line {
+	if p.standing != nil {
+		return p.standing
+	}
+	return p.lines[p.picked]
 }
 
 // replace makes the peers those of the ring, when a snapshot replaced all.
@@ -191,18 +213,19 @@ func (p *peer) dial() {
 		return
 	}
 	p.stop = nil
-	s.host.Ask(p.urls[p.picked], hello{s.cluster, s.id, p.id, s.config.AdvertisePeer}, p.dialed[p.picked])
+	l := p.line()
+	s.host.Ask(l.url, hello{s.cluster, s.id, p.id, s.config.AdvertisePeer}, l.dialed)
 }
 
-func (p *peer) greeted(url string, err error) {
+func (p *peer) greeted(l *line, err error) {
 	s := p.transport.server
 	if p.gone || s.over {
 		return
 	}
 	if err != nil {
-		p.lose(url, err)
+		p.lose(l, err)
 	} else {
-		p.deaf = false
+		p.deaf, p.standing = false, l
 		p.activate()
 	}
 	wait := linkHeartbeat
@@ -220,10 +243,10 @@ func (p *peer) greeted(url string, err error) {
 // rafthttp/stream.go).
 func (s *Server) HungUp(url string) {
 	for _, p := range s.peers.peers {
-		if !p.active || p.urls[p.picked] != url {
+		if !p.active || p.line().url != url {
 			continue
 		}
-		p.lose(url, errNotServing)
+		p.lose(p.line(), errNotServing)
 		if p.stop != nil {
 			p.stop()
 			p.stop = s.host.After(dialEvery, p.redial)
@@ -234,15 +257,15 @@ func (s *Server) HungUp(url string) {
 // answers is a stream that a member opens: etcd sends it what is for that member
 // from then on, whoever opened one before, and wherever the member is by the list.
 func (p *peer) answers(urls []string) {
-	p.taken, p.opened = "", true
-	if len(urls) > 0 && !slices.ContainsFunc(urls, func(url string) bool { return slices.Contains(p.urls, url) }) && p.transport.at(urls[0]) {
-		p.taken = urls[0]
+	p.opened, p.taken = p.line().url, false
+	if len(urls) > 0 {
+		p.opened, p.taken = urls[0], !slices.ContainsFunc(urls, p.at) && p.transport.at(urls[0])
 	}
 }
 
 // at reports whether another member of the ring is at a URL.
 func (t *transport) at(url string) bool {
-	return slices.ContainsFunc(t.peers, func(p *peer) bool { return slices.Contains(p.urls, url) })
+	return slices.ContainsFunc(t.peers, func(p *peer) bool { return p.at(url) })
 }
 
 func (p *peer) activate() {
@@ -252,7 +275,7 @@ func (p *peer) activate() {
 }
 
 // lose is the end of a connection, or a packet that didn't get there.
-func (p *peer) lose(url string, err error) {
+func (p *peer) lose(l *line, err error) {
 	s := p.transport.server
 	if s.over || p.gone {
 		return
@@ -264,8 +287,11 @@ func (p *peer) lose(url string, err error) {
 	if p.deaf = true; p.active {
 		p.active, p.since = false, s.now()
 	}
-	if p.urls[p.picked] == url {
-		p.picked = (p.picked + 1) % len(p.urls)
+	if p.standing == l {
+		p.standing = nil
+	}
+	if p.lines[p.picked] == l {
+		p.picked = (p.picked + 1) % len(p.lines)
 	}
 	s.raft().ReportUnreachable(p.id)
 	s.advance()
@@ -303,19 +329,17 @@ func (t *transport) send(m *raftpb.Message) {
 	if p == nil {
 		return
 	}
-	if p.taken != "" {
-		t.server.host.Send(p.taken, t.packet(m), func(error) { p.taken = "" })
+	packet := t.packet(m)
+	if packet.Back = p.opened != "" && (p.deaf || p.taken); packet.Back {
+		t.server.host.Send(p.opened, packet, p.severed)
 		return
 	}
-	packet, missed := t.packet(m), p.missed[p.picked]
-	if packet.Back = p.deaf && p.opened; packet.Back {
-		missed = p.severed
-	}
-	t.server.host.Send(p.urls[p.picked], packet, missed)
+	l := p.line()
+	t.server.host.Send(l.url, packet, l.missed)
 }
 
 // sever is a packet that got lost on the stream that the peer had opened.
-func (p *peer) sever(error) { p.opened = false }
+func (p *peer) sever(error) { p.opened, p.taken = "", false }
 
 func (t *transport) packet(m *raftpb.Message) Packet {
 	s := t.server

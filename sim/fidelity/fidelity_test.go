@@ -44,7 +44,7 @@ func TestReleases(t *testing.T) {
 			case ok && os.Getenv("RINGPROOF_GOLDEN") != "":
 				record(t, system)
 			case ok:
-				compare(t, system)
+				compare(t, system, chosen(t))
 			case os.Getenv("CI") == "true":
 				t.Fatalf("no etcd %s: make etcd builds it", release)
 			default:
@@ -57,7 +57,7 @@ func TestReleases(t *testing.T) {
 // TestModels plays every script on everything else that calls itself etcd.
 func TestModels(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(systems)) {
-		t.Run(name, func(t *testing.T) { compare(t, systems[name](t)) })
+		t.Run(name, func(t *testing.T) { compare(t, systems[name](t), chosen(t)) })
 	}
 }
 
@@ -97,13 +97,12 @@ func abroad(t *testing.T, all []fidelity.Script, play func(t *testing.T, s fidel
 // compare plays a few scripts at once, and once more alone what failed while the
 // machine was short of processors: an etcd that is not run loses its lead, and that
 // says nothing of etcd.
-func compare(t *testing.T, system fidelity.System) {
+func compare(t *testing.T, system fidelity.System, scripts []fidelity.Script) (results []fidelity.Result) {
 	known, err := fidelity.Differences()
 	require.NoError(t, err)
 	var mu sync.Mutex
-	var results []fidelity.Result
 	var again []fidelity.Script
-	abroad(t, chosen(t), func(t *testing.T, s fidelity.Script) {
+	abroad(t, scripts, func(t *testing.T, s fidelity.Script) {
 		began := newPressure()
 		r := known.Mark(s.Play(system))
 		mu.Lock()
@@ -124,6 +123,7 @@ func compare(t *testing.T, system fidelity.System) {
 		})
 	}
 	t.Logf("fidelity: %s", fidelity.Summarize(system.Name(), results))
+	return results
 }
 
 // plays is how often a script is played alone: a machine that is short of processors

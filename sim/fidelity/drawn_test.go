@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package fidelity_test
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/ringproof/ringproof/internal/needs"
+	"github.com/ringproof/ringproof/sim/fidelity"
+)
+
+// TestDrawnKeys: what clients ask and nobody thought of writing down is answered alike, too.
+func TestDrawnKeys(t *testing.T) {
+	needs.RealTime(t)
+	system, ok := newReleased(t, releases[0])
+	require.True(t, ok, "no etcd %s: make etcd builds it", releases[0])
+	rapid.Check(t, func(t *rapid.T) {
+		a := &author{}
+		a.keys(t)
+		script, text := a.played(t, "drawn")
+		if r := script.Play(system); r.Failed() {
+			t.Fatalf("%s differs:\n%s%v\nfrom what the model plays:\n\n%s", system.Name(), r.Differs, r.Broken, text)
+		}
+	})
+}
+
+// TestDrawnMembers: so is what is done to members. RINGPROOF_SEED is the seed of the first
+// of a score of scripts. They wait more than they do, so they are played a few at once; to
+// make one that differs small is a person's work.
+func TestDrawnMembers(t *testing.T) {
+	needs.RealTime(t)
+	system, ok := newReleased(t, releases[0])
+	require.True(t, ok, "no etcd %s: make etcd builds it", releases[0])
+	seed, _ := strconv.Atoi(os.Getenv("RINGPROOF_SEED"))
+	var all []fidelity.Script
+	texts := map[string]string{}
+	for range 20 {
+		a := rapid.Custom(func(t *rapid.T) *author { a := &author{}; a.members(t); return a }).Example(seed)
+		script, text := a.played(t, fmt.Sprintf("drawn-%d", seed))
+		all, texts[script.Name] = append(all, script), text
+		seed++
+	}
+	for _, r := range compare(t, system, all) {
+		if r.Failed() {
+			t.Logf("%s, as the model plays it:\n\n%s", r.Script, texts[r.Script])
+		}
+	}
+}
+
+// author writes a script.
+type author struct{ text strings.Builder }
+
+func (a *author) line(format string, args ...any) {
+	fmt.Fprintf(&a.text, format+"\n----\n\n", args...)
+}
+
+// played is the script with what the model prints, and its text.
+func (a *author) played(t require.TestingT, name string) (fidelity.Script, string) {
+	script, err := fidelity.Parse(name, a.text.String())
+	require.NoError(t, err)
+	text, err := script.Rewritten(fidelity.Simulated{Version: releases[0]}, releases[0])
+	require.NoError(t, err)
+	script, err = fidelity.Parse(name, text)
+	require.NoError(t, err)
+	return script, text
+}
+
+func one(t *rapid.T, label string, of ...string) string { return rapid.SampledFrom(of).Draw(t, label) }
+
+// perhaps returns text in one of n draws, and "" else.
+func perhaps(t *rapid.T, n int, text func() string) string {
+	if rapid.IntRange(0, n-1).Draw(t, "perhaps") > 0 {
+		return ""
+	}
+	return " " + text()
+}
+
+func word(text string) func() string { return func() string { return text } }
+
+func number(t *rapid.T, name string, most int) func() string {
+	return func() string { return fmt.Sprintf("%s=%d", name, rapid.IntRange(0, most).Draw(t, name)) }
+}
+
+func key(t *rapid.T) string { return one(t, "key", "a", "b", "c", "ab", "abc", "d") }
+
+func keys(t *rapid.T) string {
+	return one(t, "keys", "a", "b", "ab", "c", "a*", "ab*", "a..c", "b..", "b..a", "*", "d*", `""`)
+}
+
+func (a *author) put(t *rapid.T) string {
+	value := one(t, "value", "v", "w", "x", "")
+	text := "put " + key(t)
+	if rapid.IntRange(0, 7).Draw(t, "ignores") == 0 {
+		text += " ignore-value"
+		value = one(t, "and a value", "", "", "", "v")
+	}
+	if value != "" {
+		text += " " + value
+	}
+	text += perhaps(t, 4, word("prev")) + perhaps(t, 8, word("ignore-lease"))
+	return text + perhaps(t, 4, func() string { return "lease=" + one(t, "lease", "L1", "L2", "L3") })
+}
+
+func (a *author) get(t *rapid.T) string {
+	text := "get " + keys(t) + perhaps(t, 6, word("keys")) + perhaps(t, 6, word("count")) + perhaps(t, 6, word("serializable"))
+	text += perhaps(t, 3, number(t, "rev", 16)) + perhaps(t, 4, number(t, "limit", 3))
+	text += perhaps(t, 4, func() string {
+		return "sort=" + one(t, "sort", "key", "version", "value", "create", "mod") + one(t, "down", "", ":down")
+	})
+	for _, name := range []string{"min-mod", "max-mod", "min-create", "max-create"} {
+		text += perhaps(t, 10, number(t, name, 12))
+	}
+	return text
+}
+
+func (a *author) del(t *rapid.T) string { return "del " + keys(t) + perhaps(t, 3, word("prev")) }
+
+func (a *author) compare(t *rapid.T) string {
+	what := one(t, "compare", "value", "version", "create", "mod", "lease")
+	with := one(t, "with", "=", "!=", "<", ">")
+	than := fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "than"))
+	switch what {
+	case "value":
+		than = one(t, "than", "v", "w", "x")
+	case "lease":
+		than = one(t, "than", "none", "L1", "L2", "L3")
+	}
+	at := one(t, "of", "a", "b", "c", "ab", "a*", "a..c")
+	return fmt.Sprintf("if %s %s %s %s", what, at, with, than)
+}
+
+func (a *author) operation(t *rapid.T) string {
+	return rapid.SampledFrom([]func(*rapid.T) string{a.put, a.put, a.get, a.del}).Draw(t, "operation")(t)
+}
+
+func (a *author) txn(t *rapid.T, indent string, deep bool) string {
+	var lines []string
+	for range rapid.IntRange(0, 2).Draw(t, "compares") {
+		lines = append(lines, a.compare(t))
+	}
+	for _, branch := range []string{"then", "else"} {
+		for range rapid.IntRange(0, 3).Draw(t, branch) {
+			if deep && rapid.IntRange(0, 5).Draw(t, "inside") == 0 {
+				lines = append(lines, branch+" txn"+a.txn(t, "  ", false))
+				continue
+			}
+			lines = append(lines, branch+" "+a.operation(t))
+		}
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	return "\n" + indent + strings.Join(lines, "\n"+indent)
+}
+
+// keys draws what a client asks of a ring of one.
+func (a *author) keys(t *rapid.T) {
+	a.line("ring a")
+	leases, watches := 0, []string(nil)
+	for range rapid.IntRange(1, 25).Draw(t, "lines") {
+		switch rapid.IntRange(0, 19).Draw(t, "line") {
+		case 0, 1, 2, 3:
+			a.line("%s", a.put(t))
+		case 4, 5:
+			a.line("%s", a.get(t))
+		case 6:
+			a.line("%s", a.del(t))
+		case 7, 8, 9, 10, 11:
+			a.line("txn%s", a.txn(t, "", true))
+		case 12:
+			a.line("compact %d%s", rapid.IntRange(0, 14).Draw(t, "compact"), perhaps(t, 2, word("physical")))
+		case 13:
+			if leases++; leases < 4 {
+				a.line("grant L%d %d", leases, rapid.IntRange(500, 1000).Draw(t, "ttl"))
+			}
+		case 14:
+			a.line("%s %s", one(t, "lease", "revoke", "ttl", "keep-alive"), one(t, "lease", "L1", "L2", "L3"))
+		case 15:
+			a.line("leases")
+		case 16:
+			if len(watches) < 2 {
+				watches = append(watches, fmt.Sprintf("w%d", len(watches)+1))
+				a.line("watch %s %s%s%s%s%s", watches[len(watches)-1], one(t, "watched", "a", "a*", "a..c", "b..", "*"), perhaps(t, 2, number(t, "rev", 14)), perhaps(t, 3, word("prev")), perhaps(t, 6, word("no-put")), perhaps(t, 6, word("no-delete")))
+			}
+		case 17:
+			a.line("hash%s", perhaps(t, 2, number(t, "rev", 14)))
+		case 18:
+			a.line("%s", one(t, "look", "status a", "alarms", "members", "defrag a", "snapshot"))
+		case 19:
+			if rapid.IntRange(0, 2).Draw(t, "again") == 0 {
+				for _, watch := range watches {
+					a.line("unwatch %s", watch) // clients differ in what they make of an end
+				}
+				watches = nil
+				a.line("%s a", one(t, "ends", "stop", "kill"))
+				a.line("start a")
+			}
+		}
+	}
+	for _, watch := range watches {
+		a.line("events %s 99 within=1s", watch)
+	}
+	a.line("get *")
+}
+
+// members draws what is done to members, each time until all has settled: for five seconds
+// etcd trusts no member that came back.
+func (a *author) members(t *rapid.T) {
+	a.line("ring %s", one(t, "ring", "a", "a b", "a b c", "a b c", "a b c d e"))
+	a.line("leader a")
+	settle := func() { a.line("elapse 6s") }
+	settle()
+	who := func() string { return one(t, "who", "a", "b", "c", "d", "a", "b", "c") }
+	on := func() string { return perhaps(t, 3, func() string { return "on=" + who() }) }
+	for range rapid.IntRange(2, 12).Draw(t, "lines") {
+		switch rapid.IntRange(0, 15).Draw(t, "line") {
+		case 0:
+			a.line("add %s within=4s%s", who(), on())
+			settle()
+		case 1, 2:
+			a.line("add-learner %s within=4s%s", who(), on())
+			settle()
+		case 3:
+			whom, asked := who(), who()
+			if whom != asked { // who removes itself may be gone before it answers
+				a.line("remove %s on=%s within=4s", whom, asked)
+			}
+			settle()
+		case 4:
+			a.line("promote %s within=4s%s", who(), on())
+			settle()
+		case 5:
+			a.line("%s %s", one(t, "end", "stop", "kill"), who())
+			settle()
+		case 6:
+			a.line("wipe %s", who())
+		case 7, 8, 9:
+			a.line("start %s within=12s ends=anyhow", who())
+			settle()
+		case 10:
+			a.line("members%s%s within=4s", perhaps(t, 2, word("serializable")), on())
+		case 11, 12:
+			a.line("put k v%s within=4s", on())
+		case 13:
+			a.line("get k%s%s within=4s", perhaps(t, 2, word("serializable")), on())
+		case 14:
+			a.line("move-leader %s%s within=4s", who(), on())
+			settle()
+		case 15:
+			a.line("update %s peer=http://%s.%s%s within=4s", who(), who(), one(t, "port", "peer", "second"), on())
+			settle()
+		}
+	}
+	a.line("members serializable within=4s")
+}
