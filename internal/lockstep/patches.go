@@ -91,9 +91,13 @@ var patches = []patch{
 	{"syscall/zsyscall_linux_amd64.go", "r0, _ := rawSyscallNoError(SYS_GETPID, 0, 0, 0)\n", "if LockstepPid != 0 {\n\t\treturn LockstepPid\n\t}\n\tr0, _ := rawSyscallNoError(SYS_GETPID, 0, 0, 0)\n"},
 	{"syscall/zsyscall_linux_amd64.go", "func Kill(pid int, sig Signal) (err error) {\n", "func Kill(pid int, sig Signal) (err error) {\n\tif LockstepKill != nil {\n\t\treturn LockstepKill(pid, sig)\n\t}\n"},
 	// A pipe is looked into when whoever holds the clock says so, not when a poller does.
-	{"internal/poll/fd_poll_runtime.go", "type pollDesc struct {", "// LockstepWait, where it is set, waits until a pipe may have something; with true it ends\n// such waits.\nvar LockstepWait func(wake bool)\n\ntype pollDesc struct {"},
+	{"internal/poll/fd_poll_runtime.go", "type pollDesc struct {", "// LockstepWait, where it is set, waits until a pipe may have something; with true it ends\n// such waits.\nvar LockstepWait func(wake bool)\n\n// LockstepWrote, where it is set, is called before each write.\nvar LockstepWrote func()\n\ntype pollDesc struct {"},
 	{"internal/poll/fd_poll_runtime.go", "res := runtime_pollWait(pd.runtimeCtx, mode)\n", "if LockstepWait != nil {\n\t\tLockstepWait(false)\n\t\treturn convertErr(runtime_pollReset(pd.runtimeCtx, mode), isFile)\n\t}\n\tres := runtime_pollWait(pd.runtimeCtx, mode)\n"},
 	{"internal/poll/fd_poll_runtime.go", "runtime_pollUnblock(pd.runtimeCtx)\n", "runtime_pollUnblock(pd.runtimeCtx)\n\tif LockstepWait != nil {\n\t\tLockstepWait(true)\n\t}\n"},
+	// Nobody takes its turn from a goroutine that never waits. One that asks again at once what
+	// another is to answer, and says so each time, would ask for ever: etcd does, that comes
+	// back to more than 5000 entries and wants its name written (publishV3).
+	{"internal/poll/fd_unix.go", "n, err := ignoringEINTRIO(syscall.Write, fd.Sysfd, p[nn:max])\n", "if LockstepWrote != nil {\n\t\t\tLockstepWrote()\n\t\t}\n\t\tn, err := ignoringEINTRIO(syscall.Write, fd.Sysfd, p[nn:max])\n"},
 
 	// Files: the processes of a machine are its own, and a disk takes its time. Without that
 	// no two agents would ever meet in a store.

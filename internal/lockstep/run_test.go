@@ -188,6 +188,14 @@ func TestStuck(t *testing.T) {
 	}
 }
 
+// TestNags: a goroutine that never waits for another is no end of the world if it says so
+// each time.
+func TestNags(t *testing.T) {
+	_, said, err := lived(t, Options{Patience: 5 * time.Second}, "nag")
+	require.NoError(t, err)
+	assert.Contains(t, said, "answered")
+}
+
 // TestInterrupted: a world ends with its context, and leaves nothing.
 func TestInterrupted(t *testing.T) {
 	if testing.Short() {

@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/ringproof/ringproof/internal/etcdbin"
+	"github.com/ringproof/ringproof/internal/local/machines"
 	"github.com/ringproof/ringproof/internal/lockstep"
 )
 
@@ -42,26 +43,59 @@ const module = "github.com/ringproof/ringproof"
 // progress, which may be nil, one line a stage. An error wraps [errors.ErrUnsupported]
 // where no world can be had.
 func Build(ctx context.Context, progress func(string)) (Kit, error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return Kit{}, fmt.Errorf("no folder to keep programs in: %w; set XDG_CACHE_HOME or HOME", err)
-	}
-	overlay, err := lockstep.MakeOverlay(ctx, filepath.Join(cache, "ringproof", "virtual"))
+	kit, main, err := lay(ctx)
 	if err != nil {
 		return Kit{}, err
 	}
-	root, main, err := sources()
-	if err != nil {
-		return Kit{}, err
-	}
-	of := sha256.Sum256([]byte(root))
-	dir := filepath.Join(filepath.Dir(overlay.File), "programs-"+hex.EncodeToString(of[:4]))
-	kit := Kit{root: root, overlay: overlay, Self: filepath.Join(dir, filepath.Base(main)), Ringadm: filepath.Join(dir, "ringadm"),
-		Etcd: etcdbin.Cache{Dir: filepath.Join(filepath.Dir(overlay.File), "etcd"), Flags: []string{"-overlay", overlay.File}}}
 	if progress != nil {
 		progress("building what runs in virtual time; the first time this takes some minutes")
 	}
-	return kit, errors.Join(build(ctx, root, overlay, kit.Self, main), build(ctx, root, overlay, kit.Ringadm, module+"/cmd/ringadm"))
+	return kit, errors.Join(build(ctx, kit.root, kit.overlay, kit.Self, main), build(ctx, kit.root, kit.overlay, kit.Ringadm, module+"/cmd/ringadm"))
+}
+
+// lay says where everything is that runs in virtual time, built or not, and of which
+// package this program is.
+func lay(ctx context.Context) (kit Kit, main string, err error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return Kit{}, "", fmt.Errorf("no folder to keep programs in: %w; set XDG_CACHE_HOME or HOME", err)
+	}
+	overlay, err := lockstep.MakeOverlay(ctx, filepath.Join(cache, "ringproof", "virtual"))
+	if err != nil {
+		return Kit{}, "", err
+	}
+	root, main, err := sources()
+	if err != nil {
+		return Kit{}, "", err
+	}
+	of := sha256.Sum256([]byte(root))
+	below := filepath.Dir(overlay.File)
+	dir := filepath.Join(below, "programs-"+hex.EncodeToString(of[:4]))
+	return Kit{root: root, overlay: overlay, Self: filepath.Join(dir, filepath.Base(main)), Ringadm: filepath.Join(dir, "ringadm"),
+		Etcd: etcdbin.Cache{Dir: filepath.Join(below, "etcd"), Flags: []string{"-overlay", overlay.File}}}, main, nil
+}
+
+// Doctor says whether a world in virtual time can be had here, and which large parts of it
+// are built.
+func Doctor(ctx context.Context) machines.Capability {
+	found := machines.Capability{Name: "virtual time", Fix: "run it in its own sources, with the Go that go.mod names"}
+	kit, _, err := lay(ctx)
+	if err != nil {
+		found.Detail = strings.ReplaceAll(err.Error(), "\n", "; ")
+		return found
+	}
+	var built []string
+	if releases, err := kit.Etcd.List(); err == nil && len(releases) > 0 {
+		built = append(built, "etcd")
+	}
+	if _, err := os.Stat(kit.kubernetes()); err == nil {
+		built = append(built, "Kubernetes")
+	}
+	found.OK, found.Detail = true, "built already: "+strings.Join(built, ", ")
+	if len(built) == 0 {
+		found.Detail = "nothing is built yet; the first run takes some minutes more, and some ten with Kubernetes"
+	}
+	return found
 }
 
 // KubernetesVersion is the release of Kubernetes that runs in virtual time.
@@ -69,7 +103,7 @@ const KubernetesVersion = "v1.36.3"
 
 // WithKubernetes builds the control plane of Kubernetes too, unless it is built.
 func (k Kit) WithKubernetes(ctx context.Context, progress func(string)) (Kit, error) {
-	k.Kubernetes = filepath.Join(filepath.Dir(k.overlay.File), "kubernetes-"+KubernetesVersion, "kubernetes")
+	k.Kubernetes = k.kubernetes()
 	if progress != nil {
 		progress("building Kubernetes " + KubernetesVersion + " for virtual time; the first time this takes some ten minutes")
 	}
@@ -80,6 +114,11 @@ func (k Kit) WithKubernetes(ctx context.Context, progress func(string)) (Kit, er
 		flags = append(flags, "-X", of+".gitVersion="+KubernetesVersion, "-X", of+".gitMajor="+major, "-X", of+".gitMinor="+minor)
 	}
 	return k, build(ctx, filepath.Join(k.root, "internal", "virtual", "kubernetes"), k.overlay, k.Kubernetes, ".", "-ldflags", strings.Join(flags, " "))
+}
+
+// kubernetes is where the control plane is, or is to be built.
+func (k Kit) kubernetes() string {
+	return filepath.Join(filepath.Dir(k.overlay.File), "kubernetes-"+KubernetesVersion, "kubernetes")
 }
 
 // WithOperator builds somebody's operator too, unless it is built: the main package in the

@@ -27,7 +27,7 @@ import (
 func main() {
 	begun = time.Now()
 	do := map[string]func(){"pipes": pipes, "count": count, "foreign": foreign, "talk": talk, "serve": serve, "signals": signals, "heed": heed, "sleep": sleep,
-		"harm": harm, "clock": clock, "spin": spin, "slow": slow, "echo": echo, "fed": fed, "wait": wait, "meet": meet, "sync": synced, "unheard": unheard, "greet": greet, "many": many, "brief": brief}[os.Args[1]]
+		"harm": harm, "clock": clock, "spin": spin, "slow": slow, "echo": echo, "fed": fed, "wait": wait, "meet": meet, "sync": synced, "unheard": unheard, "greet": greet, "many": many, "brief": brief, "nag": nag}[os.Args[1]]
 	do()
 }
 
@@ -282,5 +282,20 @@ func synced() {
 	err = errors.Join(err, own.Sync(), os.Link(own.Name(), os.Args[2]))
 	if err == nil {
 		fmt.Println("first:", os.Args[3])
+	}
+}
+
+// nag asks again at once until another has answered, and says so each time.
+func nag() {
+	answered := make(chan bool, 1)
+	go func() { answered <- true }()
+	for asked := 1; ; asked++ {
+		fmt.Fprintln(os.Stderr, "asked", asked)
+		select {
+		case <-answered:
+			say("answered")
+			return
+		default:
+		}
 	}
 }

@@ -11,6 +11,7 @@ package lockstep
 import (
 	"crypto/rand"
 	"encoding/json"
+	"internal/poll"
 	"internal/synctest"
 	mathrand "math/rand/v2"
 	"net"
@@ -56,6 +57,7 @@ type process struct {
 	listeners map[uint16]*listener
 	ends      map[uint64]*end
 	dials     uint64
+	writes    int
 	port      uint16 // the last that was given to who asked for none
 	children  map[int]*child
 	poked     *sync.Cond
@@ -92,6 +94,7 @@ func (p place) stand() *process {
 	syscall.CloseOnExec(int(coordinator))
 	net.LockstepNet, os.LockstepProcesses = s, s
 	os.LockstepPipes(s.pipe)
+	poll.LockstepWrote = s.wrote
 	os.LockstepHostname = p.Name
 	syscall.LockstepKill, syscall.LockstepPid, syscall.LockstepFiles = s.kill, p.Pid, p.Files
 	if p.Sync > 0 {
@@ -103,6 +106,15 @@ func (p place) stand() *process {
 		}
 	}
 	return s
+}
+
+// turn is after how many writes of the process others of its goroutines have theirs.
+const turn = 64
+
+func (p *process) wrote() {
+	if p.writes++; p.writes%turn == 0 && runtime.LockstepInBubble() {
+		runtime.Gosched()
+	}
 }
 
 // garbage is how many bytes are allocated at least between two collections.
