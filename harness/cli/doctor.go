@@ -15,6 +15,7 @@ import (
 	"github.com/ringproof/ringproof/internal/etcdbin"
 	"github.com/ringproof/ringproof/internal/kind"
 	"github.com/ringproof/ringproof/internal/local/machines"
+	"github.com/ringproof/ringproof/internal/virtual"
 )
 
 // capability is something that this host can do or not.
@@ -77,6 +78,9 @@ func (p *program) examine() diagnosis {
 	d.add(cached)
 	ringadm := ringadmHere()
 	d.add(ringadm)
+	if able["go"] {
+		d.add(capability(virtual.Doctor(context.Background())))
+	}
 	switch {
 	case in.Name == "":
 		d.CanRun = true // what is simulated needs nothing of a host
