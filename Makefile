@@ -19,7 +19,7 @@ RELEASES := v3.6.16,v3.5.35,v3.7.3
 REPORT = $(or $(OUT),out/chaos)
 LOCAL = --world local --attempts $(ATTEMPTS) $(if $(OUT),--out $(OUT))
 
-.PHONY: help build images test trials test-realtime test-properties test-kind upstream manifests check chaos explore sweep gauge canaries fidelity found bench etcd etcd-test golden fuzz clean
+.PHONY: help build images test trials test-realtime test-properties test-kind upstream manifests check chaos kubernetes explore sweep gauge canaries fidelity found bench etcd etcd-test golden fuzz clean
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -67,14 +67,23 @@ check: ## formatting, vet, the rules and the short tests
 	$(GO) test -short -timeout 30m ./...
 	$(GO) -C examples/tiny test ./...
 
-chaos: build ## every scenario simulated, a search, a sweep, and a look at real etcd; the verdict is the exit
+# The core of what a ring on Kubernetes goes through. What is built for it the first time
+# takes some ten minutes, so it comes last.
+KUBERNETES = run --world virtual $(patsubst %,--run '%',kube-create kube-volume-deleted[victim=leader] kube-scale kube-enable kube-upgrade[size=3])
+
+chaos: build ## every scenario simulated, a search, a sweep, a look at real etcd, and one at Kubernetes; the verdict is the exit
 	@failed=0; \
 	for part in "run --out $(REPORT)/sim" \
 		"explore --runs 200 --out $(REPORT)/explore" \
 		"sweep lifecycle --out $(REPORT)/sweep" \
 		"run --world local --first --attempts $(ATTEMPTS) --out $(REPORT)/local"; do \
 		echo "== ringproof $$part"; bin/ringproof $$part || failed=1; \
-	done; exit $$failed
+	done; \
+	$(MAKE) --no-print-directory kubernetes OUT=$(REPORT)/kubernetes || failed=1; \
+	exit $$failed
+
+kubernetes: build ## rings on Kubernetes, its real control plane, in virtual time
+	bin/ringproof $(KUBERNETES) --out $(or $(OUT),out/kubernetes)
 
 explore: build ## ten thousand plans, each twice in two processes
 	bin/ringproof explore --runs 10000 --verify-determinism $(if $(OUT),--out $(OUT))

@@ -131,7 +131,6 @@ var halfBackup = Mutant{
 	Source:   "etcd#9352: snapshots that were cut off and saved as good",
 	Check:    "upkeep",
 	Scenario: "operators-ask",
-	Undrawn:  "explore draws no clients who ask members of themselves",
 	flaw: func() flaw {
 		return flaw{answer: func(w *beneath, r question, a *ringproof.Response) {
 			if r.Kind == ringproof.RequestSnapshot && a.Upkeep != nil && a.Upkeep.Whole {

@@ -85,7 +85,9 @@ type Presence struct {
 const NoLog = "none"
 
 func (p Presence) same(o Presence) bool {
-	return p.Log == o.Log && p.Spoiled == o.Spoiled && p.Machine == o.Machine && p.PeerURL == o.PeerURL && p.ClientURL == o.ClientURL && p.Disk == o.Disk && p.Failing == o.Failing && p.Peers == o.Peers && p.Unsteady == o.Unsteady && p.Used == o.Used && slices.Equal(p.Versions, o.Versions)
+	return p.Machine == o.Machine && p.PeerURL == o.PeerURL && p.ClientURL == o.ClientURL && p.Peers == o.Peers &&
+		p.Disk == o.Disk && p.Used == o.Used && p.Spoiled == o.Spoiled && p.Log == o.Log &&
+		p.Failing == o.Failing && p.Unsteady == o.Unsteady && slices.Equal(p.Versions, o.Versions)
 }
 
 // Lead is who leads the automation, under a lease.
