@@ -357,14 +357,8 @@ func (s *Server) Receive(p Packet) error {
 		return errOtherCluster
 	case s.state.book.removed[types.ID(p.From)]:
 		return errRemoved
-	case m.GetTo() != s.id && s.now()-s.began < s.config.Heartbeat:
-		// It has opened streams to its peers before it listens: what comes on these
-		// comes first, and ends it if it has another's name.
-		return errNotServing
 	case m.GetTo() != s.id:
-		// etcd answers like this too when another member has taken over a URL,
-		// and the sender, though a member, takes it as its own removal.
-		return errRemoved
+		return errOtherMember
 	}
 	if from := s.peers.peers.of(p.From); from != nil {
 		from.activate()
