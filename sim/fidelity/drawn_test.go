@@ -5,9 +5,7 @@ package fidelity_test
 
 import (
 	"fmt"
-	"os"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -17,38 +15,20 @@ import (
 	"github.com/ringproof/ringproof/sim/fidelity"
 )
 
-// TestDrawnKeys: what clients ask and nobody thought of writing down is answered alike, too.
-func TestDrawnKeys(t *testing.T) {
-	onReleases(t, func(t *testing.T, system fidelity.System) {
-		rapid.Check(t, func(t *rapid.T) {
-			a := &author{}
-			a.keys(t)
-			script, text := a.played(t, "drawn", system.Release())
-			if r := script.Play(system); r.Failed() {
-				t.Fatalf("%s differs:\n%s%v\nfrom what the model plays:\n\n%s", system.Name(), r.Differs, r.Broken, text)
-			}
-		})
-	})
-}
-
-// TestDrawnMembers: so is what is done to members. RINGPROOF_SEED is the seed of the first
-// of a score of scripts. They wait more than they do, so they are played a few at once; to
-// make one that differs small is a person's work.
-func TestDrawnMembers(t *testing.T) {
-	onReleases(t, func(t *testing.T, system fidelity.System) {
-		seed, _ := strconv.Atoi(os.Getenv("RINGPROOF_SEED"))
-		var all []fidelity.Script
-		texts := map[string]string{}
-		for range 20 {
-			a := rapid.Custom(func(t *rapid.T) *author { a := &author{}; a.members(t); return a }).Example(seed)
-			script, text := a.played(t, fmt.Sprintf("drawn-%d", seed), system.Release())
-			all, texts[script.Name] = append(all, script), text
-			seed++
-		}
-		for _, r := range compare(t, system, all) {
-			if r.Failed() {
-				t.Logf("%s, as the model plays it:\n\n%s", r.Script, texts[r.Script])
-			}
+// TestDrawn: what nobody thought of writing down is answered alike, too.
+func TestDrawn(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, w virtualTime) {
+		for name, draw := range map[string]func(*author, *rapid.T){"keys": (*author).keys, "members": (*author).members} {
+			t.Run(name, func(t *testing.T) {
+				rapid.Check(t, func(t *rapid.T) {
+					a := &author{}
+					draw(a, t)
+					text := a.played(t, w.release)
+					if r := w.play(t, "drawn", text); r.Failed() {
+						t.Fatalf("%s differs:\n%s%v\nfrom what the model plays:\n\n%s", w.name(), r.Differs, r.Broken, text)
+					}
+				})
+			})
 		}
 	})
 }
@@ -60,16 +40,13 @@ func (a *author) line(format string, args ...any) {
 	fmt.Fprintf(&a.text, format+"\n----\n\n", args...)
 }
 
-// played is the script with what the model of a release prints, and its text.
-func (a *author) played(t require.TestingT, name, release string) (fidelity.Script, string) {
-	script, err := fidelity.Parse(name, a.text.String())
+// played is the script with what the model of a release prints.
+func (a *author) played(t require.TestingT, release string) string {
+	script, err := fidelity.Parse("drawn", a.text.String())
 	require.NoError(t, err)
 	text, err := script.Rewritten(fidelity.Simulated{Version: release}, release)
 	require.NoError(t, err)
-	text = certain(text)
-	script, err = fidelity.Parse(name, text)
-	require.NoError(t, err)
-	return script, text
+	return certain(text)
 }
 
 func one(t *rapid.T, label string, of ...string) string { return rapid.SampledFrom(of).Draw(t, label) }
@@ -272,12 +249,14 @@ func (a *author) deed(t *rapid.T, n int) string {
 	return "join " + one(t, "join", "a", "b", "c")
 }
 
-// certain is the script up to a change that nobody answered: whether it is made after all
-// depends on who is elected.
+// certain is the script up to a change that nobody answered, which may be made after all if
+// the right one is elected, or to a member that waits for others, which ends a client's
+// patience before its own.
 func certain(text string) string {
-	end := regexp.MustCompile(`(?m)^(put|add|add-learner|remove|promote|update) .*\n----\nerror: context deadline exceeded\n`).FindStringIndex(text)
-	if end == nil {
-		return text
+	if end := uncertain.FindStringIndex(text); end != nil {
+		return text[:end[1]]
 	}
-	return text[:end[1]]
+	return text
 }
+
+var uncertain = regexp.MustCompile(`(?m)^(put|add|add-learner|remove|promote|update) .*\n----\nerror: context deadline exceeded\n|^start .*\n----\n\w+ doesn't serve\n`)

@@ -40,15 +40,9 @@ func TestReleases(t *testing.T) {
 	})
 }
 
-// onReleases calls play for each release that is to be played on.
+// onReleases calls play for each release that is to be played on and is there.
 func onReleases(t *testing.T, play func(*testing.T, fidelity.System)) {
-	needs.RealTime(t)
-	played := releases[:1]
-	if named := os.Getenv("RINGPROOF_RELEASES"); named != "" {
-		played = strings.Split(named, ",")
-		require.Subset(t, releases, played, "RINGPROOF_RELEASES names a release that no script is of")
-	}
-	for _, release := range played {
+	for _, release := range played(t) {
 		t.Run(release, func(t *testing.T) {
 			system, ok := newReleased(t, release)
 			switch {
@@ -61,6 +55,18 @@ func onReleases(t *testing.T, play func(*testing.T, fidelity.System)) {
 			}
 		})
 	}
+}
+
+// played are the releases that are to be played on.
+func played(t *testing.T) []string {
+	needs.RealTime(t)
+	named := os.Getenv("RINGPROOF_RELEASES")
+	if named == "" {
+		return releases[:1]
+	}
+	all := strings.Split(named, ",")
+	require.Subset(t, releases, all, "RINGPROOF_RELEASES names a release that no script is of")
+	return all
 }
 
 // TestModels plays every script on everything else that calls itself etcd.
@@ -90,7 +96,7 @@ const abreast = 12
 
 // abroad calls play for every script, a few at once. t.Parallel would play as
 // many as there are processors.
-func abroad(t *testing.T, all []fidelity.Script, play func(t *testing.T, s fidelity.Script)) {
+func abroad(t *testing.T, all []fidelity.Script, abreast int, play func(t *testing.T, s fidelity.Script)) {
 	turns := make(chan struct{}, abreast)
 	var wait sync.WaitGroup
 	for _, s := range all {
@@ -106,12 +112,13 @@ func abroad(t *testing.T, all []fidelity.Script, play func(t *testing.T, s fidel
 // compare plays a few scripts at once, and once more alone what failed while the
 // machine was short of processors: an etcd that is not run loses its lead, and that
 // says nothing of etcd.
-func compare(t *testing.T, system fidelity.System, scripts []fidelity.Script) (results []fidelity.Result) {
+func compare(t *testing.T, system fidelity.System, scripts []fidelity.Script) {
 	known, err := fidelity.Differences()
 	require.NoError(t, err)
 	var mu sync.Mutex
+	var results []fidelity.Result
 	var again []fidelity.Script
-	abroad(t, scripts, func(t *testing.T, s fidelity.Script) {
+	abroad(t, scripts, abreast, func(t *testing.T, s fidelity.Script) {
 		began := newPressure()
 		r := known.Mark(s.Play(system))
 		mu.Lock()
@@ -132,7 +139,6 @@ func compare(t *testing.T, system fidelity.System, scripts []fidelity.Script) (r
 		})
 	}
 	t.Logf("fidelity: %s", fidelity.Summarize(system.Name(), results))
-	return results
 }
 
 // plays is how often a script is played alone: a machine that is short of processors
@@ -177,7 +183,7 @@ func tell(t *testing.T, r fidelity.Result) {
 
 // record writes what a system printed into the scripts.
 func record(t *testing.T, system fidelity.System) {
-	abroad(t, chosen(t), func(t *testing.T, s fidelity.Script) {
+	abroad(t, chosen(t), abreast, func(t *testing.T, s fidelity.Script) {
 		path := filepath.Join("testdata", s.Name)
 		text, err := os.ReadFile(path) // another release may have written it since the build
 		require.NoError(t, err)

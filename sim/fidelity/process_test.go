@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -17,6 +18,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,6 +41,7 @@ type released struct {
 	release  string
 	dir      string
 	binaries map[string]string // release → path
+	lockstep bool              // in virtual time
 }
 
 // newReleased wants the binaries of a release, and of those that mixed rings
@@ -83,7 +86,7 @@ func (r *released) Play(script fidelity.Script, play func(context.Context, fidel
 	if err != nil {
 		return err
 	}
-	m := &processes{system: r, dir: dir, authority: authority, net: scripts.Add(1), cuts: slices.Contains(script.Needs, fidelity.NeedPartition), hosts: map[string]*process{}}
+	m := &processes{wall: wall{r.lockstep}, system: r, dir: dir, authority: authority, net: scripts.Add(1), cuts: slices.Contains(script.Needs, fidelity.NeedPartition), hosts: map[string]*process{}}
 	defer m.close()
 	play(r.t.Context(), m)
 	return nil
@@ -100,11 +103,11 @@ type processes struct {
 	mu        sync.Mutex // of hosts, and of what runs on them: relays look too
 	hosts     map[string]*process
 	clients   []*clientv3.Client
-	taken     []net.Listener
+	taken     []io.Closer
 }
 
-// wall is time as this computer has it.
-type wall struct{}
+// wall is time as this program has it.
+type wall struct{ virtual bool }
 
 func (wall) Elapse(ctx context.Context, d time.Duration) error {
 	select {
@@ -119,12 +122,14 @@ func (wall) Timeout(ctx context.Context, d time.Duration) (context.Context, cont
 	return context.WithTimeout(ctx, d)
 }
 
-func (wall) Now() time.Time { return time.Now() }
-func (wall) Virtual() bool  { return false }
+func (wall) Now() time.Time  { return time.Now() }
+func (w wall) Virtual() bool { return w.virtual }
 
 // process is a machine, and what runs on it.
 type process struct {
 	ip    string
+	front string // where its peers dial it
+	env   []string
 	dir   string
 	relay *relay // what peers dial; nil until a process has started
 
@@ -155,30 +160,40 @@ func (m *processes) host(name string) *process {
 	if p, ok := m.hosts[name]; ok {
 		return p
 	}
-	ip := fmt.Sprintf("127.%d.%d.%d", 1+(7*os.Getpid()+int(m.net/250))%250, m.net%250, len(m.hosts)+1)
-	m.hosts[name] = &process{ip: ip, dir: filepath.Join(m.dir, name)}
-	return m.hosts[name]
+	n := len(m.hosts) + 1
+	p := &process{dir: filepath.Join(m.dir, name), ip: fmt.Sprintf("127.%d.%d.%d", 1+(7*os.Getpid()+int(m.net/250))%250, m.net%250, n)}
+	if m.system.lockstep {
+		p.ip, p.env = numbered(1 + n)
+	}
+	p.front = net.JoinHostPort(p.ip, "2380")
+	if m.system.lockstep && m.cuts { // a machine's ports are its own processes', so the relay is here
+		here, _ := numbered(1)
+		p.front = net.JoinHostPort(here, strconv.Itoa(24000+n))
+	}
+	m.hosts[name] = p
+	return p
 }
 
 func (m *processes) URL(machine string, port fidelity.Port, secure bool) string {
-	scheme, number := "http", "2379"
+	scheme, p := "http", m.host(machine)
 	if secure {
 		scheme = "https"
 	}
+	at := net.JoinHostPort(p.ip, "2379")
 	switch port {
 	case fidelity.PeerPort:
-		number = "2380"
+		at = p.front
 	case fidelity.SecondPort:
-		number = "2381"
+		at = net.JoinHostPort(p.ip, "2381")
 	}
-	return scheme + "://" + net.JoinHostPort(m.host(machine).ip, number)
+	return scheme + "://" + at
 }
 
 func (m *processes) DataDir(machine string) string { return filepath.Join(m.host(machine).dir, "etcd") }
 
 func (m *processes) PeerTLS(machine string) []string {
 	p := m.host(machine)
-	pair, err := m.authority.IssuePeer(time.Now(), pki.Subject{CommonName: machine, Hosts: []string{p.ip, "127.0.0.1"}}, time.Hour)
+	pair, err := m.authority.IssuePeer(time.Now(), pki.Subject{CommonName: machine, Hosts: []string{p.ip, strings.Split(p.front, ":")[0], "127.0.0.1"}}, time.Hour)
 	require.NoError(m.system.t, err)
 	file := func(name string, content []byte) string {
 		path := filepath.Join(m.dir, machine+"."+name)
@@ -202,7 +217,7 @@ func (m *processes) Start(_ context.Context, machine, release string, flags []st
 	}
 	own := append([]string{"--unsafe-no-fsync", "--log-outputs=stderr", "--log-level=info"}, flags...)
 	if m.cuts {
-		own = append(own, "--listen-peer-urls="+m.behind(flags))
+		own = append(own, "--listen-peer-urls="+p.behind(flags))
 	}
 	if m.cuts && p.relay == nil {
 		relay, err := newRelay(m, p)
@@ -217,10 +232,10 @@ func (m *processes) Start(_ context.Context, machine, release string, flags []st
 }
 
 // behind is the address behind the relay.
-func (m *processes) behind(flags []string) string {
+func (p *process) behind(flags []string) string {
 	for _, flag := range slices.Backward(flags) {
 		if url, ok := strings.CutPrefix(flag, "--listen-peer-urls="); ok {
-			return strings.Replace(url, ":2380", ":2382", 1)
+			return strings.Replace(url, p.front, net.JoinHostPort(p.ip, "2382"), 1)
 		}
 	}
 	return ""
@@ -234,7 +249,7 @@ func (p *process) start(binary string, flags []string) (err error) {
 		return err
 	}
 	p.cmd = exec.Command(binary, flags...)
-	p.cmd.Stderr = p.log
+	p.cmd.Stderr, p.cmd.Env = p.log, p.env
 	// The kernel ends etcd with this process, however it ends.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
@@ -370,18 +385,66 @@ func (m *processes) part(machine, part string, do func(string) error) error {
 }
 
 func (m *processes) Occupy(machine string, port fidelity.Port) error {
-	l, err := net.Listen("tcp", strings.TrimPrefix(m.URL(machine, port, false), "http://"))
+	at := strings.TrimPrefix(m.URL(machine, port, false), "http://")
+	if m.system.lockstep {
+		return m.squat(m.host(machine), at)
+	}
+	l, err := net.Listen("tcp", at)
 	m.taken = append(m.taken, l)
 	return err
 }
 
-func (m *processes) Cut(machine string) error { return m.host(machine).relay.cut(nil) }
-func (m *processes) Part(machine, other string) error {
-	return m.host(machine).relay.cut(m.host(other))
+// squat has this program listen there, as a process of the machine.
+func (m *processes) squat(p *process, at string) error {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(slices.Clone(p.env), squatEnv+"="+at)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return err
+	}
+	m.taken = append(m.taken, closer(func() error { return errors.Join(cmd.Process.Kill(), cmd.Wait()) }))
+	_, err = out.Read(make([]byte, 1)) // it listens
+	return err
+}
+
+// squatEnv names the environment variable with the address at which this program is to
+// listen, and do nothing else.
+const squatEnv = "RINGPROOF_SQUAT"
+
+func TestMain(m *testing.M) {
+	if at := os.Getenv(squatEnv); at != "" {
+		if _, err := net.Listen("tcp", at); err != nil {
+			panic(err)
+		}
+		fmt.Println("listens")
+		select {}
+	}
+	os.Exit(m.Run())
+}
+
+type closer func() error
+
+func (c closer) Close() error { return c() }
+
+func (m *processes) Cut(machine string) error { return m.cut(machine, nil) }
+
+func (m *processes) Part(machine, other string) error { return m.cut(machine, m.host(other)) }
+
+func (m *processes) cut(machine string, other *process) error {
+	r := m.host(machine).relay
+	if r == nil {
+		return fmt.Errorf("no etcd has run on %s yet", machine)
+	}
+	return r.cut(other)
 }
 
 func (m *processes) Join(machine string) error {
-	m.host(machine).relay.join()
+	if r := m.host(machine).relay; r != nil {
+		r.join()
+	}
 	return nil
 }
 

@@ -30,7 +30,7 @@ type relay struct {
 }
 
 func newRelay(m *processes, p *process) (*relay, error) {
-	listener, err := net.Listen("tcp", net.JoinHostPort(p.ip, "2380"))
+	listener, err := net.Listen("tcp", p.front)
 	if err != nil {
 		return nil, err
 	}
@@ -163,13 +163,28 @@ func (r *relay) close() { r.listener.Close() }
 
 // owner finds the machine whose process dialed a connection: /proc/net/tcp
 // knows the socket's inode, and /proc/PID/fd who holds it. The kernel may skip
-// a line of the table when others come and go, so it is read again.
+// a line of the table when others come and go, so it is read again. In lockstep each
+// machine has its address.
 func (m *processes) owner(accepted net.Conn) *process {
+	if m.system.lockstep {
+		return m.from(accepted.RemoteAddr())
+	}
 	for range 5 {
 		if inode := socket(accepted.RemoteAddr(), accepted.LocalAddr()); inode != "" {
 			return m.holder(inode)
 		}
 		time.Sleep(5 * time.Millisecond)
+	}
+	return nil
+}
+
+func (m *processes) from(at net.Addr) *process {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range m.hosts {
+		if host, _, _ := net.SplitHostPort(at.String()); host == p.ip {
+			return p
+		}
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 
 // Real etcd on a busy machine needs patience; virtual time costs nothing.
 const (
-	patience = 20 * time.Second       // for what must come, and thrice that on a real machine
+	patience = 20 * time.Second       // for what must come
 	request  = 10 * time.Second       // for one request, unless the script says within=
 	pause    = 50 * time.Millisecond  // between two looks
 	glance   = 500 * time.Millisecond // for one look
@@ -176,12 +176,7 @@ func (c call) number(option string) int64 {
 
 // patient is for what a script can't go on without. Where much else runs an etcd
 // takes half a minute to start.
-func (s *stage) patient() time.Duration {
-	if s.Virtual() {
-		return patience
-	}
-	return 3 * patience
-}
+func (s *stage) patient() time.Duration { return 3 * patience }
 
 // await looks until what is hoped for is there, or within is over.
 func (s *stage) await(ctx context.Context, within time.Duration, there func(context.Context) bool) bool {
