@@ -34,7 +34,12 @@ func TestDrawn(t *testing.T) {
 }
 
 // author writes a script.
-type author struct{ text strings.Builder }
+type author struct {
+	text    strings.Builder
+	ring    []string
+	leases  int
+	watches []string
+}
 
 func (a *author) line(format string, args ...any) {
 	fmt.Fprintf(&a.text, format+"\n----\n\n", args...)
@@ -113,9 +118,17 @@ func (a *author) compare(t *rapid.T) string {
 	return fmt.Sprintf("if %s %s %s %s", what, at, with, than)
 }
 
+// operation is one of a transaction. Before 3.7 a read at a revision that isn't there makes
+// members differ (etcd#18667, transactions/one-member-refuses).
 func (a *author) operation(t *rapid.T) string {
-	return rapid.SampledFrom([]func(*rapid.T) string{a.put, a.put, a.get, a.del}).Draw(t, "operation")(t)
+	text := rapid.SampledFrom([]func(*rapid.T) string{a.put, a.put, a.get, a.del}).Draw(t, "operation")(t)
+	if len(a.ring) > 1 {
+		text = atRevision.ReplaceAllString(text, "")
+	}
+	return text
 }
+
+var atRevision = regexp.MustCompile(` rev=\d+`)
 
 func (a *author) txn(t *rapid.T, indent string, deep bool) string {
 	var lines []string
@@ -137,54 +150,114 @@ func (a *author) txn(t *rapid.T, indent string, deep bool) string {
 	return "\n" + indent + strings.Join(lines, "\n"+indent)
 }
 
-// keys draws what a client asks of a ring of one.
+// keys draws what clients ask of a ring of one, or of its members.
 func (a *author) keys(t *rapid.T) {
-	a.line("ring a")
-	leases, watches := 0, []string(nil)
+	a.ring = strings.Fields(one(t, "ring", "a", "a", "a b c"))
+	a.line("ring %s", strings.Join(a.ring, " "))
+	a.line("leader a")
+	requests := []func(*rapid.T){a.write, a.write, a.write, a.read, a.transact, a.transact, a.lease, a.watch, a.upkeep, a.passes}
 	for range rapid.IntRange(1, 25).Draw(t, "lines") {
-		switch rapid.IntRange(0, 19).Draw(t, "line") {
-		case 0, 1, 2, 3:
-			a.line("%s", a.put(t))
-		case 4, 5:
-			a.line("%s", a.get(t))
-		case 6:
-			a.line("%s", a.del(t))
-		case 7, 8, 9, 10, 11:
-			a.line("txn%s", a.txn(t, "", true))
-		case 12:
-			a.line("compact %d%s", rapid.IntRange(0, 14).Draw(t, "compact"), perhaps(t, 2, word("physical")))
-		case 13:
-			if leases++; leases < 4 {
-				a.line("grant L%d %d", leases, rapid.IntRange(500, 1000).Draw(t, "ttl"))
-			}
-		case 14:
-			a.line("%s %s", one(t, "lease", "revoke", "ttl", "keep-alive"), one(t, "lease", "L1", "L2", "L3"))
-		case 15:
-			a.line("leases")
-		case 16:
-			if len(watches) < 2 {
-				watches = append(watches, fmt.Sprintf("w%d", len(watches)+1))
-				a.line("watch %s %s%s%s%s%s", watches[len(watches)-1], one(t, "watched", "a", "a*", "a..c", "b..", "*"), perhaps(t, 2, number(t, "rev", 14)), perhaps(t, 3, word("prev")), perhaps(t, 6, word("no-put")), perhaps(t, 6, word("no-delete")))
-			}
-		case 17:
-			a.line("hash%s", perhaps(t, 2, number(t, "rev", 14)))
-		case 18:
-			a.line("%s", one(t, "look", "status a", "alarms", "members", "defrag a", "snapshot"))
-		case 19:
-			if rapid.IntRange(0, 2).Draw(t, "again") == 0 {
-				for _, watch := range watches {
-					a.line("unwatch %s", watch) // clients differ in what they make of an end
-				}
-				watches = nil
-				a.line("%s a", one(t, "ends", "stop", "kill"))
-				a.line("start a")
-			}
-		}
+		rapid.SampledFrom(requests).Draw(t, "line")(t)
 	}
-	for _, watch := range watches {
-		a.line("events %s 99 within=1s", watch)
-	}
+	a.line("elapse 10s") // what leases are short are over
+	a.unwatch(true)
 	a.line("get *")
+}
+
+// on is the member that is asked; "": the first.
+func (a *author) on(t *rapid.T) string {
+	if len(a.ring) == 1 {
+		return ""
+	}
+	return perhaps(t, 2, func() string { return "on=" + one(t, "on", a.ring...) })
+}
+
+func (a *author) write(t *rapid.T) {
+	text := one(t, "write", "put", "put", "put", "del")
+	if text == "put" {
+		text = a.put(t)
+	} else {
+		text = a.del(t)
+	}
+	a.line("%s%s", text, a.on(t))
+}
+
+func (a *author) read(t *rapid.T) {
+	if rapid.IntRange(0, 5).Draw(t, "hash") == 0 {
+		a.line("hash%s", perhaps(t, 2, number(t, "rev", 14)))
+		return
+	}
+	text := a.get(t)
+	if strings.Contains(text, " serializable") {
+		a.line("wait-applied")
+	}
+	a.line("%s%s", text, a.on(t))
+}
+
+func (a *author) transact(t *rapid.T) { a.line("txn%s%s", a.on(t), a.txn(t, "", true)) }
+
+func (a *author) lease(t *rapid.T) {
+	text := one(t, "of leases", "grant", "revoke", "ttl", "keep-alive", "leases")
+	switch text {
+	case "grant":
+		if a.leases++; a.leases > 3 {
+			return
+		}
+		text = fmt.Sprintf("grant L%d %d", a.leases, rapid.SampledFrom([]int{0, 1, 2, 500, 1000}).Draw(t, "ttl"))
+	case "leases":
+	default:
+		text += " " + one(t, "lease", "L1", "L2", "L3")
+	}
+	a.line("%s%s", text, a.on(t))
+}
+
+func (a *author) watch(t *rapid.T) {
+	if len(a.watches) == 2 {
+		return
+	}
+	name := fmt.Sprintf("w%d", len(a.watches)+1)
+	a.watches = append(a.watches, name)
+	a.line("watch %s %s%s%s%s%s%s", name, one(t, "watched", "a", "a*", "a..c", "b..", "*"), perhaps(t, 2, number(t, "rev", 14)),
+		perhaps(t, 3, word("prev")), perhaps(t, 6, word("no-put")), perhaps(t, 6, word("no-delete")), a.on(t))
+}
+
+// unwatch ends the watches, if asked after a look at what came.
+func (a *author) unwatch(look bool) {
+	for _, watch := range a.watches {
+		if look {
+			a.line("events %s 99 within=1s", watch)
+		}
+		a.line("unwatch %s", watch)
+	}
+	a.watches = nil
+}
+
+func (a *author) upkeep(t *rapid.T) {
+	switch member := one(t, "member", a.ring...); rapid.IntRange(0, 6).Draw(t, "upkeep") {
+	case 0:
+		a.line("status %s", member)
+	case 1:
+		a.line("defrag %s", member)
+	case 2:
+		a.line("snapshot on=%s", member)
+	case 3:
+		a.line("%s on=%s", one(t, "list", "members", "alarms"), member)
+	default:
+		a.line("compact %d%s on=%s", rapid.IntRange(0, 14).Draw(t, "compact"), perhaps(t, 2, word("physical")), member)
+	}
+}
+
+// passes lets time pass, in which short leases end, and may restart a member.
+func (a *author) passes(t *rapid.T) {
+	a.line("elapse 10s")
+	if rapid.Bool().Draw(t, "time") {
+		return
+	}
+	a.unwatch(false) // clients differ in what they make of an end
+	member := one(t, "restarted", a.ring...)
+	a.line("%s %s", one(t, "ends", "stop", "kill"), member)
+	a.line("start %s", member)
+	a.line("leader a")
 }
 
 // members draws what is done to members, each time until all has settled: for five seconds
