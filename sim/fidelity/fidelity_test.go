@@ -42,7 +42,7 @@ func TestReleases(t *testing.T) {
 
 // onReleases calls play for each release that is to be played on and is there.
 func onReleases(t *testing.T, play func(*testing.T, fidelity.System)) {
-	for _, release := range played(t) {
+	for _, release := range chosenReleases(t) {
 		t.Run(release, func(t *testing.T) {
 			system, ok := newReleased(t, release)
 			switch {
@@ -57,8 +57,8 @@ func onReleases(t *testing.T, play func(*testing.T, fidelity.System)) {
 	}
 }
 
-// played are the releases that are to be played on.
-func played(t *testing.T) []string {
+// chosenReleases are those that RINGPROOF_RELEASES names, between commas, or the first.
+func chosenReleases(t *testing.T) []string {
 	needs.RealTime(t)
 	named := os.Getenv("RINGPROOF_RELEASES")
 	if named == "" {

@@ -175,7 +175,7 @@ func (c call) number(option string) int64 {
 }
 
 // patient is for what a script can't go on without. Where much else runs an etcd
-// takes half a minute to start.
+// takes half a minute to start; so does, by any clock, one that has lost its log.
 func (s *stage) patient() time.Duration { return 3 * patience }
 
 // await looks until what is hoped for is there, or within is over.

@@ -99,7 +99,7 @@ func (w virtualTime) name() string { return "virtual-" + w.release }
 // inVirtualTime calls play for each release that is to be played on. What that needs is
 // built, which takes minutes the first time.
 func inVirtualTime(t *testing.T, play func(*testing.T, virtualTime)) {
-	all := played(t)
+	all := chosenReleases(t)
 	cache, err := os.UserCacheDir()
 	require.NoError(t, err)
 	overlay, err := lockstep.MakeOverlay(t.Context(), filepath.Join(cache, "ringproof", "virtual"))
