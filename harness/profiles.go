@@ -34,6 +34,7 @@ var extras = map[string]extra{
 	"progress-watch":  {visit: (*runner).arriveLate},
 	"patient-watch":   {visit: (*runner).outlast, everywhere: true, settled: true},
 	"future-watch":    {visit: (*runner).foresee, everywhere: true},
+	"future-read":     {visit: (*runner).overreach, everywhere: true},
 	"operator":        {visit: (*runner).operate, everywhere: true},
 	"apiserver":       {visit: (*runner).serve},
 }
@@ -136,6 +137,16 @@ func (r *runner) outlast(ctx context.Context, c ringproof.Client, id int) {
 // foresee watches on one member for what is far ahead, and should see nothing.
 func (r *runner) foresee(ctx context.Context, c ringproof.Client, id int) {
 	r.follow(ctx, patient(c), id, r.sawUpTo(r.plan.Workload.Clients)+ahead, lifelong)
+}
+
+// overreach asks one member to write and to read what is far ahead, in one transaction: all
+// of it must be refused, by every member.
+func (r *runner) overreach(ctx context.Context, c ringproof.Client, id int) {
+	n := r.visit(id)
+	value := fmt.Sprintf("c%d-at-%d", id, r.number())
+	r.ask(ctx, c, id, ringproof.Request{Kind: ringproof.RequestTxn, Then: []ringproof.Request{
+		{Kind: ringproof.RequestPut, Key: r.anyKey(id, n), Value: value},
+		{Kind: ringproof.RequestGet, Key: r.anyKey(id, n), Revision: r.sawUpTo(r.plan.Workload.Clients) + ahead}}})
 }
 
 // patient returns the client with streams that stay open without a leader,

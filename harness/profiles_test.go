@@ -88,6 +88,21 @@ func TestFarAhead(t *testing.T) {
 	require.Equal(t, 3, n)
 }
 
+// TestOverreach: on each member, a write beside a read of what is never reached.
+func TestOverreach(t *testing.T) {
+	h := play(t, &toy{}, withProfile("future-read"))
+	on := map[string]int{}
+	for _, o := range h.Operations {
+		if len(o.Request.Then) != 2 || o.Request.Then[1].Revision == 0 {
+			continue
+		}
+		on[o.Endpoint]++
+		require.Equal(t, o.Request.Then[0].Key, o.Request.Then[1].Key)
+		require.GreaterOrEqual(t, o.Request.Then[1].Revision, ahead)
+	}
+	require.Len(t, on, 3)
+}
+
 // TestLateArrivals come again and again, each from the ring's beginning.
 func TestLateArrivals(t *testing.T) {
 	h := play(t, &toy{}, withProfile("progress-watch"))
