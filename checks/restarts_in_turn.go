@@ -26,9 +26,7 @@ var restartsInTurn = Check{
 			}
 			ended++
 			for _, v := range h.Observations[last].Voters() {
-				now, still := h.Observations[last+1].Member(v.ID)
-				away := still && !v.Serving && !now.Serving || endedBefore(h, v.Machine, h.Observations[last].At, e)
-				if v.Machine != e.Machine && away && !harmed(h, v.Machine, e.At) {
+				if v.Machine != e.Machine && anotherAway(h, v, last, e) && !harmed(h, v.Machine, e.At) {
 					return with(fail(e.At, "expected the etcd of %s to be ended while all other voters serve, saw %s away", e.Machine, v.Machine), e.String())
 				}
 			}
@@ -61,12 +59,19 @@ func left(h *ringproof.History, last int, machine string) bool {
 	return next.Fresh && !still
 }
 
-// endedBefore reports whether the etcd of another machine has ended too since the look, no
-// later than this one: of two that end between two looks no look tells. Of one that ended
-// before it the looks do.
-func endedBefore(h *ringproof.History, machine string, look ringproof.Instant, end ringproof.Event) bool {
+// anotherAway reports whether another voter was away as an etcd ended that was last seen to serve
+// in the last look: neither that nor the next found it serve, or it ended in between too, of
+// which no look tells. Who ended and served again by the next look was back before an etcd
+// that still ran then: one may take seconds to end, and answers nobody meanwhile.
+func anotherAway(h *ringproof.History, v ringproof.MemberView, last int, end ringproof.Event) bool {
+	from, next := h.Observations[last].At, h.Observations[last+1]
+	now, still := next.Member(v.ID)
+	if still && !v.Serving && !now.Serving {
+		return true
+	}
 	return slices.ContainsFunc(events(h, ringproof.EventProcessExited), func(e ringproof.Event) bool {
-		return e.Machine == machine && e.At >= look && e.At <= end.At
+		back := now.Serving && e.At < next.At && next.At < end.At
+		return e.Machine == v.Machine && e.At >= from && e.At <= end.At && !back
 	})
 }
 

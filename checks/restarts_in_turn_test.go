@@ -33,6 +33,15 @@ func TestRestartsInTurn(t *testing.T) {
 			event(h, ringproof.Event{At: sec(12.6), Kind: ringproof.EventProcessExited, Machine: "m3"})
 			away(h, "m3", 13, 14)
 		}, ringproof.Pass, "4 ends"},
+		{"one that takes its time to end, after another has come back", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(18.3), Kind: ringproof.EventProcessExited, Machine: "m2"})
+			away(h, "m3", 19, 21)
+		}, ringproof.Pass, "4 ends"},
+		{"one that takes its time to end, before another has come back", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(18.3), Kind: ringproof.EventProcessExited, Machine: "m2"})
+			away(h, "m2", 19, 20)
+			away(h, "m3", 19, 21)
+		}, ringproof.Fail, "etcd of m3 to be ended while all other voters serve, saw m2 away"},
 		{"harm was over long before", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(3), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultKill})
 			away(h, "m2", 12, 25)

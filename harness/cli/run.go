@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/harness"
@@ -41,6 +43,7 @@ type runFlags struct {
 	beside   string
 	first    bool
 	cells    []string
+	labels   string // a selector
 	seed     uint64
 	seeds    uint64
 	jobs     int
@@ -76,6 +79,7 @@ func (p *program) runCommand() *cobra.Command {
 		Short: "run scenarios and judge them; without arguments the shipped ones",
 		Example: `  ringproof run
   ringproof run --run 'create[etcd=v3.6.16,size=3]' -v
+  ringproof run --selector suite=kubernetes --world virtual
   ringproof run --subject reference+voter-first --run create
   ringproof run --run volume-lost --beside reference+reset-all`,
 		PreRunE: func(c *cobra.Command, _ []string) error { return counts(c, "jobs", "seeds", "attempts") },
@@ -86,6 +90,7 @@ func (p *program) runCommand() *cobra.Command {
 	c.Flags().StringVar(&f.subject, "subject", p.own().Name, "what is on trial: "+p.anybody())
 	c.Flags().StringVar(&f.beside, "beside", "", "another subject to run the same cells with, for comparison")
 	c.Flags().StringArrayVar(&f.cells, "run", nil, "only cells of this name, or beginning of a name: scenario, scenario[k=v] or scenario[k=v]#seed; repeatable")
+	c.Flags().StringVarP(&f.labels, "selector", "l", "", "only scenarios with these labels, as kubectl selects: suite=crashes, suite!=kubernetes, 'suite in (faults, views)', beside")
 	c.Flags().BoolVar(&f.first, "first", false, "only the first cell of each scenario: a short look at all of them")
 	c.Flags().BoolVar(&f.twice, "verify-determinism", false, "run each cell twice and compare the traces, in a world where a plan is the same in every run")
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the first run of each cell")
@@ -197,7 +202,30 @@ func (f runFlags) chosen(c *cobra.Command, files []string) ([]harness.Job, error
 		}
 		loaded = append(loaded, canaries...)
 	}
+	if loaded, err = f.labelled(loaded); err != nil {
+		return nil, err
+	}
 	return f.jobsOf(c, loaded, patterns)
+}
+
+// labelled are the scenarios that the selector selects.
+func (f runFlags) labelled(loaded []*scenarios.Scenario) ([]*scenarios.Scenario, error) {
+	wanted, err := labels.Parse(f.labels)
+	if err != nil {
+		return nil, usage("--selector %s: %w; write suite=crashes, or suite!=kubernetes", f.labels, err)
+	}
+	var found []*scenarios.Scenario
+	suites := map[string]bool{}
+	for _, s := range loaded {
+		suites[s.Labels["suite"]] = true
+		if wanted.Matches(labels.Set(s.Labels)) {
+			found = append(found, s)
+		}
+	}
+	if len(found) == 0 {
+		return nil, usage("--selector %s: no scenario has such labels; there are the suites %s", f.labels, strings.Join(slices.Sorted(maps.Keys(suites)), ", "))
+	}
+	return found, nil
 }
 
 // patterns are the cells asked for. A mutant without a choice of cells is run
