@@ -51,6 +51,7 @@ type container struct {
 	ready       bool
 	cmd         *exec.Cmd
 	root        string
+	env         variables // of this life
 }
 
 func newContainer(p *pod, spec corev1.Container, init bool) *container {
@@ -156,7 +157,7 @@ func (c *container) await(wait time.Duration) bool {
 		pause(c.pod.ctx, wait)
 	}
 	c.lives++
-	return c.pulled()
+	return c.pulled() && c.configured()
 }
 
 // life is one life of the container, and how it ended.
@@ -217,10 +218,7 @@ func (c *container) start() error {
 	if len(words) == 0 {
 		return fmt.Errorf("the image %s has no entrypoint, and the container no command", c.spec.Image)
 	}
-	cmd, err := c.program(root, words)
-	if err != nil {
-		return err
-	}
+	cmd := c.program(root, words)
 	// A pipe of its own: cmd's would be closed by whoever waits for the program, and what it
 	// said last be lost or not, as it comes.
 	out, in, err := os.Pipe()
@@ -244,12 +242,9 @@ func (c *container) start() error {
 }
 
 // program is one that is to run in the container.
-func (c *container) program(root string, words []string) (*exec.Cmd, error) {
-	env, err := c.environment()
-	if err != nil {
-		return nil, err
-	}
-	return &exec.Cmd{Path: words[0], Args: words, Dir: "/", Env: append(env, lockstep.MachineEnv+"="+strconv.Itoa(int(c.pod.machine)), lockstep.RootEnv+"="+root)}, nil
+func (c *container) program(root string, words []string) *exec.Cmd {
+	env := append(c.environment(), lockstep.MachineEnv+"="+strconv.Itoa(int(c.pod.machine)), lockstep.RootEnv+"="+root)
+	return &exec.Cmd{Path: words[0], Args: words, Dir: "/", Env: env}
 }
 
 // outputDir is where in a pod's directory what its containers printed is found, by their

@@ -124,10 +124,7 @@ func (c *container) ask(living context.Context, p *corev1.Probe) error {
 
 // exec runs a program in the container.
 func (c *container) exec(ctx context.Context, words []string) error {
-	cmd, err := c.program(c.root, words)
-	if err != nil {
-		return err
-	}
+	cmd := c.program(c.root, words)
 	if err := cmd.Start(); err != nil {
 		return err
 	}

@@ -16,7 +16,6 @@ import (
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/ringproof/ringproof/internal/image"
 	"github.com/ringproof/ringproof/internal/lockstep"
@@ -87,9 +86,8 @@ func (c *container) command() []string {
 		words = of.Entrypoint
 	}
 	words = slices.Concat(words, c.spec.Args)
-	values := c.pod.values(c.spec.Env)
 	for i, w := range words {
-		words[i] = expand(w, values)
+		words[i] = expand(w, c.env.values)
 	}
 	return words
 }
@@ -185,81 +183,4 @@ func unmountBelow(dir string) error {
 		}
 	}
 	return lines.Err()
-}
-
-// environment is that of the container's programs.
-func (c *container) environment() ([]string, error) {
-	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOSTNAME=" + c.pod.hostname(), "HOME=/", "TZ=UTC",
-		"KUBERNETES_SERVICE_HOST=" + c.pod.k.Server.Addr().String(), fmt.Sprintf("KUBERNETES_SERVICE_PORT=%d", c.pod.k.Server.Port())}
-	values := c.pod.values(c.spec.Env)
-	for _, e := range c.spec.Env {
-		if problems := validation.IsEnvVarName(e.Name); problems != nil {
-			return nil, fmt.Errorf("the variable %q: %s", e.Name, problems[0])
-		}
-		env = append(env, e.Name+"="+values[e.Name])
-	}
-	return env, nil
-}
-
-// values are those of the variables.
-func (p *pod) values(env []corev1.EnvVar) map[string]string {
-	values := map[string]string{}
-	for _, e := range env {
-		values[e.Name] = expand(e.Value, values)
-		if from := e.ValueFrom; from != nil && from.FieldRef != nil {
-			values[e.Name] = p.field(from.FieldRef.FieldPath)
-		}
-	}
-	return values
-}
-
-// field is one of the pod's fields that the downward API tells.
-func (p *pod) field(path string) string {
-	switch path {
-	case "metadata.name":
-		return p.object.Name
-	case "metadata.namespace":
-		return p.object.Namespace
-	case "metadata.uid":
-		return string(p.object.UID)
-	case "spec.nodeName":
-		return p.k.Node
-	case "spec.serviceAccountName":
-		return p.object.Spec.ServiceAccountName
-	case "status.podIP":
-		return lockstep.Address(p.machine).String()
-	}
-	return ""
-}
-
-// hostname is what the pod takes for its name.
-func (p *pod) hostname() string {
-	if p.object.Spec.Hostname != "" {
-		return p.object.Spec.Hostname
-	}
-	return p.object.Name
-}
-
-// expand replaces $(NAME) by the variable's value, if there is one; $$ is $.
-func expand(text string, values map[string]string) string {
-	var b strings.Builder
-	for len(text) > 0 {
-		if rest, ok := strings.CutPrefix(text, "$$"); ok {
-			b.WriteByte('$')
-			text = rest
-			continue
-		}
-		if rest, ok := strings.CutPrefix(text, "$("); ok {
-			if name, after, closed := strings.Cut(rest, ")"); closed {
-				if value, known := values[name]; known {
-					b.WriteString(value)
-					text = after
-					continue
-				}
-			}
-		}
-		b.WriteByte(text[0])
-		text = text[1:]
-	}
-	return b.String()
 }

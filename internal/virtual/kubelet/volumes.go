@@ -100,6 +100,8 @@ func (p *pod) projected(ctx context.Context, v corev1.Volume) (map[string]file, 
 		return files, p.secret(ctx, files, v.Secret.SecretName, v.Secret.Items, v.Secret.Optional, v.Secret.DefaultMode)
 	case v.ConfigMap != nil:
 		return files, p.configMap(ctx, files, v.ConfigMap.Name, v.ConfigMap.Items, v.ConfigMap.Optional, v.ConfigMap.DefaultMode)
+	case v.DownwardAPI != nil:
+		return files, p.downward(files, v.DownwardAPI.Items, v.DownwardAPI.DefaultMode)
 	case v.Projected == nil:
 		return nil, errors.New("a volume of this kind isn't modelled")
 	}
@@ -120,9 +122,22 @@ func (p *pod) source(ctx context.Context, files map[string]file, s corev1.Volume
 	case s.ServiceAccountToken != nil:
 		return p.token(ctx, files, *s.ServiceAccountToken, mode)
 	case s.DownwardAPI != nil:
-		for _, i := range s.DownwardAPI.Items {
-			files[i.Path] = file{[]byte(p.field(i.FieldRef.FieldPath)), modeOf(mode, i.Mode)}
+		return p.downward(files, s.DownwardAPI.Items, mode)
+	}
+	return errors.New("a projection of this kind isn't modelled")
+}
+
+// downward adds what the items tell of the pod itself.
+func (p *pod) downward(files map[string]file, items []corev1.DownwardAPIVolumeFile, mode *int32) error {
+	for _, i := range items {
+		if i.FieldRef == nil {
+			return fmt.Errorf("%s: the kubelet of this world tells of a pod's fields alone", i.Path)
 		}
+		text, err := p.field(i.FieldRef.FieldPath)
+		if err != nil {
+			return err
+		}
+		files[i.Path] = file{[]byte(text), modeOf(mode, i.Mode)}
 	}
 	return nil
 }
@@ -229,7 +244,7 @@ func (p *pod) refresh() {
 func (p *pod) settle(ctx context.Context) error {
 	var errs []error
 	for _, v := range p.object.Spec.Volumes {
-		if v.Projected != nil || v.Secret != nil || v.ConfigMap != nil {
+		if v.Projected != nil || v.Secret != nil || v.ConfigMap != nil || v.DownwardAPI != nil {
 			errs = append(errs, p.provide(ctx, v))
 		}
 	}
