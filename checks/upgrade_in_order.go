@@ -5,6 +5,7 @@ package checks
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ringproof/ringproof"
 )
@@ -39,6 +40,7 @@ type passage struct {
 	to     string
 	at     ringproof.Instant // its etcd was ended
 	last   int               // the last look before; there is one after it
+	led    bool              // by the last look before the subject asked for it
 	harmed bool              // a fault had landed on its machine before
 }
 
@@ -59,6 +61,7 @@ func upgradesOf(h *ringproof.History) (all []passage) {
 			if known && was.Version != m.Version {
 				if u, ended := endOf(h, was, o.At); ended {
 					u.to, u.harmed = m.Version, hit.by(m.Machine, u.at) || hit.by("", u.at)
+					u.led = ledWhenAsked(h, u)
 					all = append(all, u)
 				}
 			}
@@ -87,6 +90,32 @@ func endOf(h *ringproof.History, was ringproof.MemberView, before ringproof.Inst
 	return u, false
 }
 
+// ledWhenAsked reports whether the member led the ring when the subject asked for its
+// upgrade; if nobody heard it ask, in the last look before its etcd ended. An agent that
+// hands leadership over before it ends its etcd doesn't make of a leader a follower whose
+// turn it was.
+func ledWhenAsked(h *ringproof.History, u passage) bool {
+	look, asked := u.last, u.at
+	for _, e := range events(h, ringproof.EventActionBegun) {
+		if e.Member == u.member.ID && e.Action == string(ringproof.OpUpgrade) && e.At <= u.at {
+			look, asked = max(0, slices.IndexFunc(h.Observations, func(o ringproof.Observation) bool { return o.At >= e.At })-1), e.At
+		}
+	}
+	m, _ := h.Observations[look].Member(u.member.ID)
+	return m.Leader && !movedLeader(h, ringproof.Span{From: h.Observations[look].At, To: asked})
+}
+
+// movedLeader reports whether the subject or an operator began to move leadership then.
+func movedLeader(h *ringproof.History, during ringproof.Span) bool {
+	return slices.ContainsFunc(h.Events, func(e ringproof.Event) bool {
+		i := slices.IndexFunc(h.Plan.Steps, func(s ringproof.Step) bool {
+			return s.Op != nil && s.Op.Kind == ringproof.OpMoveLeader && s.Name == e.Step
+		})
+		moves := e.Kind == ringproof.EventActionBegun && e.Action == string(ringproof.OpMoveLeader) || e.Kind == ringproof.EventStepBegun && i >= 0
+		return moves && e.At >= during.From && e.At < during.To
+	})
+}
+
 // wrong says what an upgrade's restart should have waited for. A restart that harm may
 // have caused is judged by its release alone. Who was seen not to serve before
 // and after was away when it was made.
@@ -99,7 +128,6 @@ func (r passage) wrong(h *ringproof.History) string {
 		return ""
 	}
 	before, after := h.Observations[r.last], h.Observations[r.last+1]
-	leads, _ := before.Member(r.member.ID)
 	for _, v := range before.Voters() {
 		if v.ID == r.member.ID {
 			continue
@@ -108,7 +136,7 @@ func (r passage) wrong(h *ringproof.History) string {
 		switch {
 		case still && !v.Serving && !now.Serving:
 			return fmt.Sprintf("expected %s to be upgraded while all other voters serve, saw %s away", r.member.Machine, v.Machine)
-		case still && leads.Leader && v.Serving && now.Serving && v.Version == r.member.Version && now.Version == r.member.Version:
+		case still && r.led && v.Serving && now.Serving && v.Version == r.member.Version && now.Version == r.member.Version:
 			return fmt.Sprintf("expected the leader to be upgraded last, saw %s lead and %s still run %s", r.member.Machine, v.Machine, from)
 		}
 	}

@@ -59,6 +59,16 @@ func TestUpgradeInOrder(t *testing.T) {
 	}{
 		{"one after the other", rolled("3.6.16", 2, 3, 1), nil, ringproof.Pass, "3 members upgraded"},
 		{"nobody", rolled("3.6.16"), nil, ringproof.Inconclusive, "no member was seen to run another release"},
+		{"the leader first, which hands over before it ends", rolled("3.6.16", 1, 2, 3), func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(9.2), Kind: ringproof.EventActionBegun, Member: 1, Action: "upgrade"})
+			event(h, ringproof.Event{At: sec(9.4), Kind: ringproof.EventActionBegun, Member: 1, Action: "move-leader"})
+			h.Observations[10].Members[0].Leader, h.Observations[10].Members[1].Leader = false, true
+		}, ringproof.Fail, "saw m1 lead and m2 still run v3.5.35"},
+		{"one that has handed over before its turn", rolled("3.6.16", 1, 2, 3), func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(9.1), Kind: ringproof.EventActionBegun, Member: 1, Action: "move-leader"})
+			event(h, ringproof.Event{At: sec(9.2), Kind: ringproof.EventActionBegun, Member: 1, Action: "upgrade"})
+			h.Observations[10].Members[0].Leader, h.Observations[10].Members[1].Leader = false, true
+		}, ringproof.Pass, "3 members"},
 		{"the leader first", rolled("3.6.16", 1, 2, 3), nil, ringproof.Fail, "saw m1 lead and m2 still run v3.5.35"},
 		{"a minor left out", rolled("3.7.3", 2, 3, 1), nil, ringproof.Fail, "saw it go from v3.5.35 to v3.7.3"},
 		{"down", rolled("3.5.9", 2, 3, 1), nil, ringproof.Fail, "saw it go from v3.5.35 to v3.5.9"},

@@ -123,7 +123,8 @@ func sameFile(a, b []byte) bool {
 func (d *disk) at(file string) []byte { return d.files[strings.TrimPrefix(path.Clean(file), root+"/")] }
 
 func newIdentity(f etcd.TLSFiles, cert, key, ca []byte) (*identity, error) {
-	x := &identity{auth: f.ClientAuth, roots: x509.NewCertPool()}
+	// An authority to trust is reason enough for etcd to want certificates (transport.TLSInfo.baseConfig).
+	x := &identity{auth: f.ClientAuth || f.CA != "", roots: x509.NewCertPool()}
 	if _, err := tls.X509KeyPair(cert, key); err != nil {
 		return nil, fmt.Errorf("open %s: %w", f.Cert, err)
 	}
@@ -132,7 +133,7 @@ func newIdentity(f etcd.TLSFiles, cert, key, ca []byte) (*identity, error) {
 	if x.leaf, err = x509.ParseCertificate(block.Bytes); err != nil {
 		return nil, err
 	}
-	if !x.roots.AppendCertsFromPEM(ca) {
+	if f.CA != "" && !x.roots.AppendCertsFromPEM(ca) {
 		return nil, fmt.Errorf("open %s: no certificate in it", f.CA)
 	}
 	return x, nil

@@ -29,16 +29,13 @@ var dropsFlags = Mutant{
 var answersAnybody = Mutant{
 	Name:     "answers-anybody",
 	Hazard:   "Members speak TLS, and want no client to show a certificate.",
-	Source:   "etcd's documentation of --client-cert-auth: off by default",
+	Source:   "etcd's documentation of --client-cert-auth and --trusted-ca-file, either of which has clients show one: off by default",
 	Check:    "clients-show-certificates",
 	Scenario: "create[etcd=v3.6.16,size=3]",
 	layer: only(startsWith(func(args []string) []string {
-		for i, arg := range args {
-			if arg == "--client-cert-auth=true" {
-				args[i] = "--client-cert-auth=false"
-			}
-		}
-		return args
+		return slices.DeleteFunc(args, func(arg string) bool {
+			return strings.HasPrefix(arg, "--client-cert-auth=") || strings.HasPrefix(arg, "--trusted-ca-file=")
+		})
 	})),
 }
 

@@ -20,6 +20,7 @@ var rebalances = Mutant{
 	Source:   "balancers without a threshold; Sieve's and Acto's oscillations",
 	Check:    "quiescent",
 	Scenario: "create[etcd=v3.6.16,size=3]",
+	SimOnly:  "no other world waits for half a minute to see whether a ring rests",
 	layer: func() layer {
 		return layer{brain: func(h host.Host, b auto.Brain) auto.Brain {
 			decide, moved := b.Next, h.Now()

@@ -21,7 +21,7 @@ var upgradesOverSilent = Mutant{
 	Hazard:   "An upgrade goes on over a member that has not come up.",
 	Source:   "etcd-manager S15: healthy is who is listed; rollouts that go on after a timeout",
 	Check:    "upgrade-in-order",
-	Scenario: "upgrade-start-fails[at=before-log]",
+	Scenario: "upgrade-start-fails[at=after-log]",
 	layer: func() layer {
 		listed := map[string]uint64{}
 		l := asking(func(h host.Host, c host.Etcd) host.Etcd { return &assuming{c, h, listed} })

@@ -102,7 +102,7 @@ func (w *World) CarryOut(ctx context.Context, plan ringproof.Plan, told func(rin
 	if said != nil {
 		return h, said
 	}
-	h.Trace = fmt.Sprintf("%016x", outcome.Hash)
+	h.Trace, h.Tools.Virtual = fmt.Sprintf("%016x", outcome.Hash), true
 	if h.Measures == nil {
 		h.Measures = map[string]float64{}
 	}
