@@ -72,7 +72,8 @@ func upgradesOf(h *ringproof.History) (all []passage) {
 }
 
 // endOf finds the first end of the member's etcd since it was last seen to run the
-// release before.
+// release before, up to the look that saw it run another: in a world of processes that
+// look is the first to notice.
 func endOf(h *ringproof.History, was ringproof.MemberView, before ringproof.Instant) (u passage, found bool) {
 	u.member = was
 	u.last = -1
@@ -82,7 +83,7 @@ func endOf(h *ringproof.History, was ringproof.MemberView, before ringproof.Inst
 		}
 	}
 	for _, e := range events(h, ringproof.EventProcessExited) {
-		if u.last >= 0 && e.Machine == was.Machine && e.At >= max(h.Observations[u.last].At, h.Observations[u.last].Until) && e.At < before {
+		if u.last >= 0 && e.Machine == was.Machine && e.At >= max(h.Observations[u.last].At, h.Observations[u.last].Until) && e.At <= before {
 			u.at = e.At
 			return u, u.last+1 < len(h.Observations)
 		}

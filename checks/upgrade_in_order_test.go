@@ -58,6 +58,8 @@ func TestUpgradeInOrder(t *testing.T) {
 		says string
 	}{
 		{"one after the other", rolled("3.6.16", 2, 3, 1), nil, ringproof.Pass, "3 members upgraded"},
+		{"each noticed by the look that sees the new release", noticedLate(rolled("3.6.16", 2, 3, 1)), nil, ringproof.Pass, "3 members upgraded"},
+		{"noticed late, while another is away", noticedLate(rolled("3.6.16", 2, 3, 1)), func(h *ringproof.History) { away(h, "m2", 12, 25) }, ringproof.Fail, "m3 to be upgraded while all other voters serve, saw m2 away"},
 		{"nobody", rolled("3.6.16"), nil, ringproof.Inconclusive, "no member was seen to run another release"},
 		{"the leader first, which hands over before it ends", rolled("3.6.16", 1, 2, 3), func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(9.2), Kind: ringproof.EventActionBegun, Member: 1, Action: "upgrade"})
@@ -86,4 +88,14 @@ func TestUpgradeInOrder(t *testing.T) {
 		assert.Equal(t, test.want, f.Verdict, "%s: %s", test.name, f)
 		assert.Contains(t, f.Message, test.says, test.name)
 	}
+}
+
+// noticedLate has each end be noticed by the look that first sees the new release.
+func noticedLate(h *ringproof.History) *ringproof.History {
+	for i := range h.Events {
+		if e := &h.Events[i]; e.Kind == ringproof.EventProcessExited {
+			e.At = sec(e.At.Seconds() + 2.5)
+		}
+	}
+	return h
 }

@@ -26,11 +26,14 @@ var upgradesOverSilent = Mutant{
 		listed := map[string]uint64{}
 		l := asking(func(h host.Host, c host.Etcd) host.Etcd { return &assuming{c, h, listed} })
 		l.brain = deciding(func(inner next, spec ring.Spec, o ring.Observed) ring.Decision {
-			o.Members = slices.Clone(o.Members)
+			o.Members, o.Machines = slices.Clone(o.Members), slices.Clone(o.Machines)
 			for i, m := range o.Members {
 				if m.Serving && m.Version == "" { // by nobody's word
 					o.Members[i].Version = spec.Version
 				}
+			}
+			for i := range o.Machines { // nor by their own
+				o.Machines[i].Unsteady = false
 			}
 			return inner(spec, o)
 		}).brain
