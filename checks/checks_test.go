@@ -637,6 +637,9 @@ func TestTwoShortRestartsMayBeOneLongAbsence(t *testing.T) {
 	}{
 		"two": {restarts: 2},
 		"one": {restarts: 1, says: "at most 6 membership changes, saw 9"},
+		"one, after an etcd that took six seconds to end": {restarts: 1, also: func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(17), Kind: ringproof.EventProcessExited, Machine: "m2"})
+		}},
 		"two, and it was seen to serve": {restarts: 2, says: "at most 6 membership changes, saw 9", also: func(h *ringproof.History) {
 			look(h, seen(18, 1, 1, 2, 3))
 		}},

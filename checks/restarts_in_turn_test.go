@@ -42,6 +42,11 @@ func TestRestartsInTurn(t *testing.T) {
 			away(h, "m2", 19, 20)
 			away(h, "m3", 19, 21)
 		}, ringproof.Fail, "etcd of m3 to be ended while all other voters serve, saw m2 away"},
+		{"one that takes its time to end, while harm ends another", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(19.6), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultKill})
+			event(h, ringproof.Event{At: sec(19.6), Kind: ringproof.EventProcessExited, Machine: "m2"})
+			away(h, "m3", 18, 21)
+		}, ringproof.Pass, "3 ends"},
 		{"harm was over long before", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(3), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultKill})
 			away(h, "m2", 12, 25)

@@ -135,29 +135,40 @@ func outlasts(op *ringproof.Op, r ringproof.RingSpec) bool {
 }
 
 // overstayed counts the members that were removed when they had been away for as long
-// as a spare waits, in short restarts one after another: two pauses of four seconds
-// with a visit between them that nobody could hear of are one of eight.
+// as a spare waits, in short restarts: two pauses of four seconds with a visit between
+// them that nobody could hear of are one of eight; and so is one pause of four, if the
+// etcd before it waited four more for its clients to close their streams.
 func overstayed(h *ringproof.History) (n int) {
-	if pauses(h.Plan) < 2 {
+	rests := pauses(h.Plan)
+	if len(rests) == 0 {
 		return 0
 	}
 	l := newLedger(h)
 	for _, c := range made(h) {
-		if c.Kind == "remove" && l.away(c.Member, c.At) {
+		if c.Kind == "remove" && l.away(c.Member, c.At) && (len(rests) > 1 || l.lingered(c.Member, c.At, rests[0])) {
 			n++
 		}
 	}
 	return n
 }
 
-// pauses counts the plan's restarts with a pause in which nobody would be replaced.
-func pauses(p ringproof.Plan) (n int) {
+// pauses are those of the plan's restarts in which nobody would be replaced.
+func pauses(p ringproof.Plan) (all []time.Duration) {
 	for _, s := range p.Steps {
 		if s.Op != nil && s.Op.Kind == ringproof.OpRestart && s.Op.For > 0 && !outlasts(s.Op, p.Ring) {
-			n++
+			all = append(all, s.Op.For.Std())
 		}
 	}
-	return n
+	return all
+}
+
+// lingered reports whether the member's etcd took so long to end, unseen, that with the
+// pause after it the machine was away for as long as a spare waits.
+func (l *ledger) lingered(member ringproof.MemberID, at ringproof.Instant, rest time.Duration) bool {
+	where, unseen := l.homes[member], l.unseen(member, at)
+	return slices.ContainsFunc(events(l.h, ringproof.EventProcessExited), func(e ringproof.Event) bool {
+		return e.Machine == where.machine && e.At > unseen && e.At <= at && e.At.Sub(unseen)+rest >= l.h.Plan.Ring.ReplaceAfter.Std()
+	})
 }
 
 // needlessEnds are the ends of processes on machines that no fault had touched

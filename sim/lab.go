@@ -53,6 +53,13 @@ type exit struct {
 	ok   bool
 }
 
+// TellEtcd sends SIGTERM to the machine's etcd, if one runs, and doesn't wait for its end.
+func (m *Machine) TellEtcd() {
+	if m.etcd != nil {
+		m.world.terminate(m.etcd)
+	}
+}
+
 // KillEtcd sends SIGKILL to the machine's etcd, if one runs.
 func (m *Machine) KillEtcd() {
 	if m.etcd != nil {

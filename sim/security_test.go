@@ -99,9 +99,17 @@ func pairBy(t *testing.T, by pki.Authority) pki.Pair {
 // listener is the identity that an etcd at 10.0.0.1 shows to clients.
 func (x *security) listener(t *testing.T, demands bool) *identity {
 	t.Helper()
+	if !demands {
+		return x.shows(t, etcd.TLSFiles{Cert: "tls.crt"})
+	}
+	return x.shows(t, etcd.TLSFiles{Cert: "tls.crt", CA: "ca.crt", ClientAuth: true})
+}
+
+func (x *security) shows(t *testing.T, files etcd.TLSFiles) *identity {
+	t.Helper()
 	m := &Machine{name: "m1", address: "10.0.0.1", disk: newDisk(0)}
 	require.NoError(t, x.write(m))
-	id, err := newIdentity(etcd.TLSFiles{Cert: "tls.crt", ClientAuth: demands}, m.disk.files["tls.crt"], m.disk.files["tls.key"], m.disk.files["ca.crt"])
+	id, err := newIdentity(files, m.disk.files["tls.crt"], m.disk.files["tls.key"], m.disk.files["ca.crt"])
 	require.NoError(t, err)
 	return id
 }
@@ -130,22 +138,23 @@ func TestHandshakes(t *testing.T) {
 		at               time.Duration
 		want             string // "": it is let in
 	}{
-		"plain to plain":                 {nil, nil, "http://10.0.0.1:2379", 0, ""},
-		"TLS to TLS":                     {good, demands, "https://10.0.0.1:2379", 0, ""},
-		"TLS to plain":                   {good, nil, "https://10.0.0.1:2379", 0, "first record does not look like a TLS handshake"},
-		"plain to TLS":                   {nil, demands, "http://10.0.0.1:2379", 0, "EOF"},
-		"plain with certificates to TLS": {good, demands, "http://10.0.0.1:2379", 0, "EOF"},
-		"no authority":                   {nil, demands, "https://10.0.0.1:2379", 0, "no certificate authority is known"},
-		"foreign listener":               {known(x.other, x.authority), demands, "https://10.0.0.1:2379", 0, "signed by unknown authority"},
-		"foreign dialer":                 {known(x.authority, x.other), demands, "https://10.0.0.1:2379", 0, "bad certificate"},
-		"foreign dialer who trusts all":  {believer, demands, "https://10.0.0.1:2379", 0, "bad certificate"},
-		"foreign dialer, not asked":      {known(x.authority, x.other), x.listener(t, false), "https://10.0.0.1:2379", 0, ""},
-		"no certificate":                 {shows, demands, "https://10.0.0.1:2379", 0, "certificate required"},
-		"no certificate, not asked":      {shows, x.listener(t, false), "https://10.0.0.1:2379", 0, ""},
-		"another address":                {good, demands, "https://10.0.0.2:2379", 0, "10.0.0.2"},
-		"too late":                       {good, demands, "https://10.0.0.1:2379", 366 * 24 * time.Hour, "expired or is not yet valid"},
-		"too early":                      {good, demands, "https://10.0.0.1:2379", -time.Hour, "expired or is not yet valid"},
-		"within the skew":                {good, demands, "https://10.0.0.1:2379", -pki.Skew, ""},
+		"plain to plain":                             {nil, nil, "http://10.0.0.1:2379", 0, ""},
+		"TLS to TLS":                                 {good, demands, "https://10.0.0.1:2379", 0, ""},
+		"TLS to plain":                               {good, nil, "https://10.0.0.1:2379", 0, "first record does not look like a TLS handshake"},
+		"plain to TLS":                               {nil, demands, "http://10.0.0.1:2379", 0, "EOF"},
+		"plain with certificates to TLS":             {good, demands, "http://10.0.0.1:2379", 0, "EOF"},
+		"no authority":                               {nil, demands, "https://10.0.0.1:2379", 0, "no certificate authority is known"},
+		"foreign listener":                           {known(x.other, x.authority), demands, "https://10.0.0.1:2379", 0, "signed by unknown authority"},
+		"foreign dialer":                             {known(x.authority, x.other), demands, "https://10.0.0.1:2379", 0, "bad certificate"},
+		"foreign dialer who trusts all":              {believer, demands, "https://10.0.0.1:2379", 0, "bad certificate"},
+		"foreign dialer, not asked":                  {known(x.authority, x.other), x.listener(t, false), "https://10.0.0.1:2379", 0, ""},
+		"no certificate":                             {shows, demands, "https://10.0.0.1:2379", 0, "certificate required"},
+		"no certificate, to who trusts an authority": {shows, x.shows(t, etcd.TLSFiles{Cert: "tls.crt", CA: "ca.crt"}), "https://10.0.0.1:2379", 0, "certificate required"},
+		"no certificate, not asked":                  {shows, x.listener(t, false), "https://10.0.0.1:2379", 0, ""},
+		"another address":                            {good, demands, "https://10.0.0.2:2379", 0, "10.0.0.2"},
+		"too late":                                   {good, demands, "https://10.0.0.1:2379", 366 * 24 * time.Hour, "expired or is not yet valid"},
+		"too early":                                  {good, demands, "https://10.0.0.1:2379", -time.Hour, "expired or is not yet valid"},
+		"within the skew":                            {good, demands, "https://10.0.0.1:2379", -pki.Skew, ""},
 	} {
 		u, err := url.Parse(c.url)
 		require.NoError(t, err)

@@ -396,13 +396,27 @@ func (s *Server) lookForLeader() {
 	}
 }
 
-// Stop is SIGTERM: clients are refused, leadership is handed over, and the
-// process ends.
+// Stop is SIGTERM: new clients are refused, those that have streams open keep them for a
+// while, leadership is handed over, and the process ends (embed.Etcd.Close).
 func (s *Server) Stop() {
 	if s.over || s.stopping {
 		return
 	}
 	s.stopping = true
+	s.drain(s.now()+s.config.ReqTimeout(), time.Millisecond, s.handOver)
+}
+
+// drain goes on, as a member like any other, until no client has a stream open, for the
+// time of a request at most. It looks ever less often (http.Server.Shutdown).
+func (s *Server) drain(end, pause time.Duration, done func()) {
+	if len(s.watches) == 0 || s.now() >= end {
+		done()
+		return
+	}
+	s.host.After(min(pause, end-s.now()), func() { s.drain(end, min(2*pause, 500*time.Millisecond), done) })
+}
+
+func (s *Server) handOver() {
 	end := func() { s.exit(0, "terminated") }
 	to, ok := s.heir()
 	if !ok {

@@ -51,7 +51,7 @@ type Need string
 // What a script may need.
 const (
 	NeedFiles     Need = "files"     // Lose, Damage and Occupy
-	NeedProcess   Need = "process"   // etcd may refuse its flags or panic, and its end is seen
+	NeedProcess   Need = "process"   // etcd may refuse its flags or panic, takes its time to end, and its end is seen
 	NeedPartition Need = "partition" // Cut and Join
 	NeedTLS       Need = "tls"       // URLs of https
 	NeedMixed     Need = "mixed"     // members of several releases in a ring
@@ -85,6 +85,8 @@ type Machines interface {
 	Ended(machine string) (End, bool)
 	// Stop asks etcd to end (SIGTERM), and returns when it has.
 	Stop(ctx context.Context, machine string) error
+	// Tell asks etcd to end (SIGTERM), and returns when it refuses new clients.
+	Tell(ctx context.Context, machine string) error
 	// Kill ends etcd without a word (SIGKILL).
 	Kill(machine string) error
 	// PowerOff is Kill of all, and loses what their disks were never asked to

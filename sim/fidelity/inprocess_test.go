@@ -248,6 +248,8 @@ func (m *inProcessMachines) Ended(machine string) (fidelity.End, bool) {
 
 func (m *inProcessMachines) Stop(_ context.Context, machine string) error { return m.Kill(machine) }
 
+func (m *inProcessMachines) Tell(context.Context, string) error { return errors.ErrUnsupported }
+
 func (m *inProcessMachines) Kill(machine string) error {
 	h := m.host(machine)
 	if h.run != nil {

@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -323,6 +324,31 @@ func (m *processes) Stop(ctx context.Context, machine string) error {
 	case <-time.After(15 * time.Second):
 		return fmt.Errorf("etcd on %s doesn't stop", machine)
 	}
+}
+
+func (m *processes) Tell(ctx context.Context, machine string) error {
+	p := m.host(machine)
+	p.mine = true
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	u, err := url.Parse(m.URL(machine, fidelity.ClientPort, false))
+	if err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", u.Host)
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			return nil
+		}
+		if err == nil {
+			conn.Close()
+		}
+		if err := m.Elapse(ctx, 5*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
 }
 
 func (m *processes) Kill(machine string) error { return m.PowerOff(machine) }

@@ -15,6 +15,7 @@ var processCommands = map[string]command{
 	"ring":      {(*stage).ring, 1, 9, "tls token release catch-up"},
 	"start":     {(*stage).start, 1, 1, "state cluster token release tls listens ends serves"},
 	"stop":      {(*stage).stop, 1, 9, ""},
+	"tell":      {(*stage).tell, 1, 1, ""},
 	"kill":      {(*stage).kill, 1, 9, ""},
 	"power-off": {(*stage).powerOff, 1, 9, ""},
 	"wipe":      {(*stage).wipe, 1, 1, ""},
@@ -258,6 +259,11 @@ func (s *stage) each(c call, done string, do func(name string) error) string {
 
 func (s *stage) stop(ctx context.Context, c call) string {
 	return s.each(c, "stopped", func(name string) error { return s.Stop(ctx, name) })
+}
+
+// tell is stop without waiting for the end; a stop that follows waits.
+func (s *stage) tell(ctx context.Context, c call) string {
+	return s.each(c, "is told to end", func(name string) error { return s.Tell(ctx, name) })
 }
 
 func (s *stage) kill(_ context.Context, c call) string { return s.each(c, "killed", s.Kill) }

@@ -138,6 +138,11 @@ func (l *laboratory) Stop(ctx context.Context, machine string) error {
 	return l.noticed(ctx)
 }
 
+func (l *laboratory) Tell(ctx context.Context, machine string) error {
+	l.machine(machine).TellEtcd()
+	return l.noticed(ctx)
+}
+
 // noticed is when all have seen a process end: no client is as fast as the kernel,
 // which closes its connections.
 func (l *laboratory) noticed(ctx context.Context) error {
