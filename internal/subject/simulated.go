@@ -119,7 +119,7 @@ func (s *Simulated[W, M]) Agent(m M) func(context.Context) error {
 		h := seams.Host(m)
 		agent := auto.New(h, seams.Store(h, s.world.Store(m)), auto.Config{Machine: m.Hostname(), Address: m.Address(),
 			Binaries: releases(m.Binaries()), DryRun: m.DryRun(), Brain: seams.Brain(h, auto.Reference())})
-		return agent.Run(ctx, stopWithin)
+		return agent.Run(ctx, launcher.StopWithin)
 	}
 }
 
@@ -131,9 +131,6 @@ func releases(binaries map[string]string) map[ring.Version]string {
 	}
 	return all
 }
-
-// stopWithin is how long ringadm takes at most to end in order.
-const stopWithin = 15 * time.Second
 
 // Harm sets what the machine's agent meets at its seams. The journal begins
 // anew with a fault that counts, and ends with it.

@@ -17,13 +17,13 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ringproof/ringproof/reference/auto"
 	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/launcher"
 	"github.com/ringproof/ringproof/reference/ring"
 	"github.com/ringproof/ringproof/reference/store"
 )
@@ -192,7 +192,7 @@ func runAuto(ctx context.Context, out io.Writer, address string, f autoFlags, s 
 		brain = s.Brain(h, brain)
 	}
 	agent := auto.New(h, st, auto.Config{Machine: f.machine, Address: f.address, Binaries: binaries, DryRun: f.dryRun, Brain: brain})
-	return agent.Run(ctx, 15*time.Second)
+	return agent.Run(ctx, launcher.StopWithin)
 }
 
 // findBinaries returns the path of each release of etcd on this machine.

@@ -252,10 +252,7 @@ func (m *member) newLauncher(api client.Reader, version ring.Version, b auto.Bra
 	})
 }
 
-const (
-	launchPace = 150 * time.Millisecond
-	stopWithin = 20 * time.Second // of the 30 that a pod has to end
-)
+const launchPace = 150 * time.Millisecond
 
 // run takes turns until ctx ends or the disk is another. Then it hands leadership over
 // and stops etcd.
@@ -272,7 +269,7 @@ func (m *member) run(ctx context.Context) error {
 		}
 		_ = m.host.Sleep(ctx, launchPace)
 	}
-	stopping, cancel := m.host.Timeout(context.WithoutCancel(ctx), stopWithin)
+	stopping, cancel := m.host.Timeout(context.WithoutCancel(ctx), launcher.StopWithin)
 	defer cancel()
 	err := m.launcher.Stop(stopping)
 	if misplaced != nil {

@@ -12,7 +12,14 @@ import (
 	"github.com/ringproof/ringproof/reference/ring"
 )
 
-const stopGrace = 5 * time.Second
+// stopGrace is what etcd has to end: it waits for its clients to close their streams, and
+// then for whom it hands leadership to, each for a request's time at most (embed.Etcd.Close,
+// ServerConfig.ReqTimeout: 7 s). Killed before, a leader makes all wait for an election.
+const stopGrace = 15 * time.Second
+
+// StopWithin is how long Stop takes at most: less than the thirty seconds that a pod has,
+// and a unit in docs/operations.md.
+const StopWithin = 25 * time.Second
 
 // Stop ends this machine's part in good order: it hands leadership over, if its
 // member leads, and stops etcd.
