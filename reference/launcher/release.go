@@ -57,8 +57,7 @@ func (l *Launcher) follow(ctx context.Context, look Look) (running bool, err err
 	}
 	err = l.act("restart", a.String(), id.String(), func() error {
 		if look.running {
-			l.handOver(ctx, seen)
-			if err := l.host.Process().Stop(ctx, stopGrace); err != nil {
+			if err := l.host.Process().Stop(ctx, l.handOver(ctx, seen)); err != nil {
 				return err
 			}
 		}

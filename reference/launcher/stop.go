@@ -12,10 +12,15 @@ import (
 	"github.com/ringproof/ringproof/reference/ring"
 )
 
-// stopGrace is what etcd has to end: it waits for its clients to close their streams, and
-// then for whom it hands leadership to, each for a request's time at most (embed.Etcd.Close,
-// ServerConfig.ReqTimeout: 7 s). Killed before, a leader makes all wait for an election.
-const stopGrace = 15 * time.Second
+// What etcd has to end: it waits for its clients to close their streams, and then for whom
+// it hands leadership to, each for a request's time at most (embed.Etcd.Close,
+// ServerConfig.ReqTimeout: 7 s). A leader that is killed before makes all wait for an
+// election. For anybody else nobody waits; and a ring that has lost another voter meanwhile
+// waits for its restart, which etcd without a leader doesn't get to by itself.
+const (
+	leaderGrace = 15 * time.Second
+	stopGrace   = 5 * time.Second
+)
 
 // StopWithin is how long Stop takes at most: less than the thirty seconds that a pod has,
 // and a unit in docs/operations.md.
@@ -28,24 +33,33 @@ func (l *Launcher) Stop(ctx context.Context) error {
 	if l.log.DryRun {
 		return nil // etcd is not this one's to stop
 	}
+	grace := leaderGrace
 	if view, err := l.view(ctx); err == nil {
-		l.handOver(ctx, l.observe(ctx, view))
+		grace = l.handOver(ctx, l.observe(ctx, view))
 	}
 	l.Lease.End(ctx, l.Ring)
-	return l.host.Process().Stop(ctx, stopGrace)
+	return l.host.Process().Stop(ctx, grace)
 }
 
 // handOver moves raft leadership off this machine, so that nobody waits for an
-// election timeout. It is a courtesy: a failure costs that wait.
-func (l *Launcher) handOver(ctx context.Context, seen ring.Observed) {
+// election timeout. It is a courtesy: a failure costs that wait, if the etcd here isn't
+// given the time to hand over by itself. It returns what time that needs.
+func (l *Launcher) handOver(ctx context.Context, seen ring.Observed) time.Duration {
 	voters := seen.Voters()
-	here := slices.IndexFunc(voters, func(m ring.Member) bool { return m.Leader && m.Machine == l.Machine })
+	leads := slices.IndexFunc(voters, func(m ring.Member) bool { return m.Leader })
 	other := slices.IndexFunc(voters, func(m ring.Member) bool { return !m.Leader && m.Serving })
-	if here < 0 || other < 0 {
-		return
+	switch {
+	case leads < 0:
+		return leaderGrace // for all that is known
+	case voters[leads].Machine != l.Machine, other < 0:
+		return stopGrace
 	}
 	move := ring.Action{Kind: ring.MoveLeader, Member: voters[other].ID, Machine: voters[other].Machine, On: ring.Roles(seen.Members)}
-	_ = l.act(string(move.Kind), move.String(), move.Member.String(), func() error { return l.Do(ctx, l.Ring, move, admin.Unfenced()) })
+	err := l.act(string(move.Kind), move.String(), move.Member.String(), func() error { return l.Do(ctx, l.Ring, move, admin.Unfenced()) })
+	if err != nil {
+		return leaderGrace
+	}
+	return stopGrace
 }
 
 // observe asks every member how it does, once.
