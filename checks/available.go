@@ -20,7 +20,7 @@ var available = Check{
 	Timed:  true,
 	Params: []Param{
 		{"maxGap", "15s", "the longest time without an acknowledged operation while clients ask"},
-		{"realGap", "15s", "the same outside the simulated world, where a slow machine is not the subject's doing; no less than maxGap"},
+		{"realGap", "15s", "the same in real time, where a slow machine is not the subject's doing; no less than maxGap"},
 	},
 	Judge: func(h *ringproof.History, params Values) ringproof.Finding {
 		longest, given, ok := longestGap(h)

@@ -108,11 +108,13 @@ func ledWhenAsked(h *ringproof.History, u passage) bool {
 
 // movedLeader reports whether the subject or an operator began to move leadership then.
 func movedLeader(h *ringproof.History, during ringproof.Span) bool {
-	return slices.ContainsFunc(h.Events, func(e ringproof.Event) bool {
-		i := slices.IndexFunc(h.Plan.Steps, func(s ringproof.Step) bool {
-			return s.Op != nil && s.Op.Kind == ringproof.OpMoveLeader && s.Name == e.Step
+	byHand := func(step string) bool {
+		return slices.ContainsFunc(h.Plan.Steps, func(s ringproof.Step) bool {
+			return s.Name == step && s.Op != nil && s.Op.Kind == ringproof.OpMoveLeader
 		})
-		moves := e.Kind == ringproof.EventActionBegun && e.Action == string(ringproof.OpMoveLeader) || e.Kind == ringproof.EventStepBegun && i >= 0
+	}
+	return slices.ContainsFunc(events(h, ringproof.EventActionBegun, ringproof.EventStepBegun), func(e ringproof.Event) bool {
+		moves := e.Action == string(ringproof.OpMoveLeader) || e.Kind == ringproof.EventStepBegun && byHand(e.Step)
 		return moves && e.At >= during.From && e.At < during.To
 	})
 }

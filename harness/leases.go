@@ -87,7 +87,7 @@ func (t *tenant) drop(at int) {
 // beside it that anybody may write; or else looks.
 func (r *runner) putUnder(ctx context.Context, c ringproof.Client, id, n int, lease int64) {
 	key, t := leasedKey(r.plan.Seed, id, n), r.tenant(id)
-	value := fmt.Sprintf("c%d-at-%d", id, r.number())
+	value := r.unique(id)
 	q := ringproof.Request{Kind: ringproof.RequestTxn, If: []ringproof.Comparison{{Key: key, Target: "mod", Is: "=", Number: t.known[key]}},
 		Then: []ringproof.Request{{Kind: ringproof.RequestPut, Key: key, Value: value, Lease: lease}},
 		Else: []ringproof.Request{{Kind: ringproof.RequestGet, Key: key}}}
@@ -107,7 +107,7 @@ func (r *runner) putUnder(ctx context.Context, c ringproof.Client, id, n int, le
 // detach puts a key anew, under no lease, if it is under this one.
 func (r *runner) detach(ctx context.Context, c ringproof.Client, id, n int, lease int64) {
 	key := leasedKey(r.plan.Seed, id, n)
-	value := fmt.Sprintf("c%d-at-%d", id, r.number())
+	value := r.unique(id)
 	get := ringproof.Request{Kind: ringproof.RequestGet, Key: key}
 	r.tenant(id).learn(r.ask(ctx, c, id, ringproof.Request{Kind: ringproof.RequestTxn,
 		If:   []ringproof.Comparison{{Key: key, Target: "lease", Is: "=", Number: lease}},

@@ -93,10 +93,12 @@ func (r *runner) bury(ctx context.Context, c ringproof.Client, id int) {
 	}
 }
 
+// unique is a value that no other put has.
+func (r *runner) unique(id int) string { return fmt.Sprintf("c%d-at-%d", id, r.number()) }
+
 // putUnique puts a value that no other put has.
 func (r *runner) putUnique(ctx context.Context, c ringproof.Client, id int, key string) (revision int64, ok bool) {
-	value := fmt.Sprintf("c%d-at-%d", id, r.number())
-	response, ok := r.ask(ctx, c, id, ringproof.Request{Kind: ringproof.RequestPut, Key: key, Value: value})
+	response, ok := r.ask(ctx, c, id, ringproof.Request{Kind: ringproof.RequestPut, Key: key, Value: r.unique(id)})
 	return response.Revision, ok
 }
 
@@ -143,9 +145,8 @@ func (r *runner) foresee(ctx context.Context, c ringproof.Client, id int) {
 // of it must be refused, by every member.
 func (r *runner) overreach(ctx context.Context, c ringproof.Client, id int) {
 	n := r.visit(id)
-	value := fmt.Sprintf("c%d-at-%d", id, r.number())
 	r.ask(ctx, c, id, ringproof.Request{Kind: ringproof.RequestTxn, Then: []ringproof.Request{
-		{Kind: ringproof.RequestPut, Key: r.anyKey(id, n), Value: value},
+		{Kind: ringproof.RequestPut, Key: r.anyKey(id, n), Value: r.unique(id)},
 		{Kind: ringproof.RequestGet, Key: r.anyKey(id, n), Revision: r.sawUpTo(r.plan.Workload.Clients) + ahead}}})
 }
 

@@ -93,9 +93,12 @@ func (r *runner) serve(ctx context.Context, c ringproof.Client, id int) {
 // refused. Nothing is written beside it: up to 3.6 every member but the one that was asked
 // would carry that out (etcd#18667), and a correct subject would be failed for it.
 func (r *runner) lookBack(ctx context.Context, id int, key string, revision int64) {
+	if revision < 1 {
+		return
+	}
 	for seat := range r.plan.Ring.Size {
 		c := r.seat(ctx, seat)
-		if c == nil || revision < 1 {
+		if c == nil {
 			continue
 		}
 		r.ask(ctx, c, id, ringproof.Request{Kind: ringproof.RequestTxn, Then: []ringproof.Request{{Kind: ringproof.RequestGet, Key: key, Revision: revision}}})
@@ -112,7 +115,7 @@ func (r *runner) update(id, n int, key, other string, read ringproof.Response) r
 	for _, kv := range read.KVs {
 		mod = kv.ModRevision
 	}
-	value := fmt.Sprintf("c%d-at-%d", id, r.number())
+	value := r.unique(id)
 	q := ringproof.Request{Kind: ringproof.RequestTxn, If: []ringproof.Comparison{{Key: key, Target: "mod", Is: "=", Number: mod}},
 		Then: []ringproof.Request{{Kind: ringproof.RequestPut, Key: key, Value: value}}, Else: []ringproof.Request{{Kind: ringproof.RequestGet, Key: key}}}
 	switch {

@@ -215,15 +215,15 @@ func (f runFlags) labelled(loaded []*scenarios.Scenario) ([]*scenarios.Scenario,
 		return nil, usage("--selector %s: %w; write suite=crashes, or suite!=kubernetes", f.labels, err)
 	}
 	var found []*scenarios.Scenario
-	suites := map[string]bool{}
+	there := map[string]bool{}
 	for _, s := range loaded {
-		suites[s.Labels["suite"]] = true
+		there[cmp.Or(labels.Set(s.Labels).String(), "none")] = true
 		if wanted.Matches(labels.Set(s.Labels)) {
 			found = append(found, s)
 		}
 	}
 	if len(found) == 0 {
-		return nil, usage("--selector %s: no scenario has such labels; there are the suites %s", f.labels, strings.Join(slices.Sorted(maps.Keys(suites)), ", "))
+		return nil, usage("--selector %s: no scenario has such labels; there are: %s", f.labels, strings.Join(slices.Sorted(maps.Keys(there)), "; "))
 	}
 	return found, nil
 }

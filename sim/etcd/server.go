@@ -403,17 +403,17 @@ func (s *Server) Stop() {
 		return
 	}
 	s.stopping = true
-	s.drain(s.now()+s.config.ReqTimeout(), time.Millisecond, s.handOver)
+	s.awaitClients(s.now()+s.config.ReqTimeout(), time.Millisecond, s.handOver)
 }
 
-// drain goes on, as a member like any other, until no client has a stream open, for the
-// time of a request at most. It looks ever less often (http.Server.Shutdown).
-func (s *Server) drain(end, pause time.Duration, done func()) {
+// awaitClients goes on, as a member like any other, until no client has a stream open, or
+// until end. It looks ever less often (http.Server.Shutdown).
+func (s *Server) awaitClients(end, pause time.Duration, done func()) {
 	if len(s.watches) == 0 || s.now() >= end {
 		done()
 		return
 	}
-	s.host.After(min(pause, end-s.now()), func() { s.drain(end, min(2*pause, 500*time.Millisecond), done) })
+	s.host.After(min(pause, end-s.now()), func() { s.awaitClients(end, min(2*pause, 500*time.Millisecond), done) })
 }
 
 func (s *Server) handOver() {

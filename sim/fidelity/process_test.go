@@ -140,6 +140,12 @@ type process struct {
 	mine bool          // this test ended it
 }
 
+// terminate tells it to end: that is no end of its own.
+func (p *process) terminate() error {
+	p.mine = true
+	return p.cmd.Process.Signal(syscall.SIGTERM)
+}
+
 func (p *process) running() bool {
 	if p.cmd == nil {
 		return false
@@ -312,8 +318,7 @@ func (m *processes) Stop(ctx context.Context, machine string) error {
 	if !p.running() {
 		return nil
 	}
-	p.mine = true
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := p.terminate(); err != nil {
 		return err
 	}
 	select {
@@ -328,8 +333,10 @@ func (m *processes) Stop(ctx context.Context, machine string) error {
 
 func (m *processes) Tell(ctx context.Context, machine string) error {
 	p := m.host(machine)
-	p.mine = true
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if !p.running() {
+		return fmt.Errorf("no etcd runs on %s to be told to end", machine)
+	}
+	if err := p.terminate(); err != nil {
 		return err
 	}
 	u, err := url.Parse(m.URL(machine, fidelity.ClientPort, false))

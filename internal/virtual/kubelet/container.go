@@ -33,6 +33,7 @@ const (
 	backOff   = 10 * time.Second // before the second restart; before each after it twice as long
 	mostBack  = 5 * time.Minute
 	healthy   = 10 * time.Minute // a container that ran so long is restarted at once again
+	resync    = 10 * time.Second // until it looks again for what a container lacks to be made
 	mostWords = 4096             // bytes of a termination message
 )
 

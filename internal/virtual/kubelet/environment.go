@@ -6,25 +6,19 @@
 package kubelet
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/ringproof/ringproof/internal/lockstep"
 )
-
-// unconfigured is how long the kubelet waits until it looks again for what a variable is
-// taken from.
-const unconfigured = 10 * time.Second
 
 // variables are those of a container, in the order in which they were named first: one that
 // is named again has its later value in its former place.
@@ -50,11 +44,13 @@ func (c *container) configured() bool {
 	for c.pod.ctx.Err() == nil {
 		env, err := c.pod.variables(c.pod.ctx, c.spec)
 		if err == nil {
+			c.pod.mu.Lock()
 			c.env = env
+			c.pod.mu.Unlock()
 			return true
 		}
 		c.change(func() { c.state = waiting("CreateContainerConfigError", err.Error()) })
-		pause(c.pod.ctx, unconfigured)
+		pause(c.pod.ctx, resync)
 	}
 	return false
 }
@@ -63,6 +59,8 @@ func (c *container) configured() bool {
 func (c *container) environment() []string {
 	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOSTNAME=" + c.pod.hostname(), "HOME=/", "TZ=UTC",
 		"KUBERNETES_SERVICE_HOST=" + c.pod.k.Server.Addr().String(), fmt.Sprintf("KUBERNETES_SERVICE_PORT=%d", c.pod.k.Server.Port())}
+	c.pod.mu.Lock()
+	defer c.pod.mu.Unlock()
 	for _, name := range c.env.names {
 		env = append(env, name+"="+c.env.values[name])
 	}
@@ -70,22 +68,19 @@ func (c *container) environment() []string {
 }
 
 // variables are those that the container's spec names: whole objects first, then one by one,
-// each of which may tell of those before it as $(NAME).
+// each of which may tell of those before it as $(NAME) (the kubelet's
+// makeEnvironmentVariables). The error is what the kubelet says as it waits.
 func (p *pod) variables(ctx context.Context, spec corev1.Container) (variables, error) {
 	var env variables
 	for _, from := range spec.EnvFrom {
-		data, err := p.wholly(ctx, from)
-		if err != nil {
+		if err := p.whole(ctx, &env, from); err != nil {
 			return env, err
-		}
-		for _, key := range slices.Sorted(maps.Keys(data)) {
-			env.set(from.Prefix+key, data[key])
 		}
 	}
 	for _, e := range spec.Env {
 		value, there, err := expand(e.Value, env.values), true, error(nil)
 		if e.ValueFrom != nil {
-			value, there, err = p.value(ctx, *e.ValueFrom)
+			value, there, err = p.value(ctx, e.Name, *e.ValueFrom)
 		}
 		switch {
 		case err != nil:
@@ -97,79 +92,54 @@ func (p *pod) variables(ctx context.Context, spec corev1.Container) (variables, 
 	return env, nil
 }
 
-// wholly is what a whole object has; nothing, where there needn't be one.
-func (p *pod) wholly(ctx context.Context, from corev1.EnvFromSource) (map[string]string, error) {
-	var data map[string]string
-	var err error
-	var optional *bool
+// whole takes all that an object has.
+func (p *pod) whole(ctx context.Context, env *variables, from corev1.EnvFromSource) error {
 	switch {
 	case from.ConfigMapRef != nil:
-		optional = from.ConfigMapRef.Optional
-		data, err = p.configMapData(ctx, from.ConfigMapRef.Name)
+		o, err := p.configMap(ctx, from.ConfigMapRef.Name, from.ConfigMapRef.Optional)
+		setAll(env, from.Prefix, o.Data)
+		return err
 	case from.SecretRef != nil:
-		optional = from.SecretRef.Optional
-		data, err = p.secretData(ctx, from.SecretRef.Name)
+		o, err := p.secret(ctx, from.SecretRef.Name, from.SecretRef.Optional)
+		setAll(env, from.Prefix, o.Data)
+		return err
 	}
-	if apierrors.IsNotFound(err) && yes(optional) {
-		return nil, nil
-	}
-	return data, err
+	return nil
 }
 
-// value is one variable's; there: it has one, as what it is taken from is there or must be.
-func (p *pod) value(ctx context.Context, from corev1.EnvVarSource) (value string, there bool, err error) {
+func setAll[V string | []byte](env *variables, prefix string, data map[string]V) {
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		env.set(prefix+key, string(data[key]))
+	}
+}
+
+// value is what a variable is taken from; there: it is there, as it need not be.
+func (p *pod) value(ctx context.Context, name string, from corev1.EnvVarSource) (value string, there bool, err error) {
 	switch {
 	case from.FieldRef != nil:
 		value, err = p.field(from.FieldRef.FieldPath)
 		return value, true, err
 	case from.ConfigMapKeyRef != nil:
 		of := from.ConfigMapKeyRef
-		data, err := p.configMapData(ctx, of.Name)
-		return p.key(data, err, "ConfigMap", of.Name, of.Key, yes(of.Optional))
+		o, err := p.configMap(ctx, of.Name, of.Optional)
+		value, there = o.Data[of.Key]
+		return value, there, cmp.Or(err, p.missing("ConfigMap", of.Name, of.Key, there, of.Optional))
 	case from.SecretKeyRef != nil:
 		of := from.SecretKeyRef
-		data, err := p.secretData(ctx, of.Name)
-		return p.key(data, err, "Secret", of.Name, of.Key, yes(of.Optional))
+		o, err := p.secret(ctx, of.Name, of.Optional)
+		text, there := o.Data[of.Key]
+		return string(text), there, cmp.Or(err, p.missing("Secret", of.Name, of.Key, there, of.Optional))
 	}
-	return "", false, errors.New("the kubelet of this world takes variables from fields of the pod, ConfigMaps and Secrets alone")
+	return "", false, fmt.Errorf("the variable %s: the kubelet of this world takes variables from fields of the pod, ConfigMaps and Secrets alone; give it a value", name)
 }
 
-// key is what an object that was read has under a key.
-func (p *pod) key(data map[string]string, err error, kind, name, key string, optional bool) (value string, there bool, _ error) {
-	if apierrors.IsNotFound(err) && optional {
-		return "", false, nil
+// missing says that an object lacks a key that it must have.
+func (p *pod) missing(kind, name, key string, there bool, optional *bool) error {
+	if there || ptr.Deref(optional, false) {
+		return nil
 	}
-	if err != nil {
-		return "", false, err
-	}
-	value, there = data[key]
-	if !there && !optional {
-		err = fmt.Errorf("couldn't find key %s in %s %s/%s", key, kind, p.object.Namespace, name)
-	}
-	return value, there, err
+	return fmt.Errorf("couldn't find key %s in %s %s/%s", key, kind, p.object.Namespace, name)
 }
-
-func (p *pod) configMapData(ctx context.Context, name string) (map[string]string, error) {
-	o, err := p.k.api.CoreV1().ConfigMaps(p.object.Namespace).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return nil, err
-	}
-	return o.Data, nil
-}
-
-func (p *pod) secretData(ctx context.Context, name string) (map[string]string, error) {
-	o, err := p.k.api.CoreV1().Secrets(p.object.Namespace).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return nil, err
-	}
-	data := map[string]string{}
-	for key, value := range o.Data { // order: into a map
-		data[key] = string(value)
-	}
-	return data, nil
-}
-
-func yes(b *bool) bool { return b != nil && *b }
 
 // subscript is a field path that ends with a key: metadata.labels['app'].
 var subscript = regexp.MustCompile(`^metadata\.(labels|annotations)\['([^']+)'\]$`)
@@ -199,7 +169,7 @@ func (p *pod) field(path string) (string, error) {
 	case "status.podIP", "status.podIPs":
 		return lockstep.Address(p.machine).String(), nil
 	}
-	return "", fmt.Errorf("the pod's field %s is none that the kubelet of this world tells", path)
+	return "", fmt.Errorf("the pod's field %s is none that the kubelet of this world tells; give what is needed of it as a value", path)
 }
 
 // lines are a map as a volume shows it: a line each, its value in quotes.

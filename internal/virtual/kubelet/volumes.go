@@ -21,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
 // refreshPeriod is how often mounted Secrets, ConfigMaps and tokens are looked at again:
@@ -97,9 +98,9 @@ func (p *pod) projected(ctx context.Context, v corev1.Volume) (map[string]file, 
 	files := map[string]file{}
 	switch {
 	case v.Secret != nil:
-		return files, p.secret(ctx, files, v.Secret.SecretName, v.Secret.Items, v.Secret.Optional, v.Secret.DefaultMode)
+		return files, p.secretFiles(ctx, files, v.Secret.SecretName, v.Secret.Items, v.Secret.Optional, v.Secret.DefaultMode)
 	case v.ConfigMap != nil:
-		return files, p.configMap(ctx, files, v.ConfigMap.Name, v.ConfigMap.Items, v.ConfigMap.Optional, v.ConfigMap.DefaultMode)
+		return files, p.configMapFiles(ctx, files, v.ConfigMap.Name, v.ConfigMap.Items, v.ConfigMap.Optional, v.ConfigMap.DefaultMode)
 	case v.DownwardAPI != nil:
 		return files, p.downward(files, v.DownwardAPI.Items, v.DownwardAPI.DefaultMode)
 	case v.Projected == nil:
@@ -116,9 +117,9 @@ func (p *pod) projected(ctx context.Context, v corev1.Volume) (map[string]file, 
 func (p *pod) source(ctx context.Context, files map[string]file, s corev1.VolumeProjection, mode *int32) error {
 	switch {
 	case s.Secret != nil:
-		return p.secret(ctx, files, s.Secret.Name, s.Secret.Items, s.Secret.Optional, mode)
+		return p.secretFiles(ctx, files, s.Secret.Name, s.Secret.Items, s.Secret.Optional, mode)
 	case s.ConfigMap != nil:
-		return p.configMap(ctx, files, s.ConfigMap.Name, s.ConfigMap.Items, s.ConfigMap.Optional, mode)
+		return p.configMapFiles(ctx, files, s.ConfigMap.Name, s.ConfigMap.Items, s.ConfigMap.Optional, mode)
 	case s.ServiceAccountToken != nil:
 		return p.token(ctx, files, *s.ServiceAccountToken, mode)
 	case s.DownwardAPI != nil:
@@ -131,7 +132,7 @@ func (p *pod) source(ctx context.Context, files map[string]file, s corev1.Volume
 func (p *pod) downward(files map[string]file, items []corev1.DownwardAPIVolumeFile, mode *int32) error {
 	for _, i := range items {
 		if i.FieldRef == nil {
-			return fmt.Errorf("%s: the kubelet of this world tells of a pod's fields alone", i.Path)
+			return fmt.Errorf("%s: the kubelet of this world tells of a pod's fields alone; take the item out", i.Path)
 		}
 		text, err := p.field(i.FieldRef.FieldPath)
 		if err != nil {
@@ -152,22 +153,38 @@ func modeOf(modes ...*int32) os.FileMode {
 	return mode
 }
 
-func (p *pod) secret(ctx context.Context, files map[string]file, name string, items []corev1.KeyToPath, optional *bool, mode *int32) error {
+// secret reads a Secret: an empty one, where there is none and needn't be.
+func (p *pod) secret(ctx context.Context, name string, optional *bool) (*corev1.Secret, error) {
 	o, err := p.k.api.CoreV1().Secrets(p.object.Namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) && optional != nil && *optional {
-		return nil
+	return orNone(o, err, optional)
+}
+
+// configMap reads a ConfigMap: an empty one, where there is none and needn't be.
+func (p *pod) configMap(ctx context.Context, name string, optional *bool) (*corev1.ConfigMap, error) {
+	o, err := p.k.api.CoreV1().ConfigMaps(p.object.Namespace).Get(ctx, name, metav1.GetOptions{})
+	return orNone(o, err, optional)
+}
+
+func orNone[T any](o *T, err error, optional *bool) (*T, error) {
+	switch {
+	case err == nil:
+		return o, nil
+	case apierrors.IsNotFound(err) && ptr.Deref(optional, false):
+		return new(T), nil
 	}
+	return new(T), err
+}
+
+func (p *pod) secretFiles(ctx context.Context, files map[string]file, name string, items []corev1.KeyToPath, optional *bool, mode *int32) error {
+	o, err := p.secret(ctx, name, optional)
 	if err != nil {
 		return err
 	}
 	return add(files, "secret "+name, o.Data, items, optional, mode)
 }
 
-func (p *pod) configMap(ctx context.Context, files map[string]file, name string, items []corev1.KeyToPath, optional *bool, mode *int32) error {
-	o, err := p.k.api.CoreV1().ConfigMaps(p.object.Namespace).Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) && optional != nil && *optional {
-		return nil
-	}
+func (p *pod) configMapFiles(ctx context.Context, files map[string]file, name string, items []corev1.KeyToPath, optional *bool, mode *int32) error {
+	o, err := p.configMap(ctx, name, optional)
 	if err != nil {
 		return err
 	}
@@ -190,7 +207,7 @@ func add(files map[string]file, what string, data map[string][]byte, items []cor
 	}
 	for _, i := range items {
 		text, ok := data[i.Key]
-		if !ok && (optional == nil || !*optional) {
+		if !ok && !ptr.Deref(optional, false) {
 			return fmt.Errorf("%s has no key %s", what, i.Key)
 		}
 		if ok {
