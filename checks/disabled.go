@@ -18,7 +18,7 @@ import (
 func (l *ledger) disabled(member ringproof.MemberID, at ringproof.Instant) bool {
 	on := l.homes[member].machine
 	open := map[string]bool{} // by step: whether etcd can't start
-	for _, e := range events(l.h, ringproof.EventFaultLanded, ringproof.EventFaultHealed, ringproof.EventProcessExited, ringproof.EventMemberUp) {
+	for _, e := range l.starts {
 		switch {
 		case e.At <= at && e.Kind == ringproof.EventMemberUp && e.Member == member:
 			for step := range open { // order: all are set alike
@@ -29,7 +29,7 @@ func (l *ledger) disabled(member ringproof.MemberID, at ringproof.Instant) bool 
 			for step := range open { // order: all are set alike
 				open[step] = true
 			}
-		case e.Fault != ringproof.FaultStartFailure && e.Fault != ringproof.FaultDiskFull:
+		case !disables(e.Fault):
 		case e.Kind == ringproof.EventFaultHealed:
 			delete(open, e.Step)
 		default:
@@ -37,4 +37,17 @@ func (l *ledger) disabled(member ringproof.MemberID, at ringproof.Instant) bool 
 		}
 	}
 	return slices.Contains(slices.Collect(maps.Values(open)), true)
+}
+
+// failedStarts lists the events by which disabled goes, or none where no fault disables.
+func failedStarts(h *ringproof.History) []ringproof.Event {
+	found := events(h, ringproof.EventFaultLanded, ringproof.EventFaultHealed, ringproof.EventProcessExited, ringproof.EventMemberUp)
+	if !slices.ContainsFunc(found, func(e ringproof.Event) bool { return disables(e.Fault) }) {
+		return nil
+	}
+	return found
+}
+
+func disables(fault ringproof.FaultKind) bool {
+	return fault == ringproof.FaultStartFailure || fault == ringproof.FaultDiskFull
 }

@@ -25,6 +25,7 @@ type ledger struct {
 	founders map[ringproof.MemberID]bool
 	cuts     []ringproof.Event // of a machine's power
 	losses   []ringproof.Event // machines and disks that faults took, or moved
+	starts   []ringproof.Event // what tells which etcd can't start; none if each can
 }
 
 // home is the machine and the disk that a member was started on; disk 0 is
@@ -35,7 +36,7 @@ type home struct {
 }
 
 func newLedger(h *ringproof.History) *ledger {
-	l := &ledger{h: h, machines: map[string]bool{}, founders: map[ringproof.MemberID]bool{}, homes: map[ringproof.MemberID]home{}, cuts: powerCuts(h)}
+	l := &ledger{h: h, machines: map[string]bool{}, founders: map[ringproof.MemberID]bool{}, homes: map[ringproof.MemberID]home{}, cuts: powerCuts(h), starts: failedStarts(h)}
 	l.began, l.served, l.added = map[ringproof.MemberID]ringproof.Instant{}, map[ringproof.MemberID]ringproof.Instant{}, map[ringproof.MemberID]ringproof.Instant{}
 	for _, e := range events(h, ringproof.EventFaultLanded) {
 		if e.Fault == ringproof.FaultMachineLoss || e.Fault == ringproof.FaultDiskSwap || tookDisk(h, e) {

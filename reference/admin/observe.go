@@ -311,7 +311,10 @@ func (v View) RingMembers() []ring.Member {
 	var all []ring.Member
 	for _, m := range v.Members {
 		b := v.Bindings[ring.ID(m.ID)]
-		machine := cmp.Or(b.Machine, v.machineAt(m.PeerURLs), m.Name)
+		machine := b.Machine
+		if machine == "" {
+			machine = cmp.Or(v.machineAt(m.PeerURLs), m.Name)
+		}
 		all = append(all, ring.Member{ID: ring.ID(m.ID), Name: m.Name, Machine: machine, Disk: b.Disk,
 			Log: b.Log, Release: b.Release, Listen: b.Peers,
 			PeerURL: strings.Join(m.PeerURLs, ","), Learner: m.IsLearner})

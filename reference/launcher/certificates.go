@@ -122,12 +122,13 @@ func (c *certificates) dueOnDisk(lifetime time.Duration) (due []condition, chang
 
 // replace renews a pair that is due. unknown: why nobody can sign it.
 func (c *certificates) replace(x condition, signers authorities, unknown error, lifetime time.Duration) (renewed bool, err error) {
+	var pair pki.Pair
 	if err = unknown; err == nil {
-		err = c.renew(signers, x, lifetime)
+		pair, err = c.renew(signers, x, lifetime)
 	}
 	switch {
 	case err == nil:
-		c.host.Log(host.Line{Event: host.EventIssued, Text: c.inspect(x.name, lifetime).pair.String()})
+		c.host.Log(host.Line{Event: host.EventIssued, Text: pair.String()})
 		return true, nil
 	case x.bad != nil:
 		return false, fmt.Errorf("issuing the %s certificate (%w): %w", x.name, x.bad, err)
@@ -165,15 +166,19 @@ func (c *certificates) inspect(name string, lifetime time.Duration) condition {
 		return p
 	}
 	p.pair, p.ends = x.pair, leaf.NotAfter
-	if c.shown == nil {
-		c.shown = map[string]exhibit{}
-	}
-	c.shown[name] = x
+	c.show(name, x)
 	if name != "client" {
 		p.due = pki.Covers(leaf, []string{c.address}) != nil
 	}
 	p.due = p.due || leaf.NotAfter.Sub(c.host.Now()) < renewBefore(lifetime, c.machine, name)
 	return p
+}
+
+func (c *certificates) show(name string, x exhibit) {
+	if c.shown == nil {
+		c.shown = map[string]exhibit{}
+	}
+	c.shown[name] = x
 }
 
 // renewBefore is how long before its end a pair is renewed: a third of its time, and
@@ -189,31 +194,39 @@ func renewBefore(lifetime time.Duration, machine, pair string) time.Duration {
 // same key: then one file changes, and etcd, which reads two at each handshake, never
 // reads a pair that doesn't belong together. Whoever wants another key
 // deletes it while no agent runs.
-func (c *certificates) renew(signers authorities, p condition, lifetime time.Duration) error {
+func (c *certificates) renew(signers authorities, p condition, lifetime time.Duration) (pki.Pair, error) {
 	authority, file := signers.of(p.name)
-	x := exhibit{file: file, ca: authority.CertPEM()}
 	subject := pki.Subject{CommonName: commonName(p.name, c.machine)}
 	if p.name != "client" {
 		subject.Hosts = []string{c.address, "localhost", "127.0.0.1"}
 	}
-	now := c.host.Now()
-	if p.bad == nil {
-		pair, err := authority.Renew(now, p.pair, subject, lifetime)
-		if err != nil {
-			return err
-		}
-		x.pair = pair
-		return c.write(p.name, x, ".crt")
-	}
-	issue := map[string]func(time.Time, pki.Subject, time.Duration) (pki.Pair, error){
-		"server": authority.IssueServer, "peer": authority.IssuePeer, "client": authority.IssueClient,
-	}[p.name]
-	pair, err := issue(now, subject, lifetime)
+	pair, err := p.issue(authority, c.host.Now(), subject, lifetime)
 	if err != nil {
-		return err
+		return pki.Pair{}, err
 	}
-	x.pair = pair
-	return c.write(p.name, x, ".crt", ".key")
+	parts := []string{".crt", ".key"}
+	if p.bad == nil {
+		parts = parts[:1]
+	}
+	x := exhibit{file: file, ca: authority.CertPEM(), pair: pair}
+	if err := c.write(p.name, x, parts...); err != nil {
+		return pki.Pair{}, err
+	}
+	c.show(p.name, x)
+	return pair, nil
+}
+
+// issue has a successor signed for the key of one that can be shown, else a new pair.
+func (p condition) issue(by pki.Authority, now time.Time, subject pki.Subject, lifetime time.Duration) (pki.Pair, error) {
+	switch {
+	case p.bad == nil:
+		return by.Renew(now, p.pair, subject, lifetime)
+	case p.name == "server":
+		return by.IssueServer(now, subject, lifetime)
+	case p.name == "peer":
+		return by.IssuePeer(now, subject, lifetime)
+	}
+	return by.IssueClient(now, subject, lifetime)
 }
 
 // commonName is at most 64 letters long, as RFC 5280 wants it. A machine in a cloud may
