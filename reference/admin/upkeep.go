@@ -29,10 +29,11 @@ type Asked struct {
 	Endpoint string // where it was asked; "" when it advertises no address
 	Learner  bool
 	Leader   bool
-	Revision int64 // up to which it has applied the keyspace
-	Bytes    int64 // of its keyspace file
-	InUse    int64 // of those, what keys take
-	Err      error // why it gave no word
+	Version  ring.Version // that it runs
+	Revision int64        // up to which it has applied the keyspace
+	Bytes    int64        // of its keyspace file
+	InUse    int64        // of those, what keys take
+	Err      error        // why it gave no word
 }
 
 // String prints m2 (8e9e05c52164694d).
@@ -75,6 +76,7 @@ func (r *Ring) askMember(ctx context.Context, m *etcdserverpb.Member) Asked {
 			if s.Header.MemberId != m.ID {
 				return fmt.Errorf("member %x answers there", s.Header.MemberId)
 			}
+			a.Version = ring.Version("v" + s.Version)
 			a.Leader, a.Revision, a.Bytes, a.InUse = s.Leader == m.ID, s.Header.Revision, s.DbSize, s.DbSizeInUse
 			return nil
 		})

@@ -83,7 +83,7 @@ func New(h host.Host, s store.Store, c Config) *Agent {
 	a := &Agent{Config: c, host: h, nonce: h.Nonce(), log: &host.Recorder{Host: h, DryRun: c.DryRun}, source: &source{host: h, store: s, silent: c.DryRun}}
 	a.launcher = launcher.NewLauncher(h, a.log, launcher.Config{Machine: c.Machine, Address: c.Address, Binaries: c.Binaries,
 		Source: a.source, Authority: a.source.authority, Decide: c.Brain.Boot, Do: c.Brain.Do})
-	a.reconciler = &reconcile.Reconciler{Ring: a.launcher.Ring, Log: a.log, Next: c.Brain.Next, Do: c.Brain.Do,
+	a.reconciler = &reconcile.Reconciler{Ring: a.launcher.Ring, Log: a.log, Next: a.next, Do: c.Brain.Do,
 		Lead: admin.Lead{Holder: c.Machine, Nonce: a.nonce}}
 	return a
 }

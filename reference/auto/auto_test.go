@@ -109,12 +109,7 @@ func (l *lines) all() (all []host.Line) {
 
 func newFleet(t *testing.T, spec store.Spec) *fleet {
 	needs.RealTime(t)
-	spec.Version = version
-	f := &fleet{t: t, etcd: needs.Etcd(t).Etcd, dir: t.TempDir(), spec: spec, machines: map[string]*machine{}}
-	f.store = filepath.Join(f.dir, "store")
-	f.network = freeNetwork(t)
-	f.watchdog()
-	t.Cleanup(f.end)
+	f := unseeded(t, spec)
 	s := f.open("?create_dir=true")
 	require.NoError(t, store.Init(t.Context(), s))
 	if spec.Security.Secure() {
@@ -124,6 +119,17 @@ func newFleet(t *testing.T, spec store.Spec) *fleet {
 		require.NoError(t, err)
 	}
 	f.want(func(*store.Spec) {})
+	return f
+}
+
+// unseeded is a fleet without a store.
+func unseeded(t *testing.T, spec store.Spec) *fleet {
+	spec.Version = version
+	f := &fleet{t: t, etcd: needs.Etcd(t).Etcd, dir: t.TempDir(), spec: spec, machines: map[string]*machine{}}
+	f.store = filepath.Join(f.dir, "store")
+	f.network = freeNetwork(t)
+	f.watchdog()
+	t.Cleanup(f.end)
 	return f
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ringproof/ringproof/reference/admin"
@@ -94,4 +95,24 @@ func (a *Agent) noteFormed(ctx context.Context, view admin.View) {
 	}
 	// Not the error: of a file store each names another file.
 	a.log.Say(host.EventTrouble, "the store takes no note that the ring has answered, and is asked again; see that "+FormedPrefix+" can be written there")
+}
+
+// next decides on the ring's next change.
+func (a *Agent) next(spec ring.Spec, seen ring.Observed) ring.Decision {
+	return a.Brain.Next(spec, notYetAdopted(a.launcher.Known.Identity, seen))
+}
+
+// notYetAdopted marks the machines of an adopted ring whose agent nobody has started yet:
+// no word comes from them, and their members serve all the same.
+func notYetAdopted(identity *store.Identity, seen ring.Observed) ring.Observed {
+	if identity == nil || identity.Cluster == 0 {
+		return seen
+	}
+	seen.Machines = slices.Clone(seen.Machines)
+	for i, machine := range seen.Machines {
+		seen.Machines[i].Static = !machine.Present && slices.ContainsFunc(seen.Members, func(m ring.Member) bool {
+			return m.Machine == machine.Name && m.Disk == "" && identity.Began(machine.Name, uint64(m.ID))
+		})
+	}
+	return seen
 }

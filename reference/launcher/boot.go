@@ -159,7 +159,7 @@ func withLog(e Evidence) Boot {
 	case e.Listed && m.Disk == "" && m.Machine != "" && m.Machine != e.Machine:
 		return Boot{Do: Wait, Why: fmt.Sprintf("the disk holds a log of member %x, whose record is missing and whose address is that of %s: it may be a copy", e.WAL.Member, m.Machine)}
 	case !e.Listed && e.Strange && e.Identity == nil && e.Unknown == "":
-		return Boot{Do: Halt, Why: fmt.Sprintf("the disk holds the log of member %x of ring %x, which another etcd has written, and no ring is founded here: nothing is started and nothing founded on it. To give the disk to this ring move the directory %s away; ringadm doesn't take over the ring of others", e.WAL.Member, e.WAL.Cluster, DataDir)}
+		return Boot{Do: Halt, Why: fmt.Sprintf("the disk holds the log of member %x of ring %x, which another etcd has written, and no ring is founded here: nothing is started and nothing founded on it. To take that ring over see ringadm adopt; to give the disk to the ring of this store, move the directory %s away", e.WAL.Member, e.WAL.Cluster, DataDir)}
 	case !e.Listed && e.Strange && !e.began():
 		return Boot{Do: Wait, Why: fmt.Sprintf("the disk holds a log of member %x, and never said that one ran here: it may be a copy; where the member lives the list would tell, and it can't be read: %s", e.WAL.Member, e.Why)}
 	case e.WAL.Forced > 0:

@@ -89,7 +89,7 @@ func TestDecide(t *testing.T) {
 		{"a copy of the log of this machine's own member, on another disk", with(listed(log, one, two), func(e *launcher.Evidence) { e.Disk = "d9" }),
 			"halt: the disk holds a log of member 1, which lives on disk d1 of machine m1, and this is disk d9 of m1: it is a copy. Remove the member first to have another take its place here, or empty this disk"},
 		{"the data of an etcd that somebody ran before, and no ring yet", with(log, func(e *launcher.Evidence) { e.Strange = true }),
-			"halt: the disk holds the log of member 1 of ring c1, which another etcd has written, and no ring is founded here: nothing is started and nothing founded on it. To give the disk to this ring move the directory etcd away; ringadm doesn't take over the ring of others"},
+			"halt: the disk holds the log of member 1 of ring c1, which another etcd has written, and no ring is founded here: nothing is started and nothing founded on it. To take that ring over see ringadm adopt; to give the disk to the ring of this store, move the directory etcd away"},
 		{"a log on a disk that never said an etcd ran there, and no list", with(log, func(e *launcher.Evidence) { e.Strange, e.Identity, e.Why = true, founded, "no endpoint answered" }),
 			"wait: the disk holds a log of member 1, and never said that one ran here: it may be a copy; where the member lives the list would tell, and it can't be read: no endpoint answered"},
 		{"the log of a member that a ring began with before it had launchers, and no list", with(bare, func(e *launcher.Evidence) { e.WAL, e.Strange, e.Identity, e.Formed = began, true, static, true }),

@@ -32,7 +32,7 @@ func (l *Launcher) apart() bool { return l.Known.Spec.Machines[l.Machine].Versio
 // restarted once less, and who dials it in plain text is heard as before.
 func (l *Launcher) peers() ring.Security {
 	begin := l.Known.Spec.PeersBegin()
-	if i := l.Known.Identity; i != nil && i.Static {
+	if i := l.Known.Identity; i != nil && i.Static && i.Cluster == 0 {
 		begin = ring.Mixed
 	}
 	return cmp.Or(l.disk.Peers, begin)

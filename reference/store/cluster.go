@@ -4,6 +4,7 @@
 package store
 
 import (
+	"cmp"
 	"crypto/sha1"
 	"encoding/binary"
 	"slices"
@@ -12,8 +13,11 @@ import (
 // ClusterID is etcd's ID of the ring that the founders make: a digest of their
 // IDs, each a digest of its peer URL and the ring's token. It never changes, so
 // that every agent can tell this ring's answers from another's by the founding
-// record alone.
+// record alone. That of a ring that was adopted is on record, as nobody knows its token.
 func (i Identity) ClusterID() uint64 {
+	if i.Cluster != 0 {
+		return i.Cluster
+	}
 	var ids []uint64
 	for _, m := range i.Members {
 		ids = append(ids, i.memberID(m))
@@ -26,7 +30,9 @@ func (i Identity) ClusterID() uint64 {
 	return digest(all)
 }
 
-func (i Identity) memberID(f Founder) uint64 { return digest([]byte(f.PeerURL + i.Token)) }
+func (i Identity) memberID(f Founder) uint64 {
+	return cmp.Or(f.Member, digest([]byte(f.PeerURL+i.Token)))
+}
 
 // Began reports whether the ring began with this member on the machine, and without a
 // launcher: then a log of it there was made by nobody else, though nothing on the disk

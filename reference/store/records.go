@@ -177,6 +177,9 @@ type Founder struct {
 	Disk      string `json:"disk"`
 	PeerURL   string `json:"peerURL"`
 	ClientURL string `json:"clientURL"`
+	// Member is its ID in a ring that was adopted. 0: the one that follows from its peer
+	// URL and the ring's token.
+	Member uint64 `json:"member,omitempty"`
 }
 
 // Validate tells what is wrong with the founder.
@@ -191,14 +194,20 @@ type Identity struct {
 	Members []Founder `json:"members"`
 	Epoch   int       `json:"epoch"`
 	// Static: the founders were started without launchers, by flags of their own, and no
-	// disk of theirs had a name. Their peers spoke plain text.
+	// disk of theirs had a name. Their peers spoke plain text, unless the ring was adopted.
 	Static bool `json:"static,omitempty"`
+	// Cluster is the ID of a ring that was there before it was adopted; its members are
+	// those that it had then. 0: the ring is founded by this record.
+	Cluster uint64 `json:"cluster,omitempty"`
 }
 
 // Validate tells what is wrong with the identity.
 func (i Identity) Validate() error {
 	if err := cmp.Or(checkToken("token", i.Token), checkEpoch(i.Epoch), checkSize(len(i.Members))); err != nil {
 		return err
+	}
+	if i.Cluster != 0 && !i.Static {
+		return fmt.Errorf("ring %x refused: a ring that was there before was begun without launchers", i.Cluster)
 	}
 	var schemes []string
 	distinct := map[string][]string{}
@@ -228,7 +237,9 @@ func (i Identity) check(f Founder) error {
 	switch {
 	case i.Static && f.Disk != "":
 		return fmt.Errorf("disk %q refused: founders that no launcher started have none", f.Disk)
-	case i.Static && !strings.HasPrefix(f.PeerURL, "http:"):
+	case (i.Cluster == 0) != (f.Member == 0):
+		return fmt.Errorf("ID %x in ring %x refused: the ring and its members have IDs of before together, or none has", f.Member, i.Cluster)
+	case i.Static && i.Cluster == 0 && !strings.HasPrefix(f.PeerURL, "http:"):
 		return fmt.Errorf("peer URL %q refused: founders that no launcher started speak plain text", f.PeerURL)
 	case i.Static:
 		f.Disk = "none"
