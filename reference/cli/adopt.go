@@ -101,11 +101,11 @@ func (f adoptFlags) authority() (*store.Authority, error) {
 		to         *[]byte
 	}{{"--ca-cert", f.caCert, &a.CertPEM}, {"--ca-key", f.caKey, &a.KeyPEM}, {"--peer-ca-cert", f.peerCACert, &a.PeerCertPEM}, {"--peer-ca-key", f.peerCAKey, &a.PeerKeyPEM}}
 	for i, named := range files {
-		if pair := files[i^1]; named.file == "" && pair.file != "" {
-			return nil, usageError{fmt.Errorf("%s is missing: it goes together with %s", named.flag, pair.flag)}
-		}
 		if named.file == "" {
 			continue
+		}
+		if pair := files[i^1]; pair.file == "" {
+			return nil, usageError{fmt.Errorf("%s is missing: it goes together with %s", pair.flag, named.flag)}
 		}
 		text, err := os.ReadFile(named.file)
 		if err != nil {
@@ -119,7 +119,10 @@ func (f adoptFlags) authority() (*store.Authority, error) {
 	case f.caCert == "":
 		return nil, nil
 	}
-	return &a, a.Validate()
+	if err := a.Validate(); err != nil {
+		return nil, fmt.Errorf("%s and %s: %w", files[0].flag, files[1].flag, err)
+	}
+	return &a, nil
 }
 
 // adopted is what the store is to say of a ring that was there before.
