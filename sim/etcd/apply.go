@@ -85,6 +85,9 @@ func (s *Server) applyNormal(e *raftpb.Entry) {
 	if kv.Revision() != before {
 		s.notifyWatches()
 	}
+	if r.DowngradeInfoSet != nil && !s.since3(6) {
+		return // 3.5 carries it out and answers nobody: whoever asked waits in vain (applierV3backend.Apply)
+	}
 	if err == rpctypes.ErrGRPCNoSpace && s.open && !s.state.alarmed(pb.AlarmType_NOSPACE) {
 		s.outOfSpace(func() { s.proposals.finish(id, response, err) })
 		return
@@ -185,7 +188,7 @@ func (s *Server) dispatchLease(r *pb.InternalRaftRequest) (any, error) {
 
 func (s *Server) applyVersion(r *membershippb.ClusterVersionSetRequest) {
 	v := semver.New(r.GetVer())
-	if s.tooOld(v) {
+	if s.tooOld(v, s.state.book.downgrade) {
 		return
 	}
 	before := s.state.book.version

@@ -15,6 +15,7 @@ import (
 	"github.com/coreos/go-semver/semver"
 	"go.etcd.io/etcd/client/pkg/v3/types"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
+	serverversion "go.etcd.io/etcd/server/v3/etcdserver/version"
 	"go.etcd.io/raft/v3"
 	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
@@ -159,6 +160,9 @@ func (s *Server) restart(log log) {
 		return
 	}
 	before, st := s.data.made.state, (*state)(nil)
+	if before != nil && s.tooOld(before.book.version, before.book.downgrade) {
+		return
+	}
 	if !s.does.Own {
 		st = s.data.ready(log, s.release)
 	}
@@ -433,8 +437,16 @@ func (s *Server) compareHashes() {
 
 // tooOld ends a binary that is older than the cluster's version. 3.5 exits in
 // order; later releases panic, and while they serve that is a panic of the job
-// which applies.
-func (s *Server) tooOld(cluster *semver.Version) bool {
+// which applies. While a downgrade is under way 3.5 ends at any other release than its
+// target, that of before it too (mustDetectDowngrade).
+func (s *Server) tooOld(cluster *semver.Version, d *serverversion.DowngradeInfo) bool {
+	if !s.since3(6) && d != nil && d.Enabled {
+		other := !d.GetTargetVersion().Equal(*s.minor())
+		if other {
+			s.exit(1, "invalid downgrade; server version is not allowed to join when downgrade is enabled")
+		}
+		return other
+	}
 	if cluster == nil || !s.minor().LessThan(*cluster) {
 		return false
 	}

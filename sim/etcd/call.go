@@ -192,14 +192,14 @@ func (s *Server) rangeKeys(r *pb.RangeRequest, reply func(any, error)) {
 	s.read(get)
 }
 
-// refused refuses what needs no agreement to be refused, and what would exceed
-// the quota, which raises the alarm first.
-func (s *Server) refused(err error, charge int, reply func(any, error)) bool {
+// refused refuses what would exceed the quota, which raises the alarm first, and then what
+// needs no agreement to be refused.
+func (s *Server) refused(charge int, err error, reply func(any, error)) bool {
 	switch {
-	case err != nil:
-		reply(nil, err)
 	case !s.fits(charge):
 		s.outOfSpace(func() { reply(nil, rpctypes.ErrGRPCNoSpace) })
+	case err != nil:
+		reply(nil, err)
 	default:
 		return false
 	}
@@ -207,7 +207,7 @@ func (s *Server) refused(err error, charge int, reply func(any, error)) bool {
 }
 
 func (s *Server) put(r *pb.PutRequest, reply func(any, error)) {
-	if !s.refused(mvcc.CheckPut(r), putCost(r), reply) {
+	if !s.refused(putCost(r), mvcc.CheckPut(r), reply) {
 		s.propose(&pb.InternalRaftRequest{Put: r}, s.filled(reply))
 	}
 }
@@ -221,7 +221,7 @@ func (s *Server) deleteRange(r *pb.DeleteRangeRequest, reply func(any, error)) {
 }
 
 func (s *Server) txn(r *pb.TxnRequest, reply func(any, error)) {
-	if s.refused(mvcc.CheckTxn(r, s.config.MaxTxnOps), txnCost(r), reply) {
+	if s.refused(txnCost(r), mvcc.CheckTxn(r, s.config.MaxTxnOps), reply) {
 		return
 	}
 	readonly, serializable := reading(r)
@@ -259,7 +259,7 @@ func reading(r *pb.TxnRequest) (readonly, serializable bool) {
 }
 
 func (s *Server) leaseGrant(r *pb.LeaseGrantRequest, reply func(any, error)) {
-	if s.refused(nil, leaseCost, reply) {
+	if s.refused(leaseCost, nil, reply) {
 		return
 	}
 	id := r.GetID()

@@ -349,7 +349,7 @@ func (s *Server) adopt(st *state) {
 	s.measure()
 	s.view.stale = true
 	s.ring.SetBackend(st.book)
-	if s.tooOld(st.book.version) {
+	if s.tooOld(st.book.version, st.book.downgrade) {
 		return
 	}
 	s.ring.Recover(ignoreVersion)

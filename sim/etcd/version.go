@@ -26,7 +26,7 @@ func (s *Server) monitor() {
 }
 
 // watchVersions is the leader's: the cluster's version is the lowest of its
-// members', and a downgrade's target once one is under way.
+// members', and, from 3.6 on, a downgrade's target once one is under way.
 func (s *Server) watchVersions() {
 	if s.lead != s.id || s.monitoring || s.versionSettled() {
 		return
@@ -73,7 +73,9 @@ func (s *Server) decideVersion(all []*answerVersion) *semver.Version {
 		return lowest
 	case lowest == nil:
 		return nil
-	case s.downgrading():
+	case !s.since3(6) && lowest.Equal(below(now)): // 3.5 goes down once a member has, asked for or not (IsValidVersionChange)
+		return lowest
+	case s.since3(6) && s.downgrading():
 		target := s.state.book.downgrade.GetTargetVersion()
 		if target.Equal(*now) || !target.Equal(below(now)) || !target.Equal(below(lowest)) {
 			return nil

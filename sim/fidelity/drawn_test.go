@@ -18,7 +18,7 @@ import (
 // TestDrawn: what nobody thought of writing down is answered alike, too.
 func TestDrawn(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, w virtualTime) {
-		for name, draw := range map[string]func(*author, *rapid.T){"keys": (*author).keys, "members": (*author).members} {
+		for name, draw := range map[string]func(*author, *rapid.T){"keys": (*author).keys, "members": (*author).members, "full": (*author).full} {
 			t.Run(name, func(t *testing.T) {
 				rapid.Check(t, func(t *rapid.T) {
 					a := &author{}
@@ -164,6 +164,47 @@ func (a *author) keys(t *rapid.T) {
 	a.line("get *")
 }
 
+// full draws what is asked of members some of which have no space left: they come back with
+// a quota that even an empty database exceeds, and perhaps with a large one later. How much
+// fits below any other hangs on when each wrote its file last.
+func (a *author) full(t *rapid.T) {
+	a.ring = strings.Fields(one(t, "ring", "a", "a", "a b c"))
+	a.line("ring %s", strings.Join(a.ring, " "))
+	a.line("leader a")
+	requests := []func(*rapid.T){a.write, a.write, a.transact, a.lease}
+	for range rapid.IntRange(0, 6).Draw(t, "lines before") {
+		rapid.SampledFrom(requests).Draw(t, "line")(t)
+	}
+	requests = append(requests, a.read, a.upkeep, a.alarm, a.alarm)
+	for range rapid.IntRange(1, 3).Draw(t, "quotas") {
+		a.quota(t)
+		for range rapid.IntRange(1, 10).Draw(t, "lines") {
+			rapid.SampledFrom(requests).Draw(t, "line")(t)
+			a.line("elapse 1s") // each whose file is full raises its alarm once it has applied a write
+		}
+	}
+	a.line("alarms")
+	a.line("get *")
+}
+
+// quota starts a member again with another.
+func (a *author) quota(t *rapid.T) {
+	member := one(t, "member", a.ring...)
+	a.line("elapse 1s") // it hears what is committed
+	a.line("stop %s", member)
+	a.line("start %s --quota-backend-bytes=%s", member, one(t, "quota", "8192", "8192", "20000000", "-1"))
+	a.line("leader a")
+	a.line("elapse 6s")
+}
+
+func (a *author) alarm(t *rapid.T) {
+	if member := one(t, "member", a.ring...); rapid.IntRange(0, 3).Draw(t, "status") == 0 {
+		a.line("status %s", member)
+	} else {
+		a.line("%s%s", one(t, "alarm", "alarms", "disarm", "disarm "+member), a.on(t))
+	}
+}
+
 // on is the member that is asked; "": the first.
 func (a *author) on(t *rapid.T) string {
 	if len(a.ring) == 1 {
@@ -217,8 +258,10 @@ func (a *author) watch(t *rapid.T) {
 	}
 	name := fmt.Sprintf("w%d", len(a.watches)+1)
 	a.watches = append(a.watches, name)
+	a.line("wait-applied") // else where it begins is chance
 	a.line("watch %s %s%s%s%s%s%s", name, one(t, "watched", "a", "a*", "a..c", "b..", "*"), perhaps(t, 2, number(t, "rev", 14)),
 		perhaps(t, 3, word("prev")), perhaps(t, 6, word("no-put")), perhaps(t, 6, word("no-delete")), a.on(t))
+	a.line("elapse 1s") // etcd turns to those of the past ten times a second: a compaction may be first
 }
 
 // unwatch ends the watches, if asked after a look at what came.
@@ -233,7 +276,7 @@ func (a *author) unwatch(look bool) {
 }
 
 func (a *author) upkeep(t *rapid.T) {
-	switch member := one(t, "member", a.ring...); rapid.IntRange(0, 6).Draw(t, "upkeep") {
+	switch member := one(t, "member", a.ring...); rapid.IntRange(0, 7).Draw(t, "upkeep") {
 	case 0:
 		a.line("status %s", member)
 	case 1:
@@ -242,6 +285,10 @@ func (a *author) upkeep(t *rapid.T) {
 		a.line("snapshot on=%s", member)
 	case 3:
 		a.line("%s on=%s", one(t, "list", "members", "alarms"), member)
+	case 4:
+		a.line("downgrade %s on=%s", one(t, "downgrade", "validate", "enable", "cancel")+perhaps(t, 1, func() string {
+			return one(t, "target", "3.4.0", "3.5.0", "3.6.0", "3.7.0", "3.5", "3.6.2", "4.0.0", "x")
+		}), member)
 	default:
 		a.line("compact %d%s on=%s", rapid.IntRange(0, 14).Draw(t, "compact"), perhaps(t, 2, word("physical")), member)
 	}
@@ -269,16 +316,17 @@ func (a *author) members(t *rapid.T) {
 		a.line("needs partition")
 		ring = "a b c"
 	}
-	a.line("ring %s", ring)
+	a.line("ring %s%s%s%s", ring, perhaps(t, 3, word("--snapshot-count=10 catch-up=2")), perhaps(t, 4, word("--strict-reconfig-check=false")),
+		perhaps(t, 4, number(t, "--max-learners", 3)))
 	a.line("leader a")
 	a.line("elapse 6s")
 	if rapid.Bool().Draw(t, "moves") { // later who leads is chance
 		a.line("move-leader %s on=%s within=4s", who(t), who(t))
 	}
 	for range rapid.IntRange(2, 12).Draw(t, "lines") {
-		most := 12
+		most := 14
 		if cuts {
-			most = 15
+			most = 17
 		}
 		a.line("%s within=12s", a.deed(t, rapid.IntRange(0, most).Draw(t, "line")))
 		a.line("elapse 6s")
@@ -315,8 +363,12 @@ func (a *author) deed(t *rapid.T, n int) string {
 	case 12:
 		return fmt.Sprintf("update %s peer=http://%s.%s%s", who(t), who(t), one(t, "port", "peer", "second"), asked(t))
 	case 13:
-		return "cut " + one(t, "cut", "a", "b", "c")
+		return "puts k 25" + asked(t)
 	case 14:
+		return "compact 3" + perhaps(t, 2, word("physical")) + asked(t)
+	case 15:
+		return "cut " + one(t, "cut", "a", "b", "c")
+	case 16:
 		return "part " + one(t, "part", "a b", "b c", "a c")
 	}
 	return "join " + one(t, "join", "a", "b", "c")

@@ -54,9 +54,14 @@ func (s *stage) printStatus(ctx context.Context, c call) string {
 	case got.Leader == 0:
 		line = name + ": a voter with no leader"
 	}
-	if len(got.Errors) > 0 {
+	var errors []string
+	for _, each := range got.Errors {
 		// protobuf prints one space or two, so that nobody compares what it prints.
-		line += "; errors: " + strings.Join(strings.Fields(strings.Join(got.Errors, "; ")), " ")
+		errors = append(errors, s.names.tidy(strings.Join(strings.Fields(each), " ")))
+	}
+	slices.Sort(errors) // etcd keeps them in a map
+	if len(errors) > 0 {
+		line += "; errors: " + strings.Join(errors, "; ")
 	}
 	return line
 }
