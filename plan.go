@@ -291,6 +291,13 @@ func (o Op) Stopped() string {
 // Ends reports whether the operation ends the subject's own process.
 func (o Op) Ends() bool { return o.Kind == OpReset || o.Scope != "" && o.Scope != "process" }
 
+// What somebody else than the subject asks of a ring.
+const (
+	MemberRemove = "member-remove"
+	MemberAdd    = "member-add"  // of a voter, as by etcdctl member add
+	LearnerAdd   = "learner-add" // of a learner, as with --learner
+)
+
 // FaultKind names a harm. Package faults is the catalogue.
 type FaultKind string
 
@@ -348,7 +355,7 @@ type Fault struct {
 	Leave    string    `json:"leave,omitempty"`    // volume-loss: "nothing", "directories", "identity", "copy-of-before", "damaged-log" or "ring-of-one"; keys-damaged: "nothing" or "nonsense"
 	At       string    `json:"at,omitempty"`       // start-failure: "before-log" or "after-log"
 	Remount  string    `json:"remount,omitempty"`  // volume-unmounted: "live" or "reboot"
-	Does     string    `json:"does,omitempty"`     // foreign-hand: "member-remove"
+	Does     string    `json:"does,omitempty"`     // foreign-hand: "member-remove", "member-add" or "learner-add"
 	Answers  string    `json:"answers,omitempty"`  // name-stale: "old-address", "nothing" or "other-machine"
 	From     string    `json:"from,omitempty"`     // volume-copy: a selector of whose data are copied; partition of a pair: of the other one
 	Calls    string    `json:"calls,omitempty"`    // store-outage: "all" or "writes"

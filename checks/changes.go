@@ -28,6 +28,9 @@ var oneChangeAtATime = Check{
 				continue
 			}
 			n++
+			if change.Foreign && change.Kind != "remove" {
+				continue // whoever added it finishes it, or nobody
+			}
 			if unfinished, ok := l.unfinished(pending, change); ok && !change.Foreign {
 				return with(fail(change.At, "expected %s to be promoted or removed before %s of %s",
 					unfinished.Member, change.Kind, change.Member), unfinished.String(), change.String())
@@ -75,7 +78,7 @@ var learnerFirst = Check{
 		c := newConfig()
 		learners, promoted := map[ringproof.MemberID]bool{}, 0
 		for _, change := range h.Evidence.Changes {
-			if !c.apply(change) || change.Founder {
+			if !c.apply(change) || change.Founder || change.Foreign {
 				continue
 			}
 			switch change.Kind {

@@ -327,14 +327,20 @@ var catalogue = []Entry{
 		Doc:  "somebody else changes the membership, as with etcdctl: a person, or another tool",
 		Params: Params{
 			target,
-			{Name: "does", Doc: "what is asked of etcd: that the target's member is removed", Values: []string{"member-remove"}},
+			{Name: "does", Doc: "what is asked of etcd: that the target's member is removed; that one is added at the target, which has none: a voter, or a learner",
+				Values: []string{ringproof.MemberRemove, ringproof.MemberAdd, ringproof.LearnerAdd}},
 		},
-		Targets: union(MemberForms(), []string{"mN", "machine/N"}),
+		Targets: union(MemberForms(), []string{"mN", "machine/N", "spare"}),
 		Fairness: "Fair where etcd itself does it: it refuses what would leave too few that are connected. What the hand did is no change of the subject's. " +
 			"The ring must become what was asked for again, or the subject must halt and say who is missing.",
-		Heals:    "never: who was removed comes back as another member",
-		Worlds:   withProcesses,
-		Sentence: to("have somebody else remove the member of "),
+		Heals:  "never: who was removed comes back as another member, and who was added is the subject's to start or to remove",
+		Worlds: withProcesses,
+		Sentence: func(f ringproof.Fault) string {
+			if f.Does == ringproof.MemberRemove || f.Does == "" {
+				return "have somebody else remove the member of " + whom(f)
+			}
+			return "have somebody else add a " + worded(f.Does, "voter", ringproof.LearnerAdd, "learner") + " at " + whom(f)
+		},
 	},
 	{
 		Kind: ringproof.FaultClockSkew,

@@ -173,6 +173,9 @@ func (l *Ledger) Note(e ringproof.Event) {
 		l.swaps--
 		l.enter(e.At, "the disks are back")
 	}
+	if e.Kind == ringproof.EventFaultMissed && e.Fault == ringproof.FaultForeignHand {
+		l.pending = slices.DeleteFunc(l.pending, func(p pendingChange) bool { return p.action == addVoter && p.machine == e.Machine })
+	}
 	if e.Action != "promote" && e.Action != "remove" {
 		return // add-learner changes no voter; nothing else changes the membership
 	}
@@ -194,6 +197,10 @@ func (l *Ledger) Note(e ringproof.Event) {
 func (l *Ledger) settle(o ringproof.Observation) {
 	l.pending = slices.DeleteFunc(l.pending, func(p pendingChange) bool {
 		m, present := o.Member(p.member)
+		if p.action == addVoter {
+			_, there := o.On(p.machine)
+			return there
+		}
 		shown := p.member != 0 && (p.action == "remove" && !present || p.action == "promote" && present && !m.Learner)
 		return shown || p.ended && o.At > p.at
 	})
@@ -233,6 +240,9 @@ func (l *Ledger) reported(m ringproof.MemberView) Config {
 // after lists what the membership becomes when the change commits: one
 // configuration, or each possible one when the subject didn't name the member.
 func (l *Ledger) after(p pendingChange) []Config {
+	if p.action == addVoter {
+		return []Config{append(slices.Clip(voters(l.last)), 0)} // whose ID nobody knows yet
+	}
 	var configs []Config
 	for _, m := range l.last.Members {
 		named := m.ID == p.member || p.member == 0 && (p.machine == "" || m.Machine == p.machine)
@@ -261,13 +271,11 @@ func (l *Ledger) Admit(f ringproof.Fault, targets []string) (ringproof.Fault, st
 		l.enter(l.last.At, fmt.Sprintf("%s of %s", f.Kind, strings.Join(targets, " ")))
 	}
 	if f.Kind == ringproof.FaultForeignHand {
-		if reason := l.unfair(f, targets); reason != "" {
+		if reason := l.unfairHand(f, targets); reason != "" {
 			l.enter(l.last.At, fmt.Sprintf("%s on %s refused: %s", f.Kind, strings.Join(targets, " "), reason))
 			return ringproof.Fault{}, reason
 		}
-		for _, id := range l.members(targets) {
-			l.pending = append(l.pending, pendingChange{action: "remove", member: id, machine: targets[0]})
-		}
+		l.expect(f, targets)
 	}
 	if !f.Permanent() {
 		return f, ""
@@ -291,6 +299,38 @@ func (l *Ledger) Admit(f ringproof.Fault, targets []string) (ringproof.Fault, st
 	l.enter(l.last.At, fmt.Sprintf("%s of %s", f.Kind, strings.Join(targets, " ")))
 	return f, ""
 }
+
+// unfairHand says why a correct subject can't survive what somebody else asks for. A voter
+// that is added holds no log, and nobody can start it without a quorum.
+func (l *Ledger) unfairHand(f ringproof.Fault, targets []string) string {
+	switch f.Does {
+	case ringproof.MemberRemove:
+		return l.unfair(f, targets)
+	case ringproof.MemberAdd:
+		without := l.without()
+		for _, c := range l.Configs() {
+			if intact, quorum := c.intact(without), ringproof.Quorum(len(c)+1); intact < quorum {
+				return fmt.Sprintf("with a voter more, that nobody has started, %d have a log, and a quorum is %d", intact, quorum)
+			}
+		}
+	}
+	return ""
+}
+
+// expect notes the change that somebody else is about to make.
+func (l *Ledger) expect(f ringproof.Fault, targets []string) {
+	switch f.Does {
+	case ringproof.MemberRemove:
+		for _, id := range l.members(targets) {
+			l.pending = append(l.pending, pendingChange{action: "remove", member: id, machine: targets[0]})
+		}
+	case ringproof.MemberAdd:
+		l.pending = append(l.pending, pendingChange{action: addVoter, machine: targets[0]})
+	}
+}
+
+// addVoter is what somebody else does; no subject adds a voter that was no learner.
+const addVoter = "add-voter"
 
 // unfair says why the loss is beyond what a correct subject can survive.
 func (l *Ledger) unfair(f ringproof.Fault, targets []string) string {

@@ -348,3 +348,24 @@ func TestAMachineThatIsOffMayHaveAClone(t *testing.T) {
 	used, _ := l.Budget()
 	assert.Zero(t, used, "nothing is charged")
 }
+
+// TestAVoterThatSomebodyAdds holds no log, and counts for the quorum at once: of one, nobody
+// is a quorum of two; of three, each is needed until it serves, also before anybody saw it.
+func TestAVoterThatSomebodyAdds(t *testing.T) {
+	add := ringproof.Fault{Kind: ringproof.FaultForeignHand, Target: "spare", Does: ringproof.MemberAdd}
+	alone := opened(ring(4, 1, 0), ringproof.ModeSafe)
+	_, reason := alone.Admit(add, []string{"m4"})
+	assert.Equal(t, "with a voter more, that nobody has started, 1 have a log, and a quorum is 2", reason)
+	_, reason = alone.Admit(ringproof.Fault{Kind: ringproof.FaultForeignHand, Target: "spare", Does: ringproof.LearnerAdd}, []string{"m4"})
+	assert.Empty(t, reason)
+
+	l := opened(ring(4, 3, 0), ringproof.ModeSafe)
+	_, reason = l.Admit(add, []string{"m4"})
+	assert.Empty(t, reason)
+	loss := ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Target: "m1"}
+	_, reason = l.Admit(loss, []string{"m1"})
+	assert.Equal(t, "of 4 voters 2 would keep their log, a quorum is 3", reason)
+	l.Note(ringproof.Event{Kind: ringproof.EventFaultMissed, Fault: ringproof.FaultForeignHand, Machine: "m4"})
+	_, reason = l.Admit(loss, []string{"m1"})
+	assert.Empty(t, reason, "it was refused")
+}

@@ -537,10 +537,10 @@ func (r *runner) attribute(e *ringproof.Evidence) {
 	defer r.mu.Unlock()
 	for _, by := range r.hands {
 		for i, c := range e.Changes {
-			e.Changes[i].Foreign = c.Foreign || c.Kind == "remove" && c.Member == by.member
+			e.Changes[i].Foreign = c.Foreign || by.made(c)
 		}
 		e.Rejected = slices.DeleteFunc(e.Rejected, func(x ringproof.Rejection) bool {
-			return x.Kind == "remove" && x.Member == by.member && by.when.From <= x.At && x.At <= by.when.To
+			return by.asked(x)
 		})
 	}
 }

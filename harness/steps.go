@@ -4,6 +4,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -488,7 +489,7 @@ func (r *runner) harm(ctx, acting context.Context, s ringproof.Step) error {
 	began := r.world.Now().Add(s.Fault.Age())
 	by := r.hand(*s.Fault, targets)
 	evidence, err := r.world.Do(acting, s, targets)
-	by()
+	by(evidence)
 	hit := targets
 	if err != nil {
 		hit, err = r.missed(s, targets, err)
@@ -501,15 +502,21 @@ func (r *runner) harm(ctx, acting context.Context, s ringproof.Step) error {
 }
 
 // aim finds whom a fault hits, and from whom it takes something. A hand removes a member
-// that was seen: of one that nobody knows yet the removal would be the subject's.
+// that was seen: of one that nobody knows yet the removal would be the subject's. It adds
+// one where there is none.
 func (r *runner) aim(ctx context.Context, s ringproof.Step) (_ ringproof.Step, targets []string, err error) {
 	if targets, err = r.find(ctx, s.Fault.Target); err != nil {
 		return s, nil, err
 	}
 	if s.Fault.Kind == ringproof.FaultForeignHand {
-		known := func() bool { _, on := r.record.observation().On(targets[0]); return on }
-		if _ = r.wait(ctx, findWithin, known); !known() {
+		removes := s.Fault.Does == ringproof.MemberRemove
+		fits := func() bool { _, on := r.record.observation().On(targets[0]); return on == removes }
+		switch _ = r.wait(ctx, findWithin, fits); {
+		case fits():
+		case removes:
 			return s, nil, fmt.Errorf("no member is on %s that could be removed", targets[0])
+		default:
+			return s, nil, fmt.Errorf("a member is on %s already, so that none can be added there", targets[0])
 		}
 	}
 	s, err = r.source(ctx, s)
@@ -567,25 +574,47 @@ func (r *runner) source(ctx context.Context, s ringproof.Step) (ringproof.Step, 
 	return s, nil
 }
 
-// hand notes which member somebody else is about to remove, and returns what notes that
-// they are done: no change and no refusal of it is the subject's.
-func (r *runner) hand(f ringproof.Fault, targets []string) (done func()) {
+// hand notes which member somebody else is about to remove, and returns what notes, by the
+// evidence, that they are done: no change and no refusal of it is the subject's. Which member
+// they have added the evidence says.
+func (r *runner) hand(f ringproof.Fault, targets []string) (done func(evidence string)) {
 	if f.Kind != ringproof.FaultForeignHand {
-		return func() {}
+		return func(string) {}
 	}
 	m, _ := r.record.observation().On(targets[0])
-	from := r.world.Now()
-	return func() {
+	by := hand{member: m.ID, when: ringproof.Span{From: r.world.Now()}}
+	by.adds = map[string]string{ringproof.MemberAdd: "add-voter", ringproof.LearnerAdd: "add-learner"}[f.Does]
+	return func(evidence string) {
+		if by.adds != "" {
+			_, _ = fmt.Sscanf(evidence, "member %x was added", &by.member)
+		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.hands = append(r.hands, hand{m.ID, ringproof.Span{From: from, To: r.world.Now()}})
+		by.when.To = r.world.Now()
+		r.hands = append(r.hands, by)
 	}
 }
 
 // hand is what somebody else asked for, and when.
 type hand struct {
+	adds   string // "add-voter" or "add-learner", as of a change; "": it removes
 	member ringproof.MemberID
 	when   ringproof.Span
+}
+
+// asked reports whether somebody else asked for what was refused. Of an addition that is
+// asked for again each has an ID of its own.
+func (h hand) asked(x ringproof.Rejection) bool {
+	mine := x.Kind == h.adds
+	if h.adds == "" {
+		mine = x.Kind == "remove" && x.Member == h.member
+	}
+	return mine && h.when.From <= x.At && x.At <= h.when.To
+}
+
+// made reports whether somebody else made the change.
+func (h hand) made(c ringproof.ConfChange) bool {
+	return c.Member == h.member && c.Kind == cmp.Or(h.adds, "remove")
 }
 
 // landed records the fault once for each machine it hit, as of when it was

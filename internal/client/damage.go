@@ -7,12 +7,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"path"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/ringproof/ringproof"
 )
 
 // Prefix is where the workload's keys are. Every other key is the subject's.
@@ -88,36 +91,72 @@ func DamageBy(ctx context.Context, machines []Asking, leave string) (evidence st
 	return evidence, err
 }
 
-// tries is how often, a second apart, a person asks for a removal that etcd refuses. It does
+// HandBy has a person change the membership at a host, as with etcdctl, and returns the
+// evidence, which begins with "member ID was".
+func HandBy(ctx context.Context, machines []Asking, does, host string, sleep func(context.Context, time.Duration) error) (evidence string, err error) {
+	var member uint64
+	what, done := removes(host, &member), "removed"
+	if does != ringproof.MemberRemove {
+		what, done = adds(host, does == ringproof.LearnerAdd, &member), "added"
+	}
+	if err := insist(ctx, machines, what, sleep); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("member %x was %s by hand", member, done), nil
+}
+
+// tries is how often, a second apart, a person asks for a change that etcd refuses. It does
 // as long as somebody was not connected for five seconds (--strict-reconfig-check).
 const tries = 15
 
-// RemoveBy has a person remove the member at a host: etcdctl member remove, of one machine
-// after another, and again while etcd refuses. Which member it is they look up once: who
-// comes back at that host is another.
-func RemoveBy(ctx context.Context, machines []Asking, host string, sleep func(context.Context, time.Duration) error) (evidence string, err error) {
-	member := uint64(0)
-	remove := func(ctx context.Context, c Etcd) (err error) {
-		if member == 0 {
-			member, err = at(ctx, c, host)
+// insist asks one machine after another, and again while etcd refuses.
+func insist(ctx context.Context, machines []Asking, what func(context.Context, Etcd) error, sleep func(context.Context, time.Duration) error) (err error) {
+	for range tries {
+		if err = anyone(ctx, machines, "nobody changes a ring that doesn't answer", what); err == nil {
+			return nil
+		}
+		if stopped := sleep(ctx, time.Second); stopped != nil {
+			return stopped
+		}
+	}
+	return err
+}
+
+// removes takes away the member at a host. Which it is they look up once: who comes back at
+// that host is another.
+func removes(host string, member *uint64) func(context.Context, Etcd) error {
+	return func(ctx context.Context, c Etcd) (err error) {
+		if *member == 0 {
+			*member, _, err = at(ctx, c, host)
 		}
 		if err == nil {
-			_, err = c.MemberRemove(ctx, member)
+			_, err = c.MemberRemove(ctx, *member)
 		}
 		if errors.Is(err, rpctypes.ErrMemberNotFound) {
 			return nil // what was asked first was done, and its reply lost
 		}
 		return err
 	}
-	for range tries {
-		if err = anyone(ctx, machines, "nobody removes a member of a ring that doesn't answer", remove); err == nil {
-			return fmt.Sprintf("member %x was removed by hand", member), nil
+}
+
+// adds adds a member at a host, which is to be reached there as the others are at theirs. One
+// that is there by now is the one whose reply was lost.
+func adds(host string, learner bool, member *uint64) func(context.Context, Etcd) error {
+	return func(ctx context.Context, c Etcd) error {
+		found, peer, err := at(ctx, c, host)
+		if *member = found; found != 0 || peer == "" {
+			return err
 		}
-		if stopped := sleep(ctx, time.Second); stopped != nil {
-			return "", stopped
+		add := c.MemberAdd
+		if learner {
+			add = c.MemberAddAsLearner
 		}
+		added, err := add(ctx, []string{peer})
+		if err == nil {
+			*member = added.Member.ID
+		}
+		return err
 	}
-	return "", err
 }
 
 // anyone asks one machine after another, until one has done it.
@@ -133,18 +172,24 @@ func anyone(ctx context.Context, machines []Asking, otherwise string, what func(
 	return errors.Join(failures...)
 }
 
-// at returns the member whose peer URL has the host.
-func at(ctx context.Context, etcd clientv3.Cluster, host string) (member uint64, err error) {
+// at returns the member whose peer URL has the host, and the URL that one there would have.
+func at(ctx context.Context, etcd clientv3.Cluster, host string) (member uint64, peer string, err error) {
 	list, err := etcd.MemberList(ctx)
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	for _, m := range list.Members {
-		for _, peer := range m.PeerURLs {
-			if u, err := url.Parse(peer); err == nil && u.Hostname() == host {
-				return m.ID, nil
+		for _, text := range m.PeerURLs {
+			u, err := url.Parse(text)
+			if err != nil {
+				continue
 			}
+			if u.Hostname() == host {
+				return m.ID, text, nil
+			}
+			u.Host = net.JoinHostPort(host, u.Port())
+			peer = u.String()
 		}
 	}
-	return 0, fmt.Errorf("no member of the ring is at %s", host)
+	return 0, peer, fmt.Errorf("no member of the ring is at %s", host)
 }

@@ -12,6 +12,8 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/ringproof/ringproof"
 )
 
 // guarded refuses some removals, and then has a new member at the host of the one that
@@ -21,6 +23,7 @@ type guarded struct {
 	refuses int
 	at      uint64
 	asked   []uint64
+	added   []string
 }
 
 func (g *guarded) MemberList(context.Context, ...clientv3.OpOption) (*clientv3.MemberListResponse, error) {
@@ -57,9 +60,35 @@ func TestAHandRemovesTheMemberThatItMeant(t *testing.T) {
 		g := &guarded{refuses: c.refuses, at: 2}
 		ask := func(ctx context.Context, what func(context.Context, Etcd) error) error { return what(ctx, g) }
 		sleep := func(context.Context, time.Duration) error { g.at = c.becomes; return nil }
-		said, err := RemoveBy(t.Context(), []Asking{ask}, c.host, sleep)
+		said, err := HandBy(t.Context(), []Asking{ask}, ringproof.MemberRemove, c.host, sleep)
 		require.Equal(t, c.says, said, name)
 		require.Equal(t, c.says == "", err != nil, "%s: %v", name, err)
 		require.Equal(t, c.asked, g.asked, name)
+	}
+}
+
+func (g *guarded) MemberAddAsLearner(_ context.Context, urls []string) (*clientv3.MemberAddResponse, error) {
+	g.added = append(g.added, urls...)
+	if g.refuses--; g.refuses >= 0 {
+		return nil, rpctypes.ErrTooManyLearners
+	}
+	return &clientv3.MemberAddResponse{Member: &etcdserverpb.Member{ID: 9}}, nil
+}
+
+// TestAHandAdds a member that is reached as the others are, and none where one is.
+func TestAHandAdds(t *testing.T) {
+	for host, c := range map[string]struct {
+		says  string
+		added []string
+	}{
+		"10.0.0.4": {"member 9 was added by hand", []string{"https://10.0.0.4:2380", "https://10.0.0.4:2380"}},
+		"10.0.0.2": {"member 2 was added by hand", nil},
+	} {
+		g := &guarded{refuses: 1, at: 2}
+		ask := func(ctx context.Context, what func(context.Context, Etcd) error) error { return what(ctx, g) }
+		said, err := HandBy(t.Context(), []Asking{ask}, ringproof.LearnerAdd, host, func(context.Context, time.Duration) error { return nil })
+		require.NoError(t, err)
+		require.Equal(t, c.says, said)
+		require.Equal(t, c.added, g.added)
 	}
 }
