@@ -214,7 +214,11 @@ func (s *stage) describe(m *etcdserverpb.Member) string {
 func (s *stage) leader(ctx context.Context, c call) string {
 	want := s.id(c.words[0])
 	ok := s.await(ctx, s.patient(), func(ctx context.Context) bool {
-		status, err := s.status(ctx, s.running()[0])
+		up := s.running()
+		if len(up) == 0 {
+			return false
+		}
+		status, err := s.status(ctx, up[0])
 		if err != nil || status.Leader == 0 {
 			return false
 		}
@@ -263,6 +267,9 @@ func (s *stage) waitLeader(ctx context.Context, c call) string {
 	}
 	ok := s.await(ctx, c.within(s.patient()), func(ctx context.Context) bool {
 		up := among()
+		if len(up) == 0 {
+			return false
+		}
 		status, err := s.status(ctx, up[0])
 		if err == nil && s.names.members[status.Leader] == "" {
 			s.relearn(ctx, up[0])
