@@ -298,6 +298,18 @@ const (
 	LearnerAdd   = "learner-add" // of a learner, as with --learner
 )
 
+// Adds is what somebody else adds by the fault, as the kind of a ConfChange: "add-voter" or
+// "add-learner"; "": they remove.
+func (f Fault) Adds() string {
+	switch f.Does {
+	case MemberAdd:
+		return "add-voter"
+	case LearnerAdd:
+		return "add-learner"
+	}
+	return ""
+}
+
 // FaultKind names a harm. Package faults is the catalogue.
 type FaultKind string
 

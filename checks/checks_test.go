@@ -1176,6 +1176,22 @@ func TestWhatSomebodyElseDidIsNotTheSubjects(t *testing.T) {
 	}
 }
 
+// TestWhatSomebodyElseAdded is not the subject's to have entered as a learner, nor to finish
+// before anything else; the same additions are, if they are its own.
+func TestWhatSomebodyElseAdded(t *testing.T) {
+	for _, foreign := range []bool{false, true} {
+		h := healthy()
+		drop(h, ringproof.EventFaultLanded)
+		added := entry("add-voter", 5, 23)
+		added.Foreign = foreign
+		insert(h, 3, added, entry("add-learner", 6, 24))
+		for check, says := range map[*Check]string{&learnerFirst: "expected 5 to enter as a learner", &oneChangeAtATime: "expected 5 to be promoted or removed before add-learner of 6"} {
+			f := check.Finding(h, nil)
+			require.Equal(t, !foreign, strings.Contains(f.Message, says), "%s: %s", check.Name, f.Message)
+		}
+	}
+}
+
 // TestAFounderThatNeverRan has no log, and takes nothing with it; one that served has.
 func TestAFounderThatNeverRan(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -336,10 +336,7 @@ var catalogue = []Entry{
 		Heals:  "never: who was removed comes back as another member, and who was added is the subject's to start or to remove",
 		Worlds: withProcesses,
 		Sentence: func(f ringproof.Fault) string {
-			if f.Does == ringproof.MemberRemove || f.Does == "" {
-				return "have somebody else remove the member of " + whom(f)
-			}
-			return "have somebody else add a " + worded(f.Does, "voter", ringproof.LearnerAdd, "learner") + " at " + whom(f)
+			return "have somebody else " + worded(f.Does, "remove the member of ", ringproof.MemberAdd, "add a voter at ", ringproof.LearnerAdd, "add a learner at ") + whom(f)
 		},
 	},
 	{

@@ -61,9 +61,10 @@ type Ledger struct {
 	entries []ringproof.Budget
 }
 
-// pendingChange is a membership change that the subject began. Until an
+// pendingChange is a membership change that the subject began, or somebody else. Until an
 // observation later than its end shows the membership, it may yet commit.
 type pendingChange struct {
+	byHand  bool
 	action  string
 	member  ringproof.MemberID // 0: the subject didn't say
 	machine string
@@ -174,7 +175,11 @@ func (l *Ledger) Note(e ringproof.Event) {
 		l.enter(e.At, "the disks are back")
 	}
 	if e.Kind == ringproof.EventFaultMissed && e.Fault == ringproof.FaultForeignHand {
-		l.pending = slices.DeleteFunc(l.pending, func(p pendingChange) bool { return p.action == addVoter && p.machine == e.Machine })
+		for i, p := range l.pending {
+			if p.byHand && p.machine == e.Machine {
+				l.pending[i].ended, l.pending[i].at = true, e.At
+			}
+		}
 	}
 	if e.Action != "promote" && e.Action != "remove" {
 		return // add-learner changes no voter; nothing else changes the membership
@@ -196,14 +201,18 @@ func (l *Ledger) Note(e ringproof.Event) {
 // before it was made.
 func (l *Ledger) settle(o ringproof.Observation) {
 	l.pending = slices.DeleteFunc(l.pending, func(p pendingChange) bool {
-		m, present := o.Member(p.member)
-		if p.action == addVoter {
-			_, there := o.On(p.machine)
-			return there
-		}
-		shown := p.member != 0 && (p.action == "remove" && !present || p.action == "promote" && present && !m.Learner)
-		return shown || p.ended && o.At > p.at
+		return p.shown(o) || p.ended && o.At > p.at
 	})
+}
+
+// shown reports whether the observation is of a ring in which the change is made.
+func (p pendingChange) shown(o ringproof.Observation) bool {
+	if p.action == addVoter {
+		_, there := o.On(p.machine)
+		return there
+	}
+	m, present := o.Member(p.member)
+	return p.member != 0 && (p.action == "remove" && !present || p.action == "promote" && present && !m.Learner)
 }
 
 // Configs lists the configurations that could still commit, the last observed
@@ -303,10 +312,10 @@ func (l *Ledger) Admit(f ringproof.Fault, targets []string) (ringproof.Fault, st
 // unfairHand says why a correct subject can't survive what somebody else asks for. A voter
 // that is added holds no log, and nobody can start it without a quorum.
 func (l *Ledger) unfairHand(f ringproof.Fault, targets []string) string {
-	switch f.Does {
-	case ringproof.MemberRemove:
+	switch f.Adds() {
+	case "":
 		return l.unfair(f, targets)
-	case ringproof.MemberAdd:
+	case addVoter:
 		without := l.without()
 		for _, c := range l.Configs() {
 			if intact, quorum := c.intact(without), ringproof.Quorum(len(c)+1); intact < quorum {
@@ -319,13 +328,13 @@ func (l *Ledger) unfairHand(f ringproof.Fault, targets []string) string {
 
 // expect notes the change that somebody else is about to make.
 func (l *Ledger) expect(f ringproof.Fault, targets []string) {
-	switch f.Does {
-	case ringproof.MemberRemove:
+	switch f.Adds() {
+	case "":
 		for _, id := range l.members(targets) {
-			l.pending = append(l.pending, pendingChange{action: "remove", member: id, machine: targets[0]})
+			l.pending = append(l.pending, pendingChange{action: "remove", member: id, machine: targets[0], byHand: true})
 		}
-	case ringproof.MemberAdd:
-		l.pending = append(l.pending, pendingChange{action: addVoter, machine: targets[0]})
+	case addVoter:
+		l.pending = append(l.pending, pendingChange{action: addVoter, machine: targets[0], byHand: true})
 	}
 }
 

@@ -365,7 +365,12 @@ func TestAVoterThatSomebodyAdds(t *testing.T) {
 	loss := ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Target: "m1"}
 	_, reason = l.Admit(loss, []string{"m1"})
 	assert.Equal(t, "of 4 voters 2 would keep their log, a quorum is 3", reason)
-	l.Note(ringproof.Event{Kind: ringproof.EventFaultMissed, Fault: ringproof.FaultForeignHand, Machine: "m4"})
+	l.Note(ringproof.Event{At: 2, Kind: ringproof.EventFaultMissed, Fault: ringproof.FaultForeignHand, Machine: "m4"})
+	_, reason = l.Admit(loss, []string{"m1"})
+	assert.NotEmpty(t, reason, "nobody has looked since what became of it")
+	later := ring(4, 3, 0)
+	later.At = 3
+	l.Observe(later)
 	_, reason = l.Admit(loss, []string{"m1"})
 	assert.Empty(t, reason, "it was refused")
 }

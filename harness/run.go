@@ -539,9 +539,7 @@ func (r *runner) attribute(e *ringproof.Evidence) {
 		for i, c := range e.Changes {
 			e.Changes[i].Foreign = c.Foreign || by.made(c)
 		}
-		e.Rejected = slices.DeleteFunc(e.Rejected, func(x ringproof.Rejection) bool {
-			return by.asked(x)
-		})
+		e.Rejected = slices.DeleteFunc(e.Rejected, by.asked)
 	}
 }
 

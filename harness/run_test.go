@@ -227,6 +227,31 @@ func TestNobodyIsRemovedByHandBeforeHeIsKnown(t *testing.T) {
 	assert.Empty(t, w.calls)
 }
 
+// TestWhatAHandDid: of a removal that it asked for, and of an addition each time that etcd
+// refused it, but not before or after, nor what the subject asked for beside it.
+func TestWhatAHandDid(t *testing.T) {
+	when := ringproof.Span{From: 2, To: 4}
+	removes, adds := hand{member: 3, when: when}, hand{adds: "add-voter", member: 9, when: when}
+	assert.True(t, removes.made(ringproof.ConfChange{Kind: "remove", Member: 3}))
+	assert.False(t, removes.made(ringproof.ConfChange{Kind: "promote", Member: 3}))
+	assert.True(t, adds.made(ringproof.ConfChange{Kind: "add-voter", Member: 9}))
+	assert.False(t, adds.made(ringproof.ConfChange{Kind: "remove", Member: 9}), "that it goes again is the subject's")
+	assert.False(t, adds.made(ringproof.ConfChange{Kind: "add-voter", Member: 8}))
+	assert.True(t, removes.asked(ringproof.Rejection{At: 3, Kind: "remove", Member: 3}))
+	assert.False(t, removes.asked(ringproof.Rejection{At: 3, Kind: "remove", Member: 4}))
+	assert.True(t, adds.asked(ringproof.Rejection{At: 3, Kind: "add-voter", Member: 7}))
+	assert.False(t, adds.asked(ringproof.Rejection{At: 3, Kind: "add-learner", Member: 7}))
+	assert.False(t, adds.asked(ringproof.Rejection{At: 5, Kind: "add-voter", Member: 7}))
+}
+
+// TestNobodyIsAddedByHandWhereOneIs: the hand waits for the machine to be free, and is missed.
+func TestNobodyIsAddedByHandWhereOneIs(t *testing.T) {
+	w := &toy{}
+	h := play(t, w, ring(harmful("add", ringproof.Fault{Kind: ringproof.FaultForeignHand, Target: "m1", Does: ringproof.MemberAdd})))
+	assert.Contains(t, only(t, h, ringproof.EventFaultMissed, "add").Text, "a member is on m1 already")
+	assert.Empty(t, w.calls)
+}
+
 // TestAFaultLandsWhereItHits: of two machines one has no etcd that could be killed.
 func TestAFaultLandsWhereItHits(t *testing.T) {
 	w := &toy{harming: func(_ ringproof.Step, targets []string) error {

@@ -509,7 +509,7 @@ func (r *runner) aim(ctx context.Context, s ringproof.Step) (_ ringproof.Step, t
 		return s, nil, err
 	}
 	if s.Fault.Kind == ringproof.FaultForeignHand {
-		removes := s.Fault.Does == ringproof.MemberRemove
+		removes := s.Fault.Adds() == ""
 		fits := func() bool { _, on := r.record.observation().On(targets[0]); return on == removes }
 		switch _ = r.wait(ctx, findWithin, fits); {
 		case fits():
@@ -582,8 +582,7 @@ func (r *runner) hand(f ringproof.Fault, targets []string) (done func(evidence s
 		return func(string) {}
 	}
 	m, _ := r.record.observation().On(targets[0])
-	by := hand{member: m.ID, when: ringproof.Span{From: r.world.Now()}}
-	by.adds = map[string]string{ringproof.MemberAdd: "add-voter", ringproof.LearnerAdd: "add-learner"}[f.Does]
+	by := hand{adds: f.Adds(), member: m.ID, when: ringproof.Span{From: r.world.Now()}}
 	return func(evidence string) {
 		if by.adds != "" {
 			_, _ = fmt.Sscanf(evidence, "member %x was added", &by.member)
@@ -597,7 +596,7 @@ func (r *runner) hand(f ringproof.Fault, targets []string) (done func(evidence s
 
 // hand is what somebody else asked for, and when.
 type hand struct {
-	adds   string // "add-voter" or "add-learner", as of a change; "": it removes
+	adds   string // as [ringproof.Fault.Adds]
 	member ringproof.MemberID
 	when   ringproof.Span
 }

@@ -117,7 +117,7 @@ func (w *World) Do(ctx context.Context, s ringproof.Step, targets []string) (str
 	case s.Fault.Kind == ringproof.FaultKeysDamaged:
 		return client.DamageBy(ctx, w.asking(), s.Fault.Leave)
 	case s.Fault.Kind == ringproof.FaultForeignHand:
-		return client.HandBy(ctx, w.asking(), s.Fault.Does, w.machine(targets[0]).address, w.Sleep)
+		return client.HandBy(ctx, w.asking(), s.Fault.Adds(), w.machine(targets[0]).address, w.Sleep)
 	case s.Fault.Kind == ringproof.FaultReplyLoss:
 		targets = w.all(targets)
 	case s.Fault.Kind == ringproof.FaultNameStale:

@@ -143,7 +143,7 @@ func (c *composer) harmOf(e faults.Entry, label func(string) string) ringproof.F
 		f.Target, c.aims = "m1,m2", 1
 	case e.Kind == ringproof.FaultDiskSwap:
 		f.Target = one(c.draw, label("two"), "m1,m2", "m2,m3", "majority", "all")
-	case e.Kind == ringproof.FaultForeignHand && f.Does != ringproof.MemberRemove:
+	case e.Kind == ringproof.FaultForeignHand && f.Adds() != "":
 		f.Target = "spare"
 	case e.Kind == ringproof.FaultForeignHand && f.Target == "spare":
 		f.Target = "follower"

@@ -14,8 +14,6 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-
-	"github.com/ringproof/ringproof"
 )
 
 // Prefix is where the workload's keys are. Every other key is the subject's.
@@ -92,12 +90,12 @@ func DamageBy(ctx context.Context, machines []Asking, leave string) (evidence st
 }
 
 // HandBy has a person change the membership at a host, as with etcdctl, and returns the
-// evidence, which begins with "member ID was".
-func HandBy(ctx context.Context, machines []Asking, does, host string, sleep func(context.Context, time.Duration) error) (evidence string, err error) {
+// evidence, which begins with "member ID was". adds is as [ringproof.Fault.Adds].
+func HandBy(ctx context.Context, machines []Asking, adds, host string, sleep func(context.Context, time.Duration) error) (evidence string, err error) {
 	var member uint64
-	what, done := removes(host, &member), "removed"
-	if does != ringproof.MemberRemove {
-		what, done = adds(host, does == ringproof.LearnerAdd, &member), "added"
+	what, done := removal(host, &member), "removed"
+	if adds != "" {
+		what, done = addition(host, adds == "add-learner", &member), "added"
 	}
 	if err := insist(ctx, machines, what, sleep); err != nil {
 		return "", err
@@ -122,9 +120,9 @@ func insist(ctx context.Context, machines []Asking, what func(context.Context, E
 	return err
 }
 
-// removes takes away the member at a host. Which it is they look up once: who comes back at
+// removal takes away the member at a host. Which it is they look up once: who comes back at
 // that host is another.
-func removes(host string, member *uint64) func(context.Context, Etcd) error {
+func removal(host string, member *uint64) func(context.Context, Etcd) error {
 	return func(ctx context.Context, c Etcd) (err error) {
 		if *member == 0 {
 			*member, _, err = at(ctx, c, host)
@@ -139,9 +137,9 @@ func removes(host string, member *uint64) func(context.Context, Etcd) error {
 	}
 }
 
-// adds adds a member at a host, which is to be reached there as the others are at theirs. One
+// addition adds a member at a host, which is to be reached there as the others are at theirs. One
 // that is there by now is the one whose reply was lost.
-func adds(host string, learner bool, member *uint64) func(context.Context, Etcd) error {
+func addition(host string, learner bool, member *uint64) func(context.Context, Etcd) error {
 	return func(ctx context.Context, c Etcd) error {
 		found, peer, err := at(ctx, c, host)
 		if *member = found; found != 0 || peer == "" {

@@ -12,8 +12,6 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-
-	"github.com/ringproof/ringproof"
 )
 
 // guarded refuses some removals, and then has a new member at the host of the one that
@@ -60,7 +58,7 @@ func TestAHandRemovesTheMemberThatItMeant(t *testing.T) {
 		g := &guarded{refuses: c.refuses, at: 2}
 		ask := func(ctx context.Context, what func(context.Context, Etcd) error) error { return what(ctx, g) }
 		sleep := func(context.Context, time.Duration) error { g.at = c.becomes; return nil }
-		said, err := HandBy(t.Context(), []Asking{ask}, ringproof.MemberRemove, c.host, sleep)
+		said, err := HandBy(t.Context(), []Asking{ask}, "", c.host, sleep)
 		require.Equal(t, c.says, said, name)
 		require.Equal(t, c.says == "", err != nil, "%s: %v", name, err)
 		require.Equal(t, c.asked, g.asked, name)
@@ -86,7 +84,7 @@ func TestAHandAdds(t *testing.T) {
 	} {
 		g := &guarded{refuses: 1, at: 2}
 		ask := func(ctx context.Context, what func(context.Context, Etcd) error) error { return what(ctx, g) }
-		said, err := HandBy(t.Context(), []Asking{ask}, ringproof.LearnerAdd, host, func(context.Context, time.Duration) error { return nil })
+		said, err := HandBy(t.Context(), []Asking{ask}, "add-learner", host, func(context.Context, time.Duration) error { return nil })
 		require.NoError(t, err)
 		require.Equal(t, c.says, said)
 		require.Equal(t, c.added, g.added)

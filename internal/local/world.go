@@ -556,7 +556,7 @@ func (w *World) Do(ctx context.Context, s ringproof.Step, targets []string) (str
 	case ringproof.FaultKeysDamaged:
 		return client.DamageBy(ctx, w.asking(), s.Fault.Leave)
 	case ringproof.FaultForeignHand:
-		return client.HandBy(ctx, w.asking(), s.Fault.Does, w.address(w.node(targets[0])), w.Sleep)
+		return client.HandBy(ctx, w.asking(), s.Fault.Adds(), w.address(w.node(targets[0])), w.Sleep)
 	}
 	if s.Fault.Kind == ringproof.FaultVolumeLoss && s.Fault.Leave == ringproof.LeaveCopy {
 		return w.putBackCopies(ctx, s, targets)

@@ -132,7 +132,7 @@ func (r *Ring) Settle(ctx context.Context) error {
 	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
 		lease, err := c.Grant(ctx, int64(LeaseTTL/time.Second))
 		if err != nil {
-			return fmt.Errorf("having the ring write down who has left: %w", err)
+			return fmt.Errorf("having the ring commit a write: %w", err)
 		}
 		_, err = c.Revoke(ctx, lease.ID)
 		return err

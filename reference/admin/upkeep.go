@@ -27,6 +27,8 @@ type Asked struct {
 	ID       ring.ID
 	Name     string // "" until it has started
 	Endpoint string // where it was asked; "" when it advertises no address
+	PeerURLs []string
+	Cluster  uint64 // the ID of its ring
 	Learner  bool
 	Leader   bool
 	Version  ring.Version // that it runs
@@ -65,7 +67,7 @@ func (r *Ring) Ask(ctx context.Context) ([]Asked, error) {
 }
 
 func (r *Ring) askMember(ctx context.Context, m *etcdserverpb.Member) Asked {
-	a := Asked{ID: ring.ID(m.ID), Name: m.Name, Learner: m.IsLearner, Err: errors.New("it has not started")}
+	a := Asked{ID: ring.ID(m.ID), Name: m.Name, PeerURLs: m.PeerURLs, Learner: m.IsLearner, Err: errors.New("it has not started")}
 	for _, url := range m.ClientURLs {
 		a.Endpoint = url
 		a.Err = r.ask(ctx, url, func(ctx context.Context, c host.Etcd) error {
@@ -76,7 +78,7 @@ func (r *Ring) askMember(ctx context.Context, m *etcdserverpb.Member) Asked {
 			if s.Header.MemberId != m.ID {
 				return fmt.Errorf("member %x answers there", s.Header.MemberId)
 			}
-			a.Version = ring.Version("v" + s.Version)
+			a.Cluster, a.Version = s.Header.ClusterId, ring.Version("v"+s.Version)
 			a.Leader, a.Revision, a.Bytes, a.InUse = s.Leader == m.ID, s.Header.Revision, s.DbSize, s.DbSizeInUse
 			return nil
 		})

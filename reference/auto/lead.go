@@ -105,7 +105,7 @@ func (a *Agent) next(spec ring.Spec, seen ring.Observed) ring.Decision {
 // notYetAdopted marks the machines of an adopted ring whose agent nobody has started yet:
 // no word comes from them, and their members serve all the same.
 func notYetAdopted(identity *store.Identity, seen ring.Observed) ring.Observed {
-	if identity == nil || identity.Cluster == 0 {
+	if identity == nil || !identity.Adopted() {
 		return seen
 	}
 	seen.Machines = slices.Clone(seen.Machines)

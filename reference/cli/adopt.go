@@ -14,17 +14,18 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/auto"
 	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/launcher"
 	"github.com/ringproof/ringproof/reference/pki"
 	"github.com/ringproof/ringproof/reference/ring"
 	"github.com/ringproof/ringproof/reference/store"
@@ -54,12 +55,12 @@ There are 1, 3, 5, 7 or 9 members, all of one release, and all serve. Each has o
 at port 2380, and a name as hosts have, which becomes its machine's. Where they speak TLS,
 agents issue certificates by the authority of those that the ring has: its key is needed.`,
 		Example: `  ringadm adopt file:///mnt/ring --endpoints http://10.0.0.1:2379
-  ringadm adopt file:///mnt/ring --endpoints https://10.0.0.1:2379 \\
+  ringadm adopt file:///mnt/ring --endpoints https://10.0.0.1:2379 \
     --ca-cert /etc/kubernetes/pki/etcd/ca.crt --ca-key /etc/kubernetes/pki/etcd/ca.key`,
 		Args: exactly(1, "the store's address"),
 		RunE: func(c *cobra.Command, args []string) error { return adopt(c.Context(), c.OutOrStdout(), args[0], f) },
 	}
-	c.Flags().StringVar(&f.endpoints, "endpoints", cmp.Or(os.Getenv("RINGADM_ENDPOINTS"), os.Getenv("ETCDCTL_ENDPOINTS")), "client URLs of members, comma-separated (RINGADM_ENDPOINTS, ETCDCTL_ENDPOINTS)")
+	endpointsFlag(c.Flags(), &f.endpoints)
 	c.Flags().StringVar(&f.caCert, "ca-cert", "", "certificate of the authority by which the ring's certificates are")
 	c.Flags().StringVar(&f.caKey, "ca-key", "", "its private key: it is kept in the store")
 	c.Flags().StringVar(&f.peerCACert, "peer-ca-cert", "", "certificate of the authority of peers, if they have another")
@@ -69,7 +70,7 @@ agents issue certificates by the authority of those that the ring has: its key i
 
 func adopt(ctx context.Context, out io.Writer, address string, f adoptFlags) error {
 	if f.endpoints == "" {
-		return usageError{errors.New("--endpoints is missing: the client URLs of members, as https://10.0.0.1:2379")}
+		return errNoEndpoints
 	}
 	authority, err := f.authority()
 	if err != nil {
@@ -80,13 +81,13 @@ func adopt(ctx context.Context, out io.Writer, address string, f adoptFlags) err
 		return err
 	}
 	if err := cmp.Or(found.identity.Validate(), found.spec.Validate()); err != nil {
-		return err
+		return fmt.Errorf("agents can't run the ring as it is: %w; an etcd has another name once it is started with another --name, and etcdctl member add and remove change how many there are", err)
 	}
 	if err := found.write(ctx, address, authority); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "adopted: ring %x of %d, etcd %s (%s); nothing was changed in it\n", found.identity.Cluster, found.spec.Nodes, found.spec.Version, found.spec.Security)
-	fmt.Fprintln(out, "next, on one machine after the other: end its etcd for good, move its data directory to /var/lib/ringadm/etcd, and start")
+	fmt.Fprintln(out, "next, on one machine after the other: end its etcd for good, move its data directory to "+filepath.Join(defaultData, launcher.DataDir)+", and start")
 	for _, m := range found.identity.Members {
 		fmt.Fprintf(out, "  ringadm auto %s --machine %s --address %s\n", address, m.Machine, ring.Address(m.PeerURL))
 	}
@@ -140,18 +141,14 @@ func (f adoptFlags) find(ctx context.Context, authority *store.Authority) (found
 	if opened.Secure, err = visitor(authority); err != nil {
 		return found, err
 	}
-	list, err := opened.List(ctx)
+	members, err := opened.Ask(ctx)
 	if err != nil {
 		return found, fmt.Errorf("reading the member list: %w", err)
 	}
-	asked, err := opened.Ask(ctx)
-	if err != nil {
-		return found, err
-	}
 	if err := opened.Settle(ctx); err != nil {
-		return found, fmt.Errorf("the ring takes no write: %w", err)
+		return found, fmt.Errorf("the ring takes no write: %w; mend that first: agents keep their records in it, and have no user of etcd's", err)
 	}
-	return describe(list.Header.GetClusterId(), list.Members, asked, h.Nonce(), authority != nil)
+	return describe(members, h.Nonce(), authority != nil)
 }
 
 // visitor is a certificate for this one look at the ring; nil: its clients speak plain text.
@@ -170,26 +167,23 @@ func visitor(authority *store.Authority) (*tls.Config, error) {
 	return pki.ClientTLS(authority.CertPEM, pair)
 }
 
-// describe makes the ring's records of what it answered.
-func describe(cluster uint64, members []*etcdserverpb.Member, asked []admin.Asked, nonce string, secure bool) (found adopted, err error) {
-	found.identity = store.Identity{Token: "adopted-" + nonce, Epoch: 1, Static: true, Cluster: cluster}
+// describe makes the ring's records of what its members answered.
+func describe(members []admin.Asked, nonce string, secure bool) (found adopted, err error) {
+	found.identity = store.Identity{Token: "adopted-" + nonce, Epoch: 1, Static: true, Cluster: members[0].Cluster}
 	var peers []string
 	for _, m := range members {
-		i := slices.IndexFunc(asked, func(a admin.Asked) bool { return uint64(a.ID) == m.ID })
-		if i < 0 {
-			return found, errors.New("the membership changes: try again once it doesn't")
-		}
-		founder, err := asFounder(m, asked[i])
+		founder, err := asFounder(m)
 		if err != nil {
-			return found, fmt.Errorf("member %s: %w", asked[i], err)
-		}
-		if first := asked[0].Version; asked[i].Version != first {
-			return found, fmt.Errorf("members run %s and %s: bring all to one release first", first, asked[i].Version)
+			return found, fmt.Errorf("member %s: %w", m, err)
 		}
 		found.identity.Members, peers = append(found.identity.Members, founder), append(peers, founder.PeerURL)
 	}
+	release := members[0].Version
+	if i := slices.IndexFunc(members, func(m admin.Asked) bool { return m.Version != release }); i >= 0 {
+		return found, fmt.Errorf("members run %s and %s: bring all to one release first", release, members[i].Version)
+	}
 	slices.SortFunc(found.identity.Members, func(a, b store.Founder) int { return strings.Compare(a.Machine, b.Machine) })
-	found.spec = store.Spec{Nodes: len(members), Version: asked[0].Version, Security: ring.TLS}
+	found.spec = store.Spec{Nodes: len(members), Version: release, Security: ring.TLS}
 	speaks := ring.Listens(peers)
 	switch {
 	case speaks == ring.Mixed:
@@ -206,40 +200,33 @@ func describe(cluster uint64, members []*etcdserverpb.Member, asked []admin.Aske
 
 // asFounder describes a member that an agent can take over: where the agent says that it
 // is, and by the name of its machine, which etcd takes from whoever starts it.
-func asFounder(m *etcdserverpb.Member, a admin.Asked) (store.Founder, error) {
+func asFounder(m admin.Asked) (store.Founder, error) {
 	switch {
-	case a.Err != nil:
-		return store.Founder{}, fmt.Errorf("it doesn't answer: %w; mend it, or remove it, first", a.Err)
-	case m.IsLearner:
+	case m.Err != nil:
+		return store.Founder{}, fmt.Errorf("it doesn't answer: %w; mend it, or remove it, first", m.Err)
+	case m.Learner:
 		return store.Founder{}, errors.New("it is a learner: promote it, or remove it, first")
 	case len(m.PeerURLs) != 1:
-		return store.Founder{}, fmt.Errorf("it has peer URLs %s, and is to have one: etcdctl member update %s --peer-urls=URL", strings.Join(m.PeerURLs, " and "), a.ID)
+		return store.Founder{}, fmt.Errorf("it has peer URLs %s, and is to have one: etcdctl member update %s --peer-urls=URL", strings.Join(m.PeerURLs, " and "), m.ID)
 	}
 	u, err := url.Parse(m.PeerURLs[0])
 	if err != nil || u.Port() != strconv.Itoa(ring.PeerPort) {
-		return store.Founder{}, fmt.Errorf("its peers reach it at %s, and agents have etcd listen at port %d: move it there first, with etcdctl member update %s", m.PeerURLs[0], ring.PeerPort, a.ID)
+		return store.Founder{}, fmt.Errorf("its peers reach it at %s, and agents have etcd listen at port %d: move it there first, with etcdctl member update %s", m.PeerURLs[0], ring.PeerPort, m.ID)
 	}
 	if ip := net.ParseIP(u.Hostname()); ip != nil && ip.IsUnspecified() {
-		return store.Founder{}, fmt.Errorf("its peer URL %s is no address: etcdctl member update %s --peer-urls=URL", m.PeerURLs[0], a.ID)
+		return store.Founder{}, fmt.Errorf("its peer URL %s is no address: etcdctl member update %s --peer-urls=URL", m.PeerURLs[0], m.ID)
 	}
-	return store.Founder{Name: m.Name, Machine: m.Name, PeerURL: m.PeerURLs[0], ClientURL: a.Endpoint, Member: m.ID}, nil
+	return store.Founder{Name: m.Name, Machine: m.Name, PeerURL: m.PeerURLs[0], ClientURL: m.Endpoint, Member: uint64(m.ID)}, nil
 }
 
 // write keeps it in a store that holds no other ring. Agents wait for the spec, so it comes
 // last, and whoever is cut off before it begins again.
 func (found adopted) write(ctx context.Context, address string, authority *store.Authority) error {
-	s, err := store.Open(ctx, address+"?create_dir=true")
+	s, specs, err := newStore(ctx, address, "a store is for one ring; choose another")
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	if err := store.Init(ctx, s); err != nil {
-		return err
-	}
-	specs := store.Log[store.Spec]{Store: s, Prefix: auto.SpecPrefix}
-	if n, _, err := specs.Latest(ctx); n > 0 || err != nil {
-		return cmp.Or(err, fmt.Errorf("%s holds a ring's spec already: a store is for one ring; choose another", address))
-	}
 	if authority != nil {
 		kept, err := first(ctx, store.Log[store.Authority]{Store: s, Prefix: auto.AuthorityPrefix}, *authority)
 		if err != nil || !bytes.Equal(kept.CertPEM, authority.CertPEM) {
@@ -256,14 +243,4 @@ func (found adopted) write(ctx context.Context, address string, authority *store
 	}
 	_, err = specs.Append(ctx, 0, found.spec)
 	return err
-}
-
-// first returns a log's first record, which is the value if there was none.
-func first[T any](ctx context.Context, log store.Log[T], value T) (T, error) {
-	kept, there, err := log.First(ctx)
-	if there || err != nil {
-		return kept, err
-	}
-	_, err = log.Append(ctx, 0, value)
-	return value, err
 }

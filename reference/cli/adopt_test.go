@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/auto"
@@ -22,18 +21,16 @@ import (
 )
 
 // before is a ring of three as it answers, changed by the test.
-func before(scheme string, change func([]*etcdserverpb.Member, []admin.Asked)) (adopted, error) {
-	var members []*etcdserverpb.Member
-	var asked []admin.Asked
+func before(scheme string, change func([]admin.Asked)) (adopted, error) {
+	var members []admin.Asked
 	for i := range 3 {
-		name, id := fmt.Sprint("m", i+1), uint64(i+1)
-		members = append(members, &etcdserverpb.Member{ID: id, Name: name, PeerURLs: []string{fmt.Sprintf("%s://10.0.0.%d:2380", scheme, i+1)}})
-		asked = append(asked, admin.Asked{ID: ring.ID(id), Name: name, Version: "v3.5.35", Endpoint: fmt.Sprintf("%s://10.0.0.%d:2379", scheme, i+1)})
+		members = append(members, admin.Asked{ID: ring.ID(i + 1), Name: fmt.Sprint("m", i+1), Cluster: 0xc1, Version: "v3.5.35",
+			PeerURLs: []string{fmt.Sprintf("%s://10.0.0.%d:2380", scheme, i+1)}, Endpoint: fmt.Sprintf("%s://10.0.0.%d:2379", scheme, i+1)})
 	}
 	if change != nil {
-		change(members, asked)
+		change(members)
 	}
-	found, err := describe(0xc1, members, asked, "n1", scheme == "https")
+	found, err := describe(members, "n1", scheme == "https")
 	if err == nil {
 		err = errors.Join(found.identity.Validate(), found.spec.Validate())
 	}
@@ -56,23 +53,23 @@ func TestWhatIsAdopted(t *testing.T) {
 // TestWhatIsNotAdopted: an agent would have etcd serve elsewhere, or the ring is in the
 // middle of something.
 func TestWhatIsNotAdopted(t *testing.T) {
-	for says, change := range map[string]func([]*etcdserverpb.Member, []admin.Asked){
-		"it is a learner":             func(m []*etcdserverpb.Member, _ []admin.Asked) { m[1].IsLearner = true },
-		"it doesn't answer: refused;": func(_ []*etcdserverpb.Member, a []admin.Asked) { a[1].Err = errors.New("refused") },
-		"and is to have one": func(m []*etcdserverpb.Member, _ []admin.Asked) {
+	for says, change := range map[string]func([]admin.Asked){
+		"it is a learner":             func(m []admin.Asked) { m[1].Learner = true },
+		"it doesn't answer: refused;": func(m []admin.Asked) { m[0].Err = errors.New("refused") },
+		"and is to have one": func(m []admin.Asked) {
 			m[1].PeerURLs = append(m[1].PeerURLs, "https://m2:2380")
 		},
-		"agents have etcd listen at port 2380":  func(m []*etcdserverpb.Member, _ []admin.Asked) { m[1].PeerURLs[0] = "https://10.0.0.2:12380" },
-		"is no address":                         func(m []*etcdserverpb.Member, _ []admin.Asked) { m[1].PeerURLs[0] = "https://0.0.0.0:2380" },
-		"members run v3.5.35 and v3.6.16":       func(_ []*etcdserverpb.Member, a []admin.Asked) { a[1].Version = "v3.6.16" },
-		"some members speak TLS to their peers": func(m []*etcdserverpb.Member, _ []admin.Asked) { m[1].PeerURLs[0] = "http://10.0.0.2:2380" },
-		`member "m1" is there twice`:            func(m []*etcdserverpb.Member, _ []admin.Asked) { m[1].Name = "m1" },
-		`member name "Infra_2" refused`:         func(m []*etcdserverpb.Member, _ []admin.Asked) { m[1].Name = "Infra_2" },
+		"agents have etcd listen at port 2380":  func(m []admin.Asked) { m[1].PeerURLs[0] = "https://10.0.0.2:12380" },
+		"is no address":                         func(m []admin.Asked) { m[1].PeerURLs[0] = "https://0.0.0.0:2380" },
+		"members run v3.6.16 and v3.5.35":       func(m []admin.Asked) { m[0].Version = "v3.6.16" },
+		"some members speak TLS to their peers": func(m []admin.Asked) { m[1].PeerURLs[0] = "http://10.0.0.2:2380" },
+		`member "m1" is there twice`:            func(m []admin.Asked) { m[1].Name = "m1" },
+		`member name "Infra_2" refused`:         func(m []admin.Asked) { m[1].Name = "Infra_2" },
 	} {
 		_, err := before("https", change)
 		assert.ErrorContains(t, err, says)
 	}
-	_, err := describe(0xc1, []*etcdserverpb.Member{{ID: 1, Name: "m1", PeerURLs: []string{"https://10.0.0.1:2380"}}}, []admin.Asked{{ID: 1, Version: "v3.6.16"}}, "n1", false)
+	_, err := describe([]admin.Asked{{ID: 1, Name: "m1", Version: "v3.6.16", PeerURLs: []string{"https://10.0.0.1:2380"}}}, "n1", false)
 	assert.ErrorContains(t, err, "--ca-cert with --ca-key is missing")
 }
 

@@ -44,7 +44,7 @@ printed.`,
 			return launcher.InTrouble(all)
 		},
 	}
-	c.Flags().StringVar(&data, "data", "/var/lib/ringadm", "data filesystem of this machine")
+	c.Flags().StringVar(&data, "data", defaultData, "data filesystem of this machine")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
 }

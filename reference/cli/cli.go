@@ -138,7 +138,7 @@ back; one that is interrupted hands leadership over and stops etcd.`,
 	}
 	c.Flags().StringVar(&f.machine, "machine", strings.ToLower(name), "name of this machine, unique in the ring")
 	c.Flags().StringVar(&f.address, "address", "", "IP address or host name that the other machines reach (required)")
-	c.Flags().StringVar(&f.data, "data", "/var/lib/ringadm", "the data filesystem of this machine")
+	c.Flags().StringVar(&f.data, "data", defaultData, "the data filesystem of this machine")
 	c.Flags().BoolVar(&f.noMount, "no-mount", false, "--data needs no filesystem of its own: an empty directory is a new disk, also where one should be mounted and isn't")
 	c.Flags().StringVar(&f.run, "run", "/run/ringadm", "directory for the pid file and etcd's output")
 	c.Flags().StringVar(&f.etcd, "etcd-dir", "/opt/etcd", "directory that holds VERSION/etcd for each release")

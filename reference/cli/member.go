@@ -15,6 +15,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"github.com/ringproof/ringproof/reference/admin"
@@ -32,17 +33,26 @@ type reach struct {
 }
 
 func (r *reach) flags(c *cobra.Command) {
-	c.PersistentFlags().StringVar(&r.endpoints, "endpoints", cmp.Or(os.Getenv("RINGADM_ENDPOINTS"), os.Getenv("ETCDCTL_ENDPOINTS")), "client URLs of members, comma-separated (RINGADM_ENDPOINTS, ETCDCTL_ENDPOINTS)")
-	c.PersistentFlags().StringVar(&r.data, "data", "/var/lib/ringadm", "data filesystem of a machine of the ring, for its client certificate")
+	endpointsFlag(c.PersistentFlags(), &r.endpoints)
+	c.PersistentFlags().StringVar(&r.data, "data", defaultData, "data filesystem of a machine of the ring, for its client certificate")
 	c.PersistentFlags().StringVar(&r.cacert, "cacert", os.Getenv("ETCDCTL_CACERT"), "whom the members' certificates are by, with --cert and --key, instead of --data (ETCDCTL_CACERT)")
 	c.PersistentFlags().StringVar(&r.cert, "cert", os.Getenv("ETCDCTL_CERT"), "client certificate (ETCDCTL_CERT)")
 	c.PersistentFlags().StringVar(&r.key, "key", os.Getenv("ETCDCTL_KEY"), "its private key (ETCDCTL_KEY)")
 }
 
+// defaultData is where a machine's data filesystem is, if nobody says otherwise.
+const defaultData = "/var/lib/ringadm"
+
+func endpointsFlag(flags *pflag.FlagSet, to *string) {
+	flags.StringVar(to, "endpoints", cmp.Or(os.Getenv("RINGADM_ENDPOINTS"), os.Getenv("ETCDCTL_ENDPOINTS")), "client URLs of members, comma-separated (RINGADM_ENDPOINTS, ETCDCTL_ENDPOINTS)")
+}
+
+var errNoEndpoints = usageError{errors.New("--endpoints is missing: the client URLs of members, as https://10.0.0.1:2379")}
+
 // open reaches the ring with the credentials of this machine.
 func (r reach) open() (*admin.Ring, error) {
 	if r.endpoints == "" {
-		return nil, usageError{errors.New("--endpoints is missing: the client URLs of members, as https://10.0.0.1:2379")}
+		return nil, errNoEndpoints
 	}
 	h := host.NewReal("", r.data, "", nil)
 	if r.cacert == "" && r.cert == "" && r.key == "" {

@@ -81,6 +81,6 @@ one may be mounted late, and what is on it would be taken for lost.`,
 			return nil
 		},
 	}
-	c.Flags().StringVar(&data, "data", "/var/lib/ringadm", "the directory")
+	c.Flags().StringVar(&data, "data", defaultData, "the directory")
 	return c
 }

@@ -70,20 +70,11 @@ func seed(ctx context.Context, address string, spec store.Spec) error {
 	if err := spec.Validate(); err != nil {
 		return usageError{err}
 	}
-	s, err := store.Open(ctx, address+"?create_dir=true")
+	s, specs, err := newStore(ctx, address, fmt.Sprintf("to change it: ringadm spec %s nodes=%d", address, spec.Nodes))
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	if err := store.Init(ctx, s); err != nil {
-		return err
-	}
-	specs := store.Log[store.Spec]{Store: s, Prefix: auto.SpecPrefix}
-	if n, _, err := specs.Latest(ctx); err != nil {
-		return err
-	} else if n > 0 {
-		return fmt.Errorf("%s holds a ring's spec already; to change it: ringadm spec %s nodes=%d", address, address, spec.Nodes)
-	}
 	if spec.Security.Secure() {
 		if err := foundAuthority(ctx, s); err != nil {
 			return err
@@ -96,16 +87,43 @@ func seed(ctx context.Context, address string, spec store.Spec) error {
 // foundAuthority keeps the authority of a seed that was cut off before it
 // wrote the spec.
 func foundAuthority(ctx context.Context, s store.Store) error {
-	log := store.Log[store.Authority]{Store: s, Prefix: auto.AuthorityPrefix}
-	if n, _, err := log.Latest(ctx); n > 0 || err != nil {
-		return err
-	}
 	authority, err := launcher.NewAuthority(time.Now())
 	if err != nil {
 		return err
 	}
-	_, err = log.Append(ctx, 0, authority)
+	_, err = first(ctx, store.Log[store.Authority]{Store: s, Prefix: auto.AuthorityPrefix}, authority)
 	return err
+}
+
+// newStore opens a store in which no ring is specified yet, and makes it where there is
+// none. instead is what to do where one is.
+func newStore(ctx context.Context, address, instead string) (store.Blob, store.Log[store.Spec], error) {
+	s, err := store.Open(ctx, address+"?create_dir=true")
+	if err != nil {
+		return s, store.Log[store.Spec]{}, err
+	}
+	specs := store.Log[store.Spec]{Store: s, Prefix: auto.SpecPrefix}
+	n := 0
+	if err = store.Init(ctx, s); err == nil {
+		n, _, err = specs.Latest(ctx)
+	}
+	if err == nil && n > 0 {
+		err = fmt.Errorf("%s holds a ring's spec already; %s", address, instead)
+	}
+	if err != nil {
+		return s, specs, errors.Join(err, s.Close())
+	}
+	return s, specs, nil
+}
+
+// first returns a log's first record, which is the value if there was none.
+func first[T any](ctx context.Context, log store.Log[T], value T) (T, error) {
+	kept, there, err := log.First(ctx)
+	if there || err != nil {
+		return kept, err
+	}
+	_, err = log.Append(ctx, 0, value)
+	return value, err
 }
 
 func specCommand() *cobra.Command {

@@ -29,10 +29,11 @@ func (l *Launcher) apart() bool { return l.Known.Spec.Machines[l.Machine].Versio
 
 // peers is how this machine's etcd is started to listen for its peers. A member that a
 // ring began with before it had launchers takes TLS from its first start by one: so it is
-// restarted once less, and who dials it in plain text is heard as before.
+// restarted once less, and who dials it in plain text is heard as before. For an adopted ring
+// nobody has asked for that.
 func (l *Launcher) peers() ring.Security {
 	begin := l.Known.Spec.PeersBegin()
-	if i := l.Known.Identity; i != nil && i.Static && i.Cluster == 0 {
+	if i := l.Known.Identity; i != nil && i.Static && !i.Adopted() {
 		begin = ring.Mixed
 	}
 	return cmp.Or(l.disk.Peers, begin)

@@ -15,7 +15,7 @@ import (
 // that every agent can tell this ring's answers from another's by the founding
 // record alone. That of a ring that was adopted is on record, as nobody knows its token.
 func (i Identity) ClusterID() uint64 {
-	if i.Cluster != 0 {
+	if i.Adopted() {
 		return i.Cluster
 	}
 	var ids []uint64
@@ -29,6 +29,9 @@ func (i Identity) ClusterID() uint64 {
 	}
 	return digest(all)
 }
+
+// Adopted reports whether the ring was there before its record.
+func (i Identity) Adopted() bool { return i.Cluster != 0 }
 
 func (i Identity) memberID(f Founder) uint64 {
 	return cmp.Or(f.Member, digest([]byte(f.PeerURL+i.Token)))

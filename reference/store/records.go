@@ -206,7 +206,7 @@ func (i Identity) Validate() error {
 	if err := cmp.Or(checkToken("token", i.Token), checkEpoch(i.Epoch), checkSize(len(i.Members))); err != nil {
 		return err
 	}
-	if i.Cluster != 0 && !i.Static {
+	if i.Adopted() && !i.Static {
 		return fmt.Errorf("ring %x refused: a ring that was there before was begun without launchers", i.Cluster)
 	}
 	var schemes []string
@@ -237,9 +237,9 @@ func (i Identity) check(f Founder) error {
 	switch {
 	case i.Static && f.Disk != "":
 		return fmt.Errorf("disk %q refused: founders that no launcher started have none", f.Disk)
-	case (i.Cluster == 0) != (f.Member == 0):
+	case i.Adopted() != (f.Member != 0):
 		return fmt.Errorf("ID %x in ring %x refused: the ring and its members have IDs of before together, or none has", f.Member, i.Cluster)
-	case i.Static && i.Cluster == 0 && !strings.HasPrefix(f.PeerURL, "http:"):
+	case i.Static && !i.Adopted() && !strings.HasPrefix(f.PeerURL, "http:"):
 		return fmt.Errorf("peer URL %q refused: founders that no launcher started speak plain text", f.PeerURL)
 	case i.Static:
 		f.Disk = "none"

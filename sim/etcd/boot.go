@@ -160,6 +160,7 @@ func (s *Server) restart(log log) {
 		return
 	}
 	before, st := s.data.made.state, (*state)(nil)
+	// The keyspace file says it, also where the log is read again from its beginning.
 	if before != nil && s.tooOld(before.book.version, before.book.downgrade) {
 		return
 	}
