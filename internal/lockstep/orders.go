@@ -168,7 +168,9 @@ func (w *world) tear(d Deed) {
 	w.release()
 }
 
-// power takes power away from machines, all at once, or gives it back.
+// power takes power away from machines, all at once, or gives it back. What waited for a cut
+// to end was in the memory of who sent it, and is lost with that: a member that was cut off
+// got from two that had lost their power since all that they had written meanwhile.
 func (w *world) power(d Deed) {
 	for _, m := range d.Machines {
 		if d.Do == DoOff {
@@ -178,6 +180,7 @@ func (w *world) power(d Deed) {
 		}
 	}
 	if d.Do == DoOff {
+		w.held = slices.DeleteFunc(w.held, func(f frame) bool { return w.dark[f.SrcHost] || w.dark[f.DstHost] })
 		for _, p := range w.on(d.Machines...) {
 			w.end(p, w.now, int(syscall.SIGKILL))
 		}
