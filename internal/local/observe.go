@@ -157,18 +157,27 @@ func (w *World) noticeWipe(n *node) {
 	n.wal = inode
 }
 
-// process tells when the machine's etcd is another than before.
+// process tells when the machine's etcd is another than before. One that panics at its start
+// may be gone before anybody looks: its output tells of it.
 func (w *World) process(n *node, pid, agent int) {
 	w.mu.Lock()
 	before := n.etcd
 	n.etcd, n.agentPID = pid, agent
 	w.mu.Unlock()
-	if before != 0 && before != pid {
-		text := fmt.Sprintf("etcd, pid %d", before)
-		if why := w.lastWord(n); why != "" {
-			text += ", " + why
-		}
+	why := ""
+	if pid == 0 || before != pid {
+		why = w.lastWord(n)
+	}
+	exited := func(text string) {
 		w.recorder.Record(ringproof.Event{Kind: ringproof.EventProcessExited, Machine: n.name, Text: text})
+	}
+	switch {
+	case before != 0 && before != pid && why != "":
+		exited(fmt.Sprintf("etcd, pid %d, %s", before, why))
+	case before != 0 && before != pid:
+		exited(fmt.Sprintf("etcd, pid %d", before))
+	case strings.HasPrefix(why, "panic: "):
+		exited("etcd, seen by no look, " + why)
 	}
 	if pid != 0 && before != pid {
 		w.recorder.Record(ringproof.Event{Kind: ringproof.EventProcessStarted, Machine: n.name, Text: fmt.Sprintf("etcd, pid %d", pid)})

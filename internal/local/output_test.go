@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/internal/trial"
 )
 
@@ -40,6 +41,40 @@ func TestLastWord(t *testing.T) {
 	assert.Equal(t, "panic: concurrent map writes", w.lastWord(n))
 	say(`{"level":"fatal","caller":"etcdmain/etcd.go:183","msg":"discovery failed","error":"member count is unequal"}` + "\n")
 	assert.Equal(t, "fatal: discovery failed: member count is unequal", w.lastWord(n))
+}
+
+// events keeps what is recorded.
+type events []ringproof.Event
+
+func (all *events) Record(e ringproof.Event) { *all = append(*all, e) }
+
+// TestAPanicThatNoLookSaw: an etcd that is gone before anybody looks has ended all the same,
+// and once.
+func TestAPanicThatNoLookSaw(t *testing.T) {
+	n, told := &node{name: "m1", run: t.TempDir()}, &events{}
+	w := &World{Subject: keeper{}, recorder: told}
+	say := func(text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(n.run, "etcd.log"), []byte(text), 0o600))
+	}
+	ends := func() (texts []string) {
+		for _, e := range *told {
+			if e.Kind == ringproof.EventProcessExited {
+				texts = append(texts, e.Text)
+			}
+		}
+		return texts
+	}
+	w.process(n, 7, 1)
+	w.process(n, 0, 1)
+	assert.Equal(t, []string{"etcd, pid 7"}, ends())
+	say("panic: no such snapshot\n")
+	w.process(n, 0, 1)
+	w.process(n, 0, 1)
+	assert.Equal(t, []string{"etcd, pid 7", "etcd, seen by no look, panic: no such snapshot"}, ends())
+	say("panic: no such snapshot\npanic: again\n")
+	w.process(n, 8, 1)
+	assert.Equal(t, "etcd, seen by no look, panic: again", ends()[2])
+	assert.Equal(t, ringproof.EventProcessStarted, (*told)[len(*told)-1].Kind)
 }
 
 // TestEtcdIsHeard tells etcd's output from that of whoever started it.
