@@ -214,7 +214,9 @@ func (h *member) configure(flags []string) (err error) {
 			if h.AutoCompactionMode == "revision" {
 				h.AutoCompactionRetention, err = time.Duration(number), nil
 			}
-		case "initial-advertise-peer-urls", "listen-peer-urls", "listen-client-urls", "advertise-client-urls", "data-dir", "election-timeout":
+		case "advertise-client-urls":
+			h.ClientURLs, err = types.NewURLs(strings.Split(value, ","))
+		case "initial-advertise-peer-urls", "listen-peer-urls", "listen-client-urls", "data-dir", "election-timeout":
 			// The framework's own are given: an election takes ten ticks.
 		default:
 			err = fmt.Errorf("etcd's test framework has no flag --%s", name)
