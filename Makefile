@@ -17,7 +17,6 @@ ATTEMPTS := 3
 # Which releases make fidelity plays the scripts on.
 RELEASES := v3.6.16,v3.5.35,v3.7.3
 REPORT = $(or $(OUT),out/chaos)
-LOCAL = --world local --attempts $(ATTEMPTS) $(if $(OUT),--out $(OUT))
 
 .PHONY: help build images test trials test-realtime test-properties test-kind upstream manifests check vet chaos kubernetes explore sweep gauge canaries fidelity found bench etcd etcd-test golden fuzz clean
 
@@ -75,13 +74,15 @@ KUBERNETES = run --world virtual $(patsubst %,--run '%',kube-create kube-volume-
 
 # Real etcd is looked at in virtual time, where a busy machine can't change what happens; on a
 # host that can't have that, in real time.
+VIRTUAL = $(shell bin/ringproof doctor | grep '^ok  virtual time ')
+REAL = $(if $(VIRTUAL),--world virtual,--world local --attempts $(ATTEMPTS))
+
 chaos: build ## every scenario simulated, a search, a sweep, a look at real etcd, and one at Kubernetes; the verdict is the exit
-	@failed=0; virtual=; etcd="--world local --attempts $(ATTEMPTS)"; \
-	if bin/ringproof doctor | grep -q '^ok  virtual time '; then virtual=yes; etcd="--world virtual"; fi; \
+	@failed=0; virtual=$(if $(VIRTUAL),yes); \
 	for part in "run --out $(REPORT)/sim" \
 		"explore --runs 200 --out $(REPORT)/explore" \
 		"sweep lifecycle --out $(REPORT)/sweep" \
-		"run $$etcd --selector suite!=kubernetes --first --out $(REPORT)/etcd"; do \
+		"run $(REAL) --selector suite!=kubernetes --first --out $(REPORT)/etcd"; do \
 		echo "== ringproof $$part"; bin/ringproof $$part || failed=1; \
 	done; \
 	if [ -n "$$virtual" ]; then \
@@ -102,7 +103,7 @@ gauge: build ## every mutant must be caught by its check, in the simulated world
 	bin/ringproof gauge --disarm $(if $(OUT),--out $(OUT))
 
 canaries: build ## so must each known bug of etcd, and the release that mended it must pass
-	bin/ringproof gauge --canaries $(LOCAL)
+	bin/ringproof gauge --canaries --seeds 3 $(REAL) $(if $(OUT),--out $(OUT))
 
 found: build ## what each mutant costs to find, as list mutants prints it
 	@mkdir -p out
