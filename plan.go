@@ -298,6 +298,12 @@ const (
 	LearnerAdd   = "learner-add" // of a learner, as with --learner
 )
 
+// The alarms that etcd has, by the names that etcdctl prints.
+const (
+	AlarmNoSpace = "NOSPACE" // no write that takes room is done
+	AlarmCorrupt = "CORRUPT" // no write is done
+)
+
 // Adds is what somebody else adds by the fault, as the kind of a ConfChange: "add-voter" or
 // "add-learner"; "": they remove.
 func (f Fault) Adds() string {
@@ -342,6 +348,7 @@ const (
 	FaultKeysDamaged FaultKind = "keys-damaged"      // what the subject keeps in the ring is deleted or overwritten
 	FaultAPIOutage   FaultKind = "api-outage"        // the API server of a cluster is away
 	FaultForeignHand FaultKind = "foreign-hand"      // somebody else changes the membership
+	FaultAlarmRaised FaultKind = "alarm-raised"      // somebody else raises an alarm, and takes it back
 	FaultSlowDisk    FaultKind = "slow-disk"         // every sync of a disk takes longer
 	FaultNameStale   FaultKind = "name-stale"        // a machine comes back, and its name doesn't lead to it yet
 
@@ -368,6 +375,7 @@ type Fault struct {
 	At       string    `json:"at,omitempty"`       // start-failure: "before-log" or "after-log"
 	Remount  string    `json:"remount,omitempty"`  // volume-unmounted: "live" or "reboot"
 	Does     string    `json:"does,omitempty"`     // foreign-hand: "member-remove", "member-add" or "learner-add"
+	Alarm    string    `json:"alarm,omitempty"`    // alarm-raised: "NOSPACE" or "CORRUPT"
 	Answers  string    `json:"answers,omitempty"`  // name-stale: "old-address", "nothing" or "other-machine"
 	From     string    `json:"from,omitempty"`     // volume-copy: a selector of whose data are copied; partition of a pair: of the other one
 	Calls    string    `json:"calls,omitempty"`    // store-outage: "all" or "writes"

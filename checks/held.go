@@ -59,6 +59,7 @@ type grip map[string]*hold
 type hold struct {
 	on    map[string]bool // its targets, and whether it keeps each from voting
 	apart string          // a partition's shape; "": it parts nobody
+	bars  bool            // whoever votes, nobody writes
 }
 
 // take notes what landed, healed, or ended under a harm that lets no etcd start. It
@@ -69,11 +70,12 @@ func (g grip) take(p ringproof.Plan, e ringproof.Event) bool {
 	case ringproof.EventFaultLanded:
 		f, known := faultOf(p, e.Step)
 		stops, apart := gripOf(f, e.Fault)
-		if !known || !stops && apart == "" && !starting[e.Fault] {
+		bars := e.Fault == ringproof.FaultAlarmRaised
+		if !known || !stops && apart == "" && !starting[e.Fault] && !bars {
 			return false
 		}
 		if g[e.Step] == nil {
-			g[e.Step] = &hold{on: map[string]bool{}, apart: apart}
+			g[e.Step] = &hold{on: map[string]bool{}, apart: apart, bars: bars}
 		}
 		for _, m := range targets {
 			g[e.Step].on[m] = stops
@@ -84,7 +86,7 @@ func (g grip) take(p ringproof.Plan, e ringproof.Event) bool {
 			for _, m := range targets {
 				delete(held.on, m)
 			}
-			if e.Machine == "" || held.apart != "" {
+			if e.Machine == "" || held.apart != "" || held.bars {
 				delete(g, e.Step)
 			}
 		}
@@ -92,7 +94,7 @@ func (g grip) take(p ringproof.Plan, e ringproof.Event) bool {
 	}
 	ended := false
 	for _, held := range g { // order: all are set alike
-		if _, hit := held.on[e.Machine]; hit && held.apart == "" {
+		if _, hit := held.on[e.Machine]; hit && held.apart == "" && !held.bars {
 			held.on[e.Machine], ended = true, true
 		}
 	}
@@ -140,7 +142,17 @@ func (g grip) holds(voters []string, all int) bool {
 	for n := range maps.Values(sides) { // order: the largest
 		most = max(most, n)
 	}
-	return len(g) > 0 && all > 0 && most < ringproof.Quorum(all)
+	return len(g) > 0 && all > 0 && (most < ringproof.Quorum(all) || g.bars())
+}
+
+// bars reports whether an alarm stands that harm has raised.
+func (g grip) bars() bool {
+	for held := range maps.Values(g) { // order: any one is enough
+		if held.bars {
+			return true
+		}
+	}
+	return false
 }
 
 // side names with whom the machine can talk in both directions, and whether it can vote

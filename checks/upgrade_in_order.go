@@ -106,17 +106,33 @@ func ledWhenAsked(h *ringproof.History, u passage) bool {
 	return m.Leader && !movedLeader(h, ringproof.Span{From: h.Observations[look].At, To: asked})
 }
 
-// movedLeader reports whether the subject or an operator began to move leadership then.
+// movedLeader reports whether the subject or an operator was moving leadership then. What
+// was begun before it may have moved in it.
 func movedLeader(h *ringproof.History, during ringproof.Span) bool {
 	byHand := func(step string) bool {
 		return slices.ContainsFunc(h.Plan.Steps, func(s ringproof.Step) bool {
 			return s.Name == step && s.Op != nil && s.Op.Kind == ringproof.OpMoveLeader
 		})
 	}
-	return slices.ContainsFunc(events(h, ringproof.EventActionBegun, ringproof.EventStepBegun), func(e ringproof.Event) bool {
-		moves := e.Action == string(ringproof.OpMoveLeader) || e.Kind == ringproof.EventStepBegun && byHand(e.Step)
-		return moves && e.At >= during.From && e.At < during.To
-	})
+	type move struct{ machine, step string }
+	open := map[move]bool{}
+	for _, e := range events(h, ringproof.EventActionBegun, ringproof.EventActionDone, ringproof.EventActionFailed,
+		ringproof.EventStepBegun, ringproof.EventStepDone, ringproof.EventStepFailed, ringproof.EventStepMissed) {
+		of := move{e.Machine, e.Step}
+		began := e.Kind == ringproof.EventActionBegun || e.Kind == ringproof.EventStepBegun
+		switch {
+		case e.At >= during.To:
+			return len(open) > 0
+		case e.Action != string(ringproof.OpMoveLeader) && !byHand(e.Step):
+		case began && e.At >= during.From:
+			return true
+		case began:
+			open[of] = true
+		case e.At < during.From:
+			delete(open, of)
+		}
+	}
+	return len(open) > 0
 }
 
 // wrong says what an upgrade's restart should have waited for. A restart that harm may

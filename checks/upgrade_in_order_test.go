@@ -72,6 +72,19 @@ func TestUpgradeInOrder(t *testing.T) {
 			h.Observations[10].Members[0].Leader, h.Observations[10].Members[1].Leader = false, true
 		}, ringproof.Pass, "3 members"},
 		{"the leader first", rolled("3.6.16", 1, 2, 3), nil, ringproof.Fail, "saw m1 lead and m2 still run v3.5.35"},
+		{"an operator moves leadership to it while the subject looks", rolled("3.6.16", 1, 2, 3), func(h *ringproof.History) {
+			h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: "hand", Op: &ringproof.Op{Kind: ringproof.OpMoveLeader, Target: "m2"}})
+			event(h, ringproof.Event{At: sec(8.9), Kind: ringproof.EventStepBegun, Step: "hand"})
+			event(h, ringproof.Event{At: sec(9.3), Kind: ringproof.EventStepDone, Step: "hand"})
+			event(h, ringproof.Event{At: sec(9.2), Kind: ringproof.EventActionBegun, Member: 1, Action: "upgrade"})
+			h.Observations[10].Members[0].Leader, h.Observations[10].Members[1].Leader = false, true
+		}, ringproof.Pass, "3 members"},
+		{"an operator has moved it back long before", rolled("3.6.16", 1, 2, 3), func(h *ringproof.History) {
+			h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: "hand", Op: &ringproof.Op{Kind: ringproof.OpMoveLeader, Target: "m1"}})
+			event(h, ringproof.Event{At: sec(5.1), Kind: ringproof.EventStepBegun, Step: "hand"})
+			event(h, ringproof.Event{At: sec(5.3), Kind: ringproof.EventStepDone, Step: "hand"})
+			event(h, ringproof.Event{At: sec(9.2), Kind: ringproof.EventActionBegun, Member: 1, Action: "upgrade"})
+		}, ringproof.Fail, "saw m1 lead and m2 still run v3.5.35"},
 		{"a minor left out", rolled("3.7.3", 2, 3, 1), nil, ringproof.Fail, "saw it go from v3.5.35 to v3.7.3"},
 		{"down", rolled("3.5.9", 2, 3, 1), nil, ringproof.Fail, "saw it go from v3.5.35 to v3.5.9"},
 		{"over one that is away", rolled("3.6.16", 2, 3, 1), func(h *ringproof.History) { away(h, "m3", 5, 15) }, ringproof.Fail, "expected m2 to be upgraded while all other voters serve, saw m3 away"},

@@ -17,7 +17,7 @@ import (
 // Each change is a moment in which harm does more.
 var workBounded = Check{
 	Name:   "work-bounded",
-	Claim:  "The subject makes no more membership changes, and ends no more etcd processes of machines that nobody harmed, than what was asked for and what harm did need; and none while the ring is suspended.",
+	Claim:  "The subject makes no more membership changes, and ends no more etcd processes of machines that nobody harmed, than what was asked for and what harm did need; and none while the ring is suspended. What failed is not tried again without a pause.",
 	Source: "etcd-launcher restarts every member for one lost volume; etcdadm adds and removes one learner for ever",
 	Timed:  true,
 	Params: []Param{
@@ -40,6 +40,9 @@ var workBounded = Check{
 			spare = 0
 		}
 		stir, stirs, still := stirred(h)
+		if e, spins := spinning(h); spins {
+			return with(fail(e.At, "expected %s to be tried again after a pause, saw it fail %d times on %s in %s", e.Action, tooOften, e.Machine, spinSpan), e.String())
+		}
 		switch {
 		case stirs:
 			return with(fail(stir.At, "expected nothing to be changed while the ring is suspended, saw %s", stir.Action), stir.String())
@@ -55,6 +58,28 @@ var workBounded = Check{
 		return f
 	},
 	suits: safely,
+}
+
+// Who tries so often in so short a time makes no pause: what etcd refuses now it refuses at
+// once again, and each try is a request of a ring in need and two lines of a log.
+const (
+	tooOften = 30
+	spinSpan = 10 * time.Second
+)
+
+// spinning is the failure by which an action was tried too often on its machine.
+func spinning(h *ringproof.History) (ringproof.Event, bool) {
+	type action struct{ machine, name string }
+	failed := map[action][]ringproof.Instant{}
+	for _, e := range events(h, ringproof.EventActionFailed) {
+		of := action{e.Machine, e.Action}
+		times := append(failed[of], e.At)
+		if n := len(times); n >= tooOften && e.At.Sub(times[n-tooOften]) <= spinSpan {
+			return e, true
+		}
+		failed[of] = times
+	}
+	return ringproof.Event{}, false
 }
 
 // made are the changes after the founding that had an effect.
@@ -129,10 +154,16 @@ func outworn(h *ringproof.History) (n int) {
 
 // outlasts reports whether a machine is restarted with a pause in which a spare
 // takes its place: off for eight seconds in a ring that waits for five, it is
-// replaced as if it were gone, and comes back to a ring that has let it go.
+// replaced as if it were gone, and comes back to a ring that has let it go. So is one whose
+// disk somebody asks to be reset, though that is refused.
 func outlasts(op *ringproof.Op, r ringproof.RingSpec) bool {
-	return op.Kind == ringproof.OpRestart && r.ReplaceAfter > 0 && op.For >= r.ReplaceAfter
+	off := map[ringproof.OpKind]ringproof.Duration{ringproof.OpRestart: op.For, ringproof.OpReset: stopping}[op.Kind]
+	return r.ReplaceAfter > 0 && off >= r.ReplaceAfter
 }
+
+// stopping is about how long an agent takes to end its etcd whose clients keep their streams
+// open: so long at least is a machine away whose disk somebody asks to be reset.
+const stopping = ringproof.Duration(6 * time.Second)
 
 // overstayed counts the members that were removed when they had been away for as long
 // as a spare waits, in short restarts: two pauses of four seconds with a visit between

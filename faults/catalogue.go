@@ -340,6 +340,24 @@ var catalogue = []Entry{
 		},
 	},
 	{
+		Kind: ringproof.FaultAlarmRaised,
+		Doc:  "somebody else raises an alarm for the target's member, as another tool may that looks at disks or compares data: etcd itself finds nothing wrong",
+		Params: Params{
+			target,
+			{Name: "alarm", Doc: "NOSPACE: etcd does no write that takes room; CORRUPT: it does none", Values: []string{ringproof.AlarmNoSpace, ringproof.AlarmCorrupt}},
+			lasts,
+		},
+		Targets:  union(MemberForms(), []string{"mN", "machine/N"}),
+		Fairness: transient + " Nobody writes while an alarm stands, whoever it is of; that its member is removed doesn't end it.",
+		Causes:   []ringproof.EventKind{ringproof.EventAlarm, ringproof.EventHalted},
+		Unfelt:   true,
+		Heals:    "they take it back, as soon as the ring answers",
+		Worlds:   withProcesses,
+		Sentence: func(f ringproof.Fault) string {
+			return fmt.Sprintf("have somebody else raise the alarm %s for %s", cmp.Or(f.Alarm, ringproof.AlarmNoSpace), whom(f))
+		},
+	},
+	{
 		Kind: ringproof.FaultClockSkew,
 		Doc:  "the target's clock jumps, and stays as far ahead or behind until it jumps back",
 		Params: Params{

@@ -280,6 +280,10 @@ func (r *runner) heal(ctx context.Context) {
 	harmed := r.harmed
 	r.harmed = nil
 	r.mu.Unlock()
+	// An alarm is taken back last: who lacks a quorum by other harm does nothing.
+	isAlarm := func(h harm) bool { return h.step.Fault.Kind == ringproof.FaultAlarmRaised }
+	alarms := slices.DeleteFunc(slices.Clone(harmed), func(h harm) bool { return !isAlarm(h) })
+	harmed = append(slices.DeleteFunc(harmed, isAlarm), alarms...)
 	for _, h := range harmed {
 		if left, some := r.leaveDead(ctx, h); some {
 			r.undo(ctx, left)

@@ -90,6 +90,7 @@ func init() {
 		ringproof.FaultDryRun:          (*World).runDry,
 		ringproof.FaultKeysDamaged:     nothing,
 		ringproof.FaultForeignHand:     nothing,
+		ringproof.FaultAlarmRaised:     nothing,
 		ringproof.FaultSlowDisk:        (*World).slowDisk,
 		ringproof.FaultNameStale:       nothing,
 	}
@@ -118,6 +119,8 @@ func (w *World) Do(ctx context.Context, s ringproof.Step, targets []string) (str
 		return client.DamageBy(ctx, w.asking(), s.Fault.Leave)
 	case s.Fault.Kind == ringproof.FaultForeignHand:
 		return client.HandBy(ctx, w.asking(), s.Fault.Adds(), w.machine(targets[0]).address, w.Sleep)
+	case s.Fault.Kind == ringproof.FaultAlarmRaised:
+		return w.alarms.Raise(ctx, s.Name, w.asking(), s.Fault.Alarm, w.machine(targets[0]).address, w.Sleep)
 	case s.Fault.Kind == ringproof.FaultReplyLoss:
 		targets = w.all(targets)
 	case s.Fault.Kind == ringproof.FaultNameStale:
@@ -567,7 +570,7 @@ func (w *World) all(targets []string) []string {
 }
 
 // Heal takes a fault away.
-func (w *World) Heal(_ context.Context, s ringproof.Step, targets []string) error {
+func (w *World) Heal(ctx context.Context, s ringproof.Step, targets []string) error {
 	w.engine.trace.note("heal " + s.Name)
 	switch {
 	case seams[s.Fault.Kind]:
@@ -581,6 +584,8 @@ func (w *World) Heal(_ context.Context, s ringproof.Step, targets []string) erro
 	case s.Fault.Kind == ringproof.FaultTimePasses:
 		delete(w.passing, s.Name)
 		return nil
+	case s.Fault.Kind == ringproof.FaultAlarmRaised:
+		return w.alarms.TakeBack(ctx, s.Name, w.asking(), w.Sleep)
 	}
 	w.network.mend(s.Name)
 	_, err := w.each(targets, func(m *Machine) (string, error) { w.healOne(m, s); return "", nil })

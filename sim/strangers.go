@@ -121,7 +121,10 @@ func (w *World) asking() (all []client.Asking) {
 			}
 			ctx, cancel := w.Timeout(ctx, time.Second)
 			defer cancel()
-			return what(ctx, c)
+			return what(ctx, struct {
+				*caller
+				remoteMaintenance
+			}{c, remoteMaintenance{c.connection}})
 		})
 	}
 	return all

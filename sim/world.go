@@ -62,6 +62,7 @@ type World struct {
 	members    map[*Machine]bool     // whose etcd has answered as a member
 	logs       []ringproof.MemberLog // of disks that faults took
 	rejected   []ringproof.Rejection
+	alarms     client.Alarms
 	cleared    []raftlog.Log // that are on no disk any more: what the ring became is known from them too
 	steps      map[string]ringproof.FaultKind
 	swaps      map[string]bool // of disks, by step

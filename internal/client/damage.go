@@ -12,8 +12,10 @@ import (
 	"path"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 )
 
 // Prefix is where the workload's keys are. Every other key is the subject's.
@@ -74,6 +76,8 @@ func evidence(n int, done string) (string, error) {
 type Etcd interface {
 	clientv3.KV
 	clientv3.Cluster
+	// Alarm is etcd's own request: clientv3 lists alarms and takes them back, and raises none.
+	Alarm(context.Context, *pb.AlarmRequest, ...grpc.CallOption) (*pb.AlarmResponse, error)
 }
 
 // Asking opens a client of one machine's etcd, has it asked, and closes it. How long it
@@ -97,7 +101,7 @@ func HandBy(ctx context.Context, machines []Asking, adds, host string, sleep fun
 	if adds != "" {
 		what, done = addition(host, adds == "add-learner", &member), "added"
 	}
-	if err := insist(ctx, machines, what, sleep); err != nil {
+	if err := insist(ctx, machines, tries, what, sleep); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("member %x was %s by hand", member, done), nil
@@ -108,7 +112,7 @@ func HandBy(ctx context.Context, machines []Asking, adds, host string, sleep fun
 const tries = 15
 
 // insist asks one machine after another, and again while etcd refuses.
-func insist(ctx context.Context, machines []Asking, what func(context.Context, Etcd) error, sleep func(context.Context, time.Duration) error) (err error) {
+func insist(ctx context.Context, machines []Asking, tries int, what func(context.Context, Etcd) error, sleep func(context.Context, time.Duration) error) (err error) {
 	for range tries {
 		if err = anyone(ctx, machines, "nobody changes a ring that doesn't answer", what); err == nil {
 			return nil

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -158,7 +159,10 @@ func (w *World) asking() (all []client.Asking) {
 			defer c.Close()
 			ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 			defer cancel()
-			return what(ctx, c)
+			return what(ctx, struct {
+				*clientv3.Client
+				pb.MaintenanceClient
+			}{c, pb.NewMaintenanceClient(c.ActiveConnection())})
 		})
 	}
 	return all

@@ -68,7 +68,8 @@ type World struct {
 	over    chan struct{}      // closed when the world is
 	swaps   map[string]bool    // steps that have disks in other machines
 	passing map[string]bool    // steps that have clocks go on
-	said    map[string][]byte  // the logs of its processes, once it is closed
+	alarms  client.Alarms
+	said    map[string][]byte // the logs of its processes, once it is closed
 }
 
 // node is one machine with what the harness did to it.
@@ -557,6 +558,8 @@ func (w *World) Do(ctx context.Context, s ringproof.Step, targets []string) (str
 		return client.DamageBy(ctx, w.asking(), s.Fault.Leave)
 	case ringproof.FaultForeignHand:
 		return client.HandBy(ctx, w.asking(), s.Fault.Adds(), w.address(w.node(targets[0])), w.Sleep)
+	case ringproof.FaultAlarmRaised:
+		return w.alarms.Raise(ctx, s.Name, w.asking(), s.Fault.Alarm, w.address(w.node(targets[0])), w.Sleep)
 	}
 	if s.Fault.Kind == ringproof.FaultVolumeLoss && s.Fault.Leave == ringproof.LeaveCopy {
 		return w.putBackCopies(ctx, s, targets)
@@ -841,6 +844,8 @@ func (w *World) Heal(ctx context.Context, s ringproof.Step, targets []string) er
 	case ringproof.FaultTimePasses:
 		w.mark(nil, func() { delete(w.passing, s.Name) })
 		return nil
+	case ringproof.FaultAlarmRaised:
+		return w.alarms.TakeBack(ctx, s.Name, w.asking(), w.Sleep)
 	case ringproof.FaultPartition:
 		for _, n := range w.present() {
 			if _, err := n.machine.Unblock(ctx); err != nil {

@@ -34,7 +34,7 @@ var mutants = []Mutant{
 	probesByWriting, oneAuthority, dropsFlags, answersAnybody, keepsDiskID,
 	staleRead, forgottenValue, lostEvent, forgetsItsTerm, hashesOtherwise, halfBackup, leaseCutShort, discardsNothing, anotherAnswers, listsOtherwise, fallenBack,
 	answersAfterRemoval, panicsOnRequest, harmless, beginsAndRefuses,
-	removesHealthy, removesSlow, startsForced, obeysForced, startsOlder, leavesDamaged,
+	removesHealthy, removesSlow, removesAlarmed, startsForced, obeysForced, startsOlder, leavesDamaged,
 	kubeResetAll,
 	kubeRollingUpdate, kubeForgetsClaims, adoptsAtOnce, distrustsBeginnings,
 	upgradesAtOnce, upgradesLeaderFirst, upgradesOverSilent,

@@ -5,10 +5,12 @@ package admin
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/ringproof/ringproof/reference/host"
@@ -18,7 +20,8 @@ import (
 // led is a ring of one in which somebody leads; it counts what is asked of it.
 type led struct {
 	host.Etcd
-	held  bool // the lead that is asked for is held
+	held  bool  // the lead that is asked for is held
+	takes error // why no note is taken
 	calls []string
 }
 
@@ -27,7 +30,7 @@ func (l *led) MemberList(context.Context, ...clientv3.OpOption) (*clientv3.Membe
 	return &clientv3.MemberListResponse{Header: &etcdserverpb.ResponseHeader{}, Members: []*etcdserverpb.Member{{ID: 7}}}, nil
 }
 
-func (l *led) Txn(context.Context) clientv3.Txn { return txn{l} }
+func (l *led) Txn(context.Context) clientv3.Txn { return txn{led: l} }
 
 func (l *led) MemberRemove(context.Context, uint64) (*clientv3.MemberRemoveResponse, error) {
 	l.calls = append(l.calls, "remove")
@@ -39,7 +42,10 @@ func (l *led) MemberUpdate(_ context.Context, _ uint64, urls []string) (*clientv
 	return nil, nil
 }
 
-type txn struct{ *led }
+type txn struct {
+	*led
+	notes bool // it writes
+}
 
 func (t txn) If(holds ...clientv3.Cmp) clientv3.Txn {
 	if len(holds) > 0 {
@@ -47,10 +53,25 @@ func (t txn) If(holds ...clientv3.Cmp) clientv3.Txn {
 	}
 	return t
 }
-func (t txn) Then(...clientv3.Op) clientv3.Txn { return t }
-func (t txn) Else(...clientv3.Op) clientv3.Txn { return t }
+func (t txn) Then(ops ...clientv3.Op) clientv3.Txn { t.notes = len(ops) > 0; return t }
+func (t txn) Else(...clientv3.Op) clientv3.Txn     { return t }
 func (t txn) Commit() (*clientv3.TxnResponse, error) {
+	if t.notes && t.takes != nil {
+		return nil, t.takes
+	}
 	return &clientv3.TxnResponse{Succeeded: t.held}, nil
+}
+
+// TestRemovedWithoutANote: where an alarm lets etcd write nothing, a removal needs no note.
+func TestRemovedWithoutANote(t *testing.T) {
+	for takes, removed := range map[error]bool{rpctypes.ErrNoSpace: true, rpctypes.ErrCorrupt: true, rpctypes.ErrTimeout: false} {
+		etcd := &led{held: true, takes: takes}
+		r := &Ring{Host: host.NewReal("", t.TempDir(), t.TempDir(), nil), clients: map[string]host.Etcd{"http://m": etcd}}
+		r.Use("http://m")
+		err := r.Do(t.Context(), ring.Action{Kind: ring.Remove, Member: 7, On: []ring.Role{{ID: 7}}}, Unfenced())
+		require.Equal(t, removed, err == nil, "%v: %v", takes, err)
+		require.Equal(t, removed, slices.Contains(etcd.calls, "remove"), "%v", takes)
+	}
 }
 
 // TestNothingIsChangedUnguarded: whoever forgets what a change was decided on, or

@@ -348,7 +348,10 @@ type Observer struct {
 func (o *Observer) Observe(ctx context.Context, r *Ring, v View) ring.Observed {
 	seen := ring.Observed{Listed: true, Members: v.RingMembers(), Recorded: v.Recorded(), Missing: v.Missing()}
 	passed := o.passed(r.Host.Monotonic())
-	leader := o.health(ctx, r, v, seen.Members)
+	leader, alarms := o.health(ctx, r, v, seen.Members)
+	for _, id := range slices.Sorted(maps.Keys(alarms)) {
+		seen.Alarms = append(seen.Alarms, ring.Alarm{Kind: alarms[id], Member: id})
+	}
 	for i := range seen.Members {
 		m := &seen.Members[i]
 		m.Silent = o.missed(m.ID, m.Serving, passed)
@@ -372,8 +375,8 @@ func (o *Observer) passed(now time.Duration) time.Duration {
 }
 
 // health asks each member for its status and returns who leads, by the word of
-// most of those that answered.
-func (o *Observer) health(ctx context.Context, r *Ring, v View, members []ring.Member) ring.ID {
+// most of those that answered, and the alarms that stand, by member.
+func (o *Observer) health(ctx context.Context, r *Ring, v View, members []ring.Member) (_ ring.ID, alarms map[ring.ID]string) {
 	applied, alarms := map[ring.ID]uint64{}, map[ring.ID]string{}
 	var leader, term, head uint64
 	for i := range members {
@@ -406,12 +409,11 @@ func (o *Observer) health(ctx context.Context, r *Ring, v View, members []ring.M
 		members[i].Version = o.release[members[i].ID]
 		members[i].Lag = head - min(head, applied[members[i].ID])
 		// A member that holds other data answers as if nothing were.
-		members[i].Alarm = alarms[members[i].ID]
-		members[i].Serving = members[i].Serving && members[i].Alarm != "CORRUPT"
+		members[i].Serving = members[i].Serving && alarms[members[i].ID] != ring.Corrupt
 		// etcd promotes a learner that holds nine tenths of the leader's log.
 		members[i].Ready = members[i].Serving && applied[members[i].ID]*10 >= head*9
 	}
-	return ring.ID(leader)
+	return ring.ID(leader), alarms
 }
 
 // listens is how the member's etcd listened for its peers when it last served: whoever
@@ -454,7 +456,7 @@ func readAlarms(alarms map[ring.ID]string, texts []string) {
 			continue
 		}
 		id, err := strconv.ParseUint(found[1], 10, 64)
-		if err == nil && alarms[ring.ID(id)] != "CORRUPT" {
+		if err == nil && alarms[ring.ID(id)] != ring.Corrupt {
 			alarms[ring.ID(id)] = found[2]
 		}
 	}

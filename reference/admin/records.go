@@ -119,8 +119,8 @@ func (r *Ring) Campaign(ctx context.Context, lead Lead, view View, lease clientv
 	})
 }
 
-// noteLeaving notes that a member is let go, before it is removed. A ring that has no room for
-// the note goes without: the removal needs none, and may be what makes room.
+// noteLeaving notes that a member is let go, before it is removed. A ring that takes no note,
+// for an alarm, goes without: the removal needs none, and may be what ends the alarm.
 func (r *Ring) noteLeaving(ctx context.Context, a ring.Action, holds []clientv3.Cmp) error {
 	text, err := json.Marshal(Leaving{Machine: a.Machine, Why: a.Why})
 	if err != nil {
@@ -133,7 +133,7 @@ func (r *Ring) noteLeaving(ctx context.Context, a ring.Action, holds []clientv3.
 		}
 		return err
 	})
-	if errors.Is(err, rpctypes.ErrNoSpace) {
+	if errors.Is(err, rpctypes.ErrNoSpace) || errors.Is(err, rpctypes.ErrCorrupt) {
 		return nil
 	}
 	return err

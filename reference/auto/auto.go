@@ -118,8 +118,9 @@ func (a *Agent) turn(ctx context.Context) error {
 		return nil
 	}
 	a.reconciler.Read()
-	if err := a.launcher.Attend(ctx, look); err != nil {
-		return err
+	if err = a.launcher.Attend(ctx, look); err == nil {
+		err = a.lead(ctx, look.View)
 	}
-	return a.lead(ctx, look.View)
+	a.reconciler.Barred(err)
+	return err
 }

@@ -346,12 +346,12 @@ const unnoted = "the records take no note that the ring has answered"
 func (x *automation) lead(ctx context.Context, s Seen) outcome {
 	x.reconciler.Read()
 	if err := x.lease.Keep(ctx, x.ring); err != nil {
-		return outcome{trouble: err, wait: "the ring takes no lease"}
+		return x.untold(s, err, "the ring takes no lease")
 	}
 	view := *s.View
 	fence, leads, err := x.reconciler.Leads(ctx, view, x.lease.ID)
 	if err != nil {
-		return outcome{trouble: err, wait: "the ring takes no lead"}
+		return x.untold(s, err, "the ring takes no lead")
 	}
 	if !leads {
 		return outcome{wait: "another process leads the ring's automation, or nobody yet"}
@@ -372,6 +372,12 @@ func (x *automation) lead(ctx context.Context, s Seen) outcome {
 		o.trouble = x.reconciler.Tidy(ctx, view, fence)
 	}
 	return o
+}
+
+// untold is what becomes of a step in which the ring takes no word of who leads.
+func (x *automation) untold(s Seen, err error, wait string) outcome {
+	d, _ := x.reconciler.Barred(err)
+	return outcome{trouble: err, wait: wait, halt: d.Halt, commands: x.commands(s, d), observed: x.observed}
 }
 
 // registered are the peer URLs of the slots.

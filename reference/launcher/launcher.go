@@ -62,6 +62,7 @@ type Launcher struct {
 	told         time.Time      // when the ring was told last how far the member's log goes
 	absent       time.Time      // since when a ring is listed without a member here
 	second       time.Time      // since when another has this machine's name
+	uncleared    time.Time      // when the disk was last to be cleared and could not be
 	rest         time.Time      // until then there is nothing to do, unless etcd ends or the spec changes
 }
 
@@ -225,19 +226,9 @@ func (l *Launcher) boot(ctx context.Context, look Look) error {
 		}
 		return l.launch(ctx, b, look.Unread != nil)
 	case Disown:
-		if err := l.clear(string(b.Do), nil); err != nil {
-			return err
-		}
-		l.starts = starts{} // as on any new disk
-	case Clear: // what kept an etcd from starting may keep the next from it
-		return l.clear(string(b.Do), func() error {
-			if e.WAL != nil && e.WAL.Left {
-				if err := l.Ring.SayLeft(ctx, ring.ID(e.WAL.Member), look.View); err != nil {
-					return err
-				}
-			}
-			return l.Ring.Settle(ctx)
-		})
+		return l.clear(b.Do, nil)
+	case Clear:
+		return l.clearLeft(ctx, e, look)
 	case Halt:
 		l.halted = b.Why
 		l.log.Say(host.EventHalted, b.Why)
@@ -338,10 +329,30 @@ func (l *Launcher) launch(ctx context.Context, b Boot, alone bool) error {
 	})
 }
 
+// clearLeft clears what a member left that the ring has let go, once the ring has noted that.
+func (l *Launcher) clearLeft(ctx context.Context, e Evidence, look Look) error {
+	return l.clear(Clear, func() error {
+		if e.WAL != nil && e.WAL.Left {
+			if err := l.Ring.SayLeft(ctx, ring.ID(e.WAL.Member), look.View); err != nil {
+				return err
+			}
+		}
+		return l.Ring.Settle(ctx)
+	})
+}
+
+// clearAgain is how soon a disk is cleared again that could not be: a ring takes no note while
+// an alarm stands, and a filesystem that is broken stays so.
+const clearAgain = 5 * time.Second
+
 // clear empties the disk of what a member left that can't come back, once what must be
 // done first is.
-func (l *Launcher) clear(action string, first func() error) error {
-	return l.act(action, "ringadm reset", "", func() error {
+func (l *Launcher) clear(do Do, first func() error) error {
+	now := l.host.Now()
+	if since := now.Sub(l.uncleared); since >= 0 && since < clearAgain {
+		return nil
+	}
+	err := l.act(string(do), "ringadm reset", "", func() error {
 		if first != nil {
 			if err := first(); err != nil {
 				return err
@@ -352,8 +363,15 @@ func (l *Launcher) clear(action string, first func() error) error {
 			l.disk, l.starts.lost = d, ""
 			l.tellDisk()
 		}
+		if err == nil && do == Disown { // as on any new disk; else what kept an etcd from starting may keep the next from it
+			l.starts = starts{}
+		}
 		return err
 	})
+	if l.uncleared = (time.Time{}); err != nil {
+		l.uncleared = now
+	}
+	return err
 }
 
 // act takes an action on this machine.

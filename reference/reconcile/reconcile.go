@@ -32,6 +32,7 @@ type Reconciler struct {
 
 	observer admin.Observer
 	leading  bool
+	halted   bool      // what it said last is a halt of its own
 	unread   time.Time // since when the ring can't be read
 }
 
@@ -49,6 +50,9 @@ func (r *Reconciler) Leads(ctx context.Context, view admin.View, lease clientv3.
 		r.Log.Host.Log(host.Line{Event: host.EventLeads})
 	}
 	r.leading = leads
+	if view.Lead != nil && !leads {
+		r.goesOn() // another speaks
+	}
 	return f, leads, err
 }
 
@@ -84,8 +88,10 @@ func (r *Reconciler) Step(ctx context.Context, view admin.View, spec ring.Spec, 
 	case d.Halt != "":
 		r.halt(d)
 	case d.Action != nil:
+		r.goesOn()
 		r.act(ctx, *d.Action, f)
 	default:
+		r.goesOn()
 		r.Log.Say(host.EventWaiting, d.Wait)
 	}
 	return d

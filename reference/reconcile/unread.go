@@ -39,8 +39,38 @@ func (r *Reconciler) Read() {
 	}
 }
 
+// Barred reports whether err says that etcd refuses every write, for an alarm of a member,
+// and calls a person then. Every process does: nobody leads, as nobody can write that they do.
+func (r *Reconciler) Barred(err error) (d ring.Decision, barred bool) {
+	for _, x := range []struct {
+		refusal    error
+		alarm, why string
+	}{
+		{rpctypes.ErrNoSpace, ring.NoSpace, "a member has no space left"},
+		{rpctypes.ErrCorrupt, ring.Corrupt, "a member holds other data than the rest"},
+	} {
+		if err != nil && strings.Contains(err.Error(), x.refusal.Error()) {
+			d = ring.Barred(x.alarm, x.why)
+			r.halt(d)
+			return d, true
+		}
+	}
+	return d, false
+}
+
+// goesOn says that the halt is over: the next is another one, and so is what was waited for
+// before.
+func (r *Reconciler) goesOn() {
+	if r.halted {
+		r.halted = false
+		r.Log.Forget(host.EventHalted)
+		r.Log.Forget(host.EventWaiting)
+	}
+}
+
 // halt calls a person, once for each reason.
 func (r *Reconciler) halt(d ring.Decision) {
+	r.halted = true
 	if !r.Log.News(host.EventHalted, d.Halt) {
 		return
 	}

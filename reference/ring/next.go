@@ -44,25 +44,42 @@ func Next(spec Spec, o Observed) Decision {
 	if d.Action != nil {
 		d.Action.On = Roles(o.Members)
 	}
-	if d.Wait == Steady || d.Action != nil && slices.Contains([]Kind{AddLearner, Bind, Upgrade, Listen}, d.Action.Kind) {
+	if d.Wait != "" || d.Action != nil && slices.Contains([]Kind{AddLearner, Bind, Upgrade, Listen}, d.Action.Kind) {
 		return full(o, d)
 	}
 	return d
 }
 
-// full halts where a record would have to be written and etcd writes none: a
-// member that is added and never bound starts nowhere. What needs no record, such
-// as the removal of a lost disk's member, is done.
+// full halts where nothing can be done, or a record would have to be written, and etcd
+// writes none: a member that is added and never bound starts nowhere. What needs no
+// record, such as the removal of a lost disk's member, is done.
 func full(o Observed, d Decision) Decision {
-	for _, m := range o.Members {
-		if m.Alarm == "NOSPACE" {
-			return Decision{
-				Halt:     "member " + m.String() + " has no space left (alarm NOSPACE): etcd refuses every write, the clients' and those of the automation",
-				Commands: []string{"etcdctl compact REVISION", "etcdctl defrag --cluster", "etcdctl alarm disarm"},
-			}
-		}
+	if i := slices.IndexFunc(o.Alarms, func(a Alarm) bool { return a.Kind == NoSpace }); i >= 0 {
+		return Barred(NoSpace, o.whose(o.Alarms[i])+" has no space left")
 	}
 	return d
+}
+
+// Barred is the halt of a ring in which an alarm stands, and why.
+func Barred(alarm, why string) Decision {
+	d := Decision{Halt: fmt.Sprintf("%s (alarm %s): etcd refuses every write, the clients' and those of the automation", why, alarm)}
+	if alarm == NoSpace {
+		d.Commands = []string{"etcdctl compact REVISION", "etcdctl defrag --cluster"}
+	} else {
+		d.Commands = []string{"etcdctl endpoint hashkv --cluster"}
+	}
+	d.Commands = append(d.Commands, "etcdctl alarm disarm")
+	return d
+}
+
+// whose names the alarm's member.
+func (o Observed) whose(a Alarm) string {
+	for _, m := range o.Members {
+		if m.ID == a.Member {
+			return "member " + m.String()
+		}
+	}
+	return "member " + a.Member.String() + ", which has left the ring,"
 }
 
 func decide(spec Spec, o Observed) Decision {
@@ -245,15 +262,16 @@ func (o Observed) whyLost(m Member) string {
 // counts as one that doesn't serve, and etcd refuses every write until the alarm
 // is taken back. Which of the copies is right is for a person to say.
 func corrupt(_ Spec, o Observed) (Decision, bool) {
-	for _, m := range o.Members {
-		if m.Alarm == "CORRUPT" {
-			return Decision{
-				Halt:     "member " + m.String() + " holds other data than the rest (alarm CORRUPT)",
-				Commands: []string{"etcdctl endpoint hashkv --cluster", "ringadm member remove " + m.ID.String(), "etcdctl alarm disarm"},
-			}, true
-		}
+	i := slices.IndexFunc(o.Alarms, func(a Alarm) bool { return a.Kind == Corrupt })
+	if i < 0 {
+		return pass()
 	}
-	return pass()
+	id := o.Alarms[i].Member
+	d := Barred(Corrupt, o.whose(o.Alarms[i])+" holds other data than the rest")
+	if slices.ContainsFunc(o.Members, func(m Member) bool { return m.ID == id }) {
+		d.Commands = slices.Insert(d.Commands, 1, "ringadm member remove "+id.String())
+	}
+	return d, true
 }
 
 // learner brings the one addition in flight to its end.

@@ -64,10 +64,13 @@ func TestRecordsAreMadeAnew(t *testing.T) {
 			bound(o, 2)
 			o.Machines = o.Machines[:1]
 		}, "halt: member 2 at https://m2:2380 is bound to no disk of this ring: somebody else added it"},
-		{"of a ring whose store has no space", func(o *ring.Observed) { o.Members[0].Alarm = "NOSPACE" },
+		{"of a ring whose store has no space", func(o *ring.Observed) { o.Alarms = []ring.Alarm{{Kind: ring.NoSpace, Member: 1}} },
 			"halt: member m1 (1) has no space left (alarm NOSPACE): etcd refuses every write, the clients' and those of the automation"},
-		{"a member holds other data", func(o *ring.Observed) { bound(o, 0); o.Members[2].Alarm, o.Members[2].Serving = "CORRUPT", false },
-			"halt: member m3 (3) holds other data than the rest (alarm CORRUPT)"},
+		{"a member holds other data", func(o *ring.Observed) {
+			bound(o, 0)
+			o.Alarms, o.Members[2].Serving = []ring.Alarm{{Kind: ring.Corrupt, Member: 3}}, false
+		},
+			"halt: member m3 (3) holds other data than the rest (alarm CORRUPT): etcd refuses every write, the clients' and those of the automation"},
 		{"most of those on record are not listed, and nobody let them go", func(o *ring.Observed) {
 			bound(o, 0)
 			o.Members, o.Recorded, o.Missing = o.Members[:1], 1, []ring.ID{2, 3}

@@ -40,7 +40,6 @@ type Member struct {
 	Listen  Security // how it is to listen for them, by its record; "" when none says so
 	Schema  string   // the minor that its files are of, by its own word, "v3.6"; "" before v3.6, and until it is known
 	Lag     uint64   // entries that others have and it has not applied yet
-	Alarm   string   // etcd's alarm of the member: "NOSPACE", "CORRUPT"; "" when there is none
 }
 
 // Started tells whether the member has ever joined: etcd learns a member's
@@ -134,7 +133,20 @@ type Observed struct {
 	Machines []Machine
 	Recorded int  // members that are on record, and listed
 	Missing  []ID // members that are on record and not listed, and that nobody let go
+	Alarms   []Alarm
 }
+
+// Alarm is one that stands in etcd. It outlives its member.
+type Alarm struct {
+	Kind   string // NoSpace or Corrupt
+	Member ID
+}
+
+// The alarms of etcd. Neither lets it write: not what takes room, and not anything.
+const (
+	NoSpace = "NOSPACE"
+	Corrupt = "CORRUPT"
+)
 
 // Whole reports whether a list names enough of the members on record to be their ring's:
 // a majority of them agreed to whatever made it.
