@@ -41,7 +41,7 @@ type passage struct {
 	at     ringproof.Instant // its etcd was ended
 	last   int               // the last look before; there is one after it
 	led    bool              // by the last look before the subject asked for it
-	harmed bool              // a fault had landed on its machine before
+	harmed bool              // a fault had landed on its machine before, or an operator was restarting members
 }
 
 func (r passage) String() string {
@@ -60,7 +60,7 @@ func upgradesOf(h *ringproof.History) (all []passage) {
 			was, known := latest[m.ID]
 			if known && was.Version != m.Version {
 				if u, ended := endOf(h, was, o.At); ended {
-					u.to, u.harmed = m.Version, hit.by(m.Machine, u.at) || hit.by("", u.at)
+					u.to, u.harmed = m.Version, hit.by(m.Machine, u.at) || hit.by("", u.at) || restarting(h, u.at)
 					u.led = ledWhenAsked(h, u)
 					all = append(all, u)
 				}
@@ -69,6 +69,25 @@ func upgradesOf(h *ringproof.History) (all []passage) {
 		}
 	}
 	return all
+}
+
+// restarting reports whether an operator was having members restarted then, as what they
+// run: one whose turn had not come gets the release that it is to run all the same.
+func restarting(h *ringproof.History, at ringproof.Instant) bool {
+	open := false
+	for _, s := range h.Plan.Steps {
+		if s.Op == nil || !slices.Contains([]ringproof.OpKind{ringproof.OpRestart, ringproof.OpRoll, ringproof.OpReset}, s.Op.Kind) {
+			continue
+		}
+		began := false
+		for _, e := range events(h, ringproof.EventStepBegun, ringproof.EventStepDone, ringproof.EventStepFailed, ringproof.EventStepMissed) {
+			if e.Step == s.Name && e.At <= at {
+				began = e.Kind == ringproof.EventStepBegun
+			}
+		}
+		open = open || began
+	}
+	return open
 }
 
 // endOf finds the first end of the member's etcd since it was last seen to run the

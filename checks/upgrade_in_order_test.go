@@ -85,6 +85,17 @@ func TestUpgradeInOrder(t *testing.T) {
 			event(h, ringproof.Event{At: sec(5.3), Kind: ringproof.EventStepDone, Step: "hand"})
 			event(h, ringproof.Event{At: sec(9.2), Kind: ringproof.EventActionBegun, Member: 1, Action: "upgrade"})
 		}, ringproof.Fail, "saw m1 lead and m2 still run v3.5.35"},
+		{"an operator restarts them", rolled("3.6.16", 2, 3, 1), func(h *ringproof.History) {
+			away(h, "m3", 5, 15)
+			h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: "hand", Op: &ringproof.Op{Kind: ringproof.OpRoll}})
+			event(h, ringproof.Event{At: sec(9.1), Kind: ringproof.EventStepBegun, Step: "hand"})
+		}, ringproof.Pass, "3 members"},
+		{"an operator has restarted them long before", rolled("3.6.16", 2, 3, 1), func(h *ringproof.History) {
+			away(h, "m3", 5, 15)
+			h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: "hand", Op: &ringproof.Op{Kind: ringproof.OpRoll}})
+			event(h, ringproof.Event{At: sec(2.1), Kind: ringproof.EventStepBegun, Step: "hand"})
+			event(h, ringproof.Event{At: sec(3.1), Kind: ringproof.EventStepDone, Step: "hand"})
+		}, ringproof.Fail, "saw m3 away"},
 		{"a minor left out", rolled("3.7.3", 2, 3, 1), nil, ringproof.Fail, "saw it go from v3.5.35 to v3.7.3"},
 		{"down", rolled("3.5.9", 2, 3, 1), nil, ringproof.Fail, "saw it go from v3.5.35 to v3.5.9"},
 		{"over one that is away", rolled("3.6.16", 2, 3, 1), func(h *ringproof.History) { away(h, "m3", 5, 15) }, ringproof.Fail, "expected m2 to be upgraded while all other voters serve, saw m3 away"},

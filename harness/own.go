@@ -78,10 +78,10 @@ func (r *runner) outdated(m ringproof.MemberView) bool {
 	return r.upgraded != "" && known && own.Version != "v"+m.Version
 }
 
-// listedPlain reports whether others are told to speak plain text to the member as its
-// peers, after they were asked to speak TLS.
-func (r *runner) listedPlain(m ringproof.MemberView) bool {
+// inClear reports whether peers are told to speak plain text to the member, or may, after
+// they were asked to speak TLS.
+func (r *runner) inClear(m ringproof.MemberView, on ringproof.MachineView) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.encrypted && m.Plain()
+	return r.encrypted && (m.Plain() || on.Clear)
 }

@@ -264,7 +264,7 @@ func (r *runner) asWanted(o ringproof.Observation) bool {
 	}
 	for _, m := range o.Members {
 		machine, known := o.Machine(m.Machine)
-		if !m.Serving || known && !machine.Up || r.outdated(m) || r.listedPlain(m) {
+		if !m.Serving || known && !machine.Up || r.outdated(m) || r.inClear(m, machine) {
 			return false
 		}
 	}
