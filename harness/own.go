@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"slices"
+	"time"
 
 	"github.com/ringproof/ringproof"
 )
@@ -78,10 +80,22 @@ func (r *runner) outdated(m ringproof.MemberView) bool {
 	return r.upgraded != "" && known && own.Version != "v"+m.Version
 }
 
-// inClear reports whether peers are told to speak plain text to the member, or may, after
-// they were asked to speak TLS.
-func (r *runner) inClear(m ringproof.MemberView, on ringproof.MachineView) bool {
+// lingering is for how long nothing must happen in a ring some of whose members may still be
+// spoken to in plain text by their peers, after they were asked to speak TLS; 0: there are
+// none. What is not over goes on as soon as somebody leads again.
+func (r *runner) lingering(o ringproof.Observation) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.encrypted && (m.Plain() || on.Clear)
+	if r.encrypted && slices.ContainsFunc(o.Machines, func(m ringproof.MachineView) bool { return m.Clear }) {
+		return 15 * time.Second
+	}
+	return 0
+}
+
+// listedPlain reports whether others are told to speak plain text to the member as its
+// peers, after they were asked to speak TLS.
+func (r *runner) listedPlain(m ringproof.MemberView) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.encrypted && m.Plain()
 }

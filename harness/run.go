@@ -4,6 +4,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -264,7 +265,7 @@ func (r *runner) asWanted(o ringproof.Observation) bool {
 	}
 	for _, m := range o.Members {
 		machine, known := o.Machine(m.Machine)
-		if !m.Serving || known && !machine.Up || r.outdated(m) || r.inClear(m, machine) {
+		if !m.Serving || known && !machine.Up || r.outdated(m) || r.listedPlain(m) {
 			return false
 		}
 	}
@@ -336,7 +337,7 @@ func (r *runner) settle(ctx context.Context) (settled bool) {
 		if since == ringproof.Forever {
 			since = r.world.Now()
 		}
-		converged = r.given(since) >= calm
+		converged = r.given(since) >= cmp.Or(r.lingering(o), calm)
 		return converged
 	})
 	if !converged {
