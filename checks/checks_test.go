@@ -628,6 +628,36 @@ func replacedInARestart(h *ringproof.History, pause time.Duration) {
 	insert(h, 3, append(append(grow(5), entry("remove", 5, 12)), append(grow(6), entry("remove", 6, 14))...)...)
 }
 
+// TestARefusedResetIsAnAbsence, of some seconds: a ring that waits for longer replaces nobody.
+func TestARefusedResetIsAnAbsence(t *testing.T) {
+	for after, says := range map[time.Duration]string{5 * time.Second: "", 10 * time.Second: "at most 6 membership changes, saw 9"} {
+		h := healthy()
+		replacedInARestart(h, 0)
+		h.Plan.Ring.ReplaceAfter = ringproof.Duration(after)
+		h.Plan.Steps[len(h.Plan.Steps)-1].Op = &ringproof.Op{Kind: ringproof.OpReset, Target: "m3"}
+		judged(t, workBounded.Finding(h, nil), says)
+	}
+}
+
+// TestTryingWithoutAPause: thirty failures in ten seconds, of one action on one machine.
+func TestTryingWithoutAPause(t *testing.T) {
+	for name, test := range map[string]struct {
+		every float64 // seconds
+		on    int     // machines
+		says  string
+	}{
+		"six times a second":              {0.17, 1, "expected clear to be tried again after a pause, saw it fail 30 times on m1 in 10s"},
+		"twice a second":                  {0.5, 1, ""},
+		"of two machines, three a second": {0.17, 2, ""},
+	} {
+		h := healthy()
+		for i := range 40 {
+			event(h, ringproof.Event{At: sec(5 + test.every*float64(i)), Kind: ringproof.EventActionFailed, Action: "clear", Machine: fmt.Sprintf("m%d", 1+i%test.on)})
+		}
+		t.Run(name, func(t *testing.T) { judged(t, workBounded.Finding(h, nil), test.says) })
+	}
+}
+
 // TestTwoShortRestartsMayBeOneLongAbsence: m2 serves until 10 s and is let go at 25 s.
 func TestTwoShortRestartsMayBeOneLongAbsence(t *testing.T) {
 	for name, test := range map[string]struct {

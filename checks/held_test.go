@@ -59,6 +59,7 @@ func exits(h *ringproof.History, at float64, machine string) *ringproof.History 
 func TestHarmThatHoldsTheQuorumDown(t *testing.T) {
 	off := ringproof.Fault{Kind: ringproof.FaultKill, Scope: "machine", For: 30}
 	full, unstartable := ringproof.Fault{Kind: ringproof.FaultDiskFull}, ringproof.Fault{Kind: ringproof.FaultStartFailure}
+	alarm := ringproof.Fault{Kind: ringproof.FaultAlarmRaised, Alarm: ringproof.AlarmCorrupt}
 	paused := func(scope string) ringproof.Fault { return ringproof.Fault{Kind: ringproof.FaultPause, Scope: scope} }
 	parted := func(shape string) ringproof.Fault {
 		return ringproof.Fault{Kind: ringproof.FaultPartition, Shape: shape}
@@ -88,6 +89,9 @@ func TestHarmThatHoldsTheQuorumDown(t *testing.T) {
 		{"full disks that no etcd has noticed", hit(dark(40, 3, full), 0, 2, 32, "m1,m2"), ringproof.Fail},
 		{"full disks", exits(exits(hit(dark(40, 3, full), 0, 2, 32, "m1,m2"), 3, "m1"), 3, "m2"), ringproof.Pass},
 		{"etcds that can't start", exits(exits(hit(dark(40, 3, unstartable), 0, 2, 32, "m1,m2"), 3, "m1"), 4, "m2"), ringproof.Pass},
+		{"an alarm", hit(dark(40, 3, alarm), 0, 2, 32, "m1"), ringproof.Pass},
+		{"an alarm that is taken back", hit(dark(40, 3, alarm), 0, 2, 12, "m1"), ringproof.Fail},
+		{"an etcd that ended under an alarm", exits(exits(hit(dark(40, 3, alarm), 0, 2, 12, "m1,m2"), 3, "m1"), 3, "m2"), ringproof.Fail},
 		{"slow, and not gone", hit(dark(40, 3, ringproof.Fault{Kind: ringproof.FaultSlowNetwork}), 0, 2, 32, "m1,m2"), ringproof.Fail},
 	} {
 		t.Run(test.name, func(t *testing.T) {

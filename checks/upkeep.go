@@ -74,7 +74,9 @@ func judgeUpkeep(h *ringproof.History, o *ringproof.Operation, hashes hashesBy) 
 
 // raisedByHand reports whether a fault of the plan raises the alarm: then it proves nothing.
 func raisedByHand(h *ringproof.History, alarm string) bool {
-	return slices.ContainsFunc(h.Plan.Steps, func(s ringproof.Step) bool { return s.Fault != nil && s.Fault.Alarm == alarm })
+	return slices.ContainsFunc(h.Plan.Steps, func(s ringproof.Step) bool {
+		return s.Fault != nil && s.Fault.Kind == ringproof.FaultAlarmRaised && s.Fault.Alarm == alarm
+	})
 }
 
 const defaultQuota = 2 << 30

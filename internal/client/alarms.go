@@ -4,12 +4,15 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/ringproof/ringproof"
 )
 
 // Alarms are those that somebody else than the subject has raised, by step.
@@ -28,9 +31,10 @@ func (x alarm) ask(ctx context.Context, c Etcd, action pb.AlarmRequest_AlarmActi
 	return err
 }
 
-// Raise has a person raise the alarm, "NOSPACE" or "CORRUPT", for the member
+// Raise has a person raise the alarm, "NOSPACE" (also by "") or "CORRUPT", for the member
 // at a host, and returns the evidence.
 func (a *Alarms) Raise(ctx context.Context, step string, machines []Asking, name, host string, sleep func(context.Context, time.Duration) error) (evidence string, err error) {
+	name = cmp.Or(name, ringproof.AlarmNoSpace)
 	x := alarm{kind: pb.AlarmType(pb.AlarmType_value[name])}
 	err = insist(ctx, machines, tries, func(ctx context.Context, c Etcd) (err error) {
 		if x.member == 0 {
