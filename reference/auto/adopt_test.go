@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/ringproof/ringproof/reference/admin"
@@ -149,12 +151,14 @@ func TestAdopt(t *testing.T) {
 			c := r.client()
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
+			var before *clientv3.MemberListResponse
 			require.Eventually(t, func() bool {
-				_, err := c.Put(ctx, "kept", "since years")
-				return err == nil
+				_, put := c.Put(ctx, "kept", "since years")
+				list, err := c.MemberList(ctx)
+				before = list
+				unheard := func(m *etcdserverpb.Member) bool { return len(m.ClientURLs) == 0 } // it has not said yet where it serves
+				return put == nil && err == nil && !slices.ContainsFunc(list.Members, unheard)
 			}, 2*time.Minute, 100*time.Millisecond)
-			before, err := c.MemberList(ctx)
-			require.NoError(t, err)
 
 			said, err := r.adopt(flags...)
 			require.NoError(t, err)
