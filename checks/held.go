@@ -58,8 +58,7 @@ type grip map[string]*hold
 // hold is what one harm does to its targets until it heals.
 type hold struct {
 	on    map[string]bool // its targets, and whether it keeps each from voting
-	apart string          // a partition's shape; "": it parts nobody
-	bars  bool            // whoever votes, nobody writes
+	apart string          // a partition's shape, or barred; "": it parts nobody
 }
 
 // take notes what landed, healed, or ended under a harm that lets no etcd start. It
@@ -70,12 +69,11 @@ func (g grip) take(p ringproof.Plan, e ringproof.Event) bool {
 	case ringproof.EventFaultLanded:
 		f, known := faultOf(p, e.Step)
 		stops, apart := gripOf(f, e.Fault)
-		bars := e.Fault == ringproof.FaultAlarmRaised
-		if !known || !stops && apart == "" && !starting[e.Fault] && !bars {
+		if !known || !stops && apart == "" && !starting[e.Fault] {
 			return false
 		}
 		if g[e.Step] == nil {
-			g[e.Step] = &hold{on: map[string]bool{}, apart: apart, bars: bars}
+			g[e.Step] = &hold{on: map[string]bool{}, apart: apart}
 		}
 		for _, m := range targets {
 			g[e.Step].on[m] = stops
@@ -86,7 +84,7 @@ func (g grip) take(p ringproof.Plan, e ringproof.Event) bool {
 			for _, m := range targets {
 				delete(held.on, m)
 			}
-			if e.Machine == "" || held.apart != "" || held.bars {
+			if e.Machine == "" || held.apart != "" {
 				delete(g, e.Step)
 			}
 		}
@@ -94,7 +92,7 @@ func (g grip) take(p ringproof.Plan, e ringproof.Event) bool {
 	}
 	ended := false
 	for _, held := range g { // order: all are set alike
-		if _, hit := held.on[e.Machine]; hit && held.apart == "" && !held.bars {
+		if _, hit := held.on[e.Machine]; hit && held.apart == "" {
 			held.on[e.Machine], ended = true, true
 		}
 	}
@@ -103,6 +101,9 @@ func (g grip) take(p ringproof.Plan, e ringproof.Event) bool {
 
 // starting are the harms that keep an etcd from starting again, once it has ended.
 var starting = map[ringproof.FaultKind]bool{ringproof.FaultDiskFull: true, ringproof.FaultStartFailure: true}
+
+// barred is how an alarm holds a ring: whoever hears whom, nobody writes.
+const barred = "barred"
 
 // gripOf is how a harm keeps members from voting till it heals: stops, those that it
 // hits, at once; apart, from each other, in this shape. landed is what was made of it.
@@ -117,6 +118,8 @@ func gripOf(f ringproof.Fault, landed ringproof.FaultKind) (stops bool, apart st
 		return f.Remount == "reboot", ""
 	case ringproof.FaultPartition:
 		return false, cmp.Or(f.Shape, "split")
+	case ringproof.FaultAlarmRaised:
+		return false, barred
 	}
 	return false, ""
 }
@@ -142,17 +145,7 @@ func (g grip) holds(voters []string, all int) bool {
 	for n := range maps.Values(sides) { // order: the largest
 		most = max(most, n)
 	}
-	return len(g) > 0 && all > 0 && (most < ringproof.Quorum(all) || g.bars())
-}
-
-// bars reports whether an alarm stands that harm has raised.
-func (g grip) bars() bool {
-	for held := range maps.Values(g) { // order: any one is enough
-		if held.bars {
-			return true
-		}
-	}
-	return false
+	return len(g) > 0 && all > 0 && most < ringproof.Quorum(all)
 }
 
 // side names with whom the machine can talk in both directions, and whether it can vote
@@ -162,7 +155,7 @@ func (g grip) side(machine string) (side string, can bool) {
 		held := g[step]
 		stopped, hit := held.on[machine]
 		switch {
-		case stopped:
+		case stopped || held.apart == barred:
 			return "", false
 		case held.apart == "isolate" && hit:
 			side += " " + step + " alone " + machine

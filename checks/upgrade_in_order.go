@@ -74,20 +74,23 @@ func upgradesOf(h *ringproof.History) (all []passage) {
 // restarting reports whether an operator was having members restarted then, as what they
 // run: one whose turn had not come gets the release that it is to run all the same.
 func restarting(h *ringproof.History, at ringproof.Instant) bool {
-	open := false
-	for _, s := range h.Plan.Steps {
-		if s.Op == nil || !slices.Contains([]ringproof.OpKind{ringproof.OpRestart, ringproof.OpRoll, ringproof.OpReset}, s.Op.Kind) {
-			continue
+	return operating(h, ringproof.Span{From: at, To: at + 1}, ringproof.OpRestart, ringproof.OpRoll, ringproof.OpReset)
+}
+
+// operating reports whether an operator's step of such a kind was under way in the span.
+func operating(h *ringproof.History, during ringproof.Span, kinds ...ringproof.OpKind) bool {
+	open := map[string]bool{}
+	for _, e := range events(h, ringproof.EventStepBegun, ringproof.EventStepDone, ringproof.EventStepFailed, ringproof.EventStepMissed) {
+		switch {
+		case e.Kind == ringproof.EventStepBegun && e.At < during.To:
+			open[e.Step] = true
+		case e.Kind != ringproof.EventStepBegun && e.At <= during.From:
+			delete(open, e.Step)
 		}
-		began := false
-		for _, e := range events(h, ringproof.EventStepBegun, ringproof.EventStepDone, ringproof.EventStepFailed, ringproof.EventStepMissed) {
-			if e.Step == s.Name && e.At <= at {
-				began = e.Kind == ringproof.EventStepBegun
-			}
-		}
-		open = open || began
 	}
-	return open
+	return slices.ContainsFunc(h.Plan.Steps, func(s ringproof.Step) bool {
+		return open[s.Name] && s.Op != nil && slices.Contains(kinds, s.Op.Kind)
+	})
 }
 
 // endOf finds the first end of the member's etcd since it was last seen to run the
@@ -125,33 +128,12 @@ func ledWhenAsked(h *ringproof.History, u passage) bool {
 	return m.Leader && !movedLeader(h, ringproof.Span{From: h.Observations[look].At, To: asked})
 }
 
-// movedLeader reports whether the subject or an operator was moving leadership then. What
-// was begun before it may have moved in it.
+// movedLeader reports whether the subject began to move leadership then, or an operator was
+// moving it.
 func movedLeader(h *ringproof.History, during ringproof.Span) bool {
-	byHand := func(step string) bool {
-		return slices.ContainsFunc(h.Plan.Steps, func(s ringproof.Step) bool {
-			return s.Name == step && s.Op != nil && s.Op.Kind == ringproof.OpMoveLeader
-		})
-	}
-	type move struct{ machine, step string }
-	open := map[move]bool{}
-	for _, e := range events(h, ringproof.EventActionBegun, ringproof.EventActionDone, ringproof.EventActionFailed,
-		ringproof.EventStepBegun, ringproof.EventStepDone, ringproof.EventStepFailed, ringproof.EventStepMissed) {
-		of := move{e.Machine, e.Step}
-		began := e.Kind == ringproof.EventActionBegun || e.Kind == ringproof.EventStepBegun
-		switch {
-		case e.At >= during.To:
-			return len(open) > 0
-		case e.Action != string(ringproof.OpMoveLeader) && !byHand(e.Step):
-		case began && e.At >= during.From:
-			return true
-		case began:
-			open[of] = true
-		case e.At < during.From:
-			delete(open, of)
-		}
-	}
-	return len(open) > 0
+	return operating(h, during, ringproof.OpMoveLeader) || slices.ContainsFunc(events(h, ringproof.EventActionBegun), func(e ringproof.Event) bool {
+		return e.Action == string(ringproof.OpMoveLeader) && e.At >= during.From && e.At < during.To
+	})
 }
 
 // wrong says what an upgrade's restart should have waited for. A restart that harm may

@@ -61,7 +61,7 @@ func judgeUpkeep(h *ringproof.History, o *ringproof.Operation, hashes hashesBy) 
 	case ringproof.RequestHash:
 		return hashes.judge(h, o)
 	case ringproof.RequestAlarms:
-		if n := slices.IndexFunc(u.Alarms, func(a ringproof.Alarm) bool { return a.Kind == ringproof.AlarmCorrupt }); n >= 0 && !raisedByHand(h, ringproof.AlarmCorrupt) {
+		if n := slices.IndexFunc(u.Alarms, func(a ringproof.Alarm) bool { return a.Kind == ringproof.AlarmCorrupt && !raisedByHand(h, a) }); n >= 0 {
 			return fail(o.Return, "expected no member to find its data corrupt, saw the alarm of %s", u.Alarms[n].Member), true
 		}
 	case ringproof.RequestSnapshot:
@@ -72,10 +72,12 @@ func judgeUpkeep(h *ringproof.History, o *ringproof.Operation, hashes hashesBy) 
 	return ringproof.Finding{}, false
 }
 
-// raisedByHand reports whether a fault of the plan raises the alarm: then it proves nothing.
-func raisedByHand(h *ringproof.History, alarm string) bool {
-	return slices.ContainsFunc(h.Plan.Steps, func(s ringproof.Step) bool {
-		return s.Fault != nil && s.Fault.Kind == ringproof.FaultAlarmRaised && s.Fault.Alarm == alarm
+// raisedByHand reports whether a fault raised the alarm, or may have: of one that was missed the
+// request may be done though no reply came.
+func raisedByHand(h *ringproof.History, a ringproof.Alarm) bool {
+	evidence := fmt.Sprintf("the alarm %s of member %s was raised", a.Kind, a.Member)
+	return slices.ContainsFunc(events(h, ringproof.EventFaultLanded, ringproof.EventFaultMissed), func(e ringproof.Event) bool {
+		return e.Fault == ringproof.FaultAlarmRaised && (e.Kind == ringproof.EventFaultMissed || strings.HasPrefix(e.Text, evidence))
 	})
 }
 

@@ -46,6 +46,14 @@ func TestUpkeep(t *testing.T) {
 		"a hash of another compaction": {func(h *ringproof.History) {
 			h.Operations[3].Response.Upkeep.Hash, h.Operations[3].Response.Upkeep.Compacted = 8, 5
 		}, ""},
+		"an alarm by hand": {func(h *ringproof.History) {
+			h.Operations[4].Response.Upkeep.Alarms[0].Kind = "CORRUPT"
+			event(h, ringproof.Event{Kind: ringproof.EventFaultLanded, Fault: ringproof.FaultAlarmRaised, Text: "the alarm CORRUPT of member 2 was raised by hand"})
+		}, ""},
+		"a corrupt member beside an alarm by hand": {func(h *ringproof.History) {
+			h.Operations[4].Response.Upkeep.Alarms[0].Kind = "CORRUPT"
+			event(h, ringproof.Event{Kind: ringproof.EventFaultLanded, Fault: ringproof.FaultAlarmRaised, Text: "the alarm CORRUPT of member 3 was raised by hand"})
+		}, "the alarm of 2"},
 		"a corrupt member":        {func(h *ringproof.History) { h.Operations[4].Response.Upkeep.Alarms[0].Kind = "CORRUPT" }, "the alarm of 2"},
 		"a backup that broke off": {func(h *ringproof.History) { h.Operations[5].Response.Upkeep.Whole = false }, "4128 bytes that don't"},
 		"an older term":           {func(h *ringproof.History) { h.Operations[6].Response.Upkeep.Term = 1 }, "in term 2 or later, saw 1"},

@@ -40,10 +40,10 @@ var workBounded = Check{
 			spare = 0
 		}
 		stir, stirs, still := stirred(h)
-		if e, spins := spinning(h); spins {
-			return with(fail(e.At, "expected %s to be tried again after a pause, saw it fail %d times on %s in %s", e.Action, tooOften, e.Machine, spinSpan), e.String())
-		}
+		spin, spins := spinning(h)
 		switch {
+		case spins:
+			return with(fail(spin.At, "expected %s to be tried again after a pause, saw it fail %d times on %s in %s", spin.Action, tooOften, spin.Machine, spinSpan), spin.String())
 		case stirs:
 			return with(fail(stir.At, "expected nothing to be changed while the ring is suspended, saw %s", stir.Action), stir.String())
 		case len(changed) > budget:

@@ -376,7 +376,7 @@ func (x *automation) lead(ctx context.Context, s Seen) outcome {
 
 // untold is what becomes of a step in which the ring takes no word of who leads.
 func (x *automation) untold(s Seen, err error, wait string) outcome {
-	d, _ := x.reconciler.Barred(err)
+	d := x.reconciler.Barred(err)
 	return outcome{trouble: err, wait: wait, halt: d.Halt, commands: x.commands(s, d), observed: x.observed}
 }
 

@@ -39,23 +39,17 @@ func (r *Reconciler) Read() {
 	}
 }
 
-// Barred reports whether err says that etcd refuses every write, for an alarm of a member,
-// and calls a person then. Every process does: nobody leads, as nobody can write that they do.
-func (r *Reconciler) Barred(err error) (d ring.Decision, barred bool) {
-	for _, x := range []struct {
-		refusal    error
-		alarm, why string
-	}{
-		{rpctypes.ErrNoSpace, ring.NoSpace, "a member has no space left"},
-		{rpctypes.ErrCorrupt, ring.Corrupt, "a member holds other data than the rest"},
-	} {
-		if err != nil && strings.Contains(err.Error(), x.refusal.Error()) {
-			d = ring.Barred(x.alarm, x.why)
+// Barred calls a person where err says that etcd refuses every write for an alarm of a member,
+// and returns that halt; else none. Every process does: nobody leads, as nobody can write
+// that they do.
+func (r *Reconciler) Barred(err error) (d ring.Decision) {
+	for alarm, refusal := range map[string]error{ring.NoSpace: rpctypes.ErrNoSpace, ring.Corrupt: rpctypes.ErrCorrupt} { // order: err is one of them
+		if err != nil && strings.Contains(err.Error(), refusal.Error()) {
+			d = ring.Barred(alarm, "a member")
 			r.halt(d)
-			return d, true
 		}
 	}
-	return d, false
+	return d
 }
 
 // goesOn says that the halt is over: the next is another one, and so is what was waited for

@@ -55,21 +55,21 @@ func Next(spec Spec, o Observed) Decision {
 // record, such as the removal of a lost disk's member, is done.
 func full(o Observed, d Decision) Decision {
 	if i := slices.IndexFunc(o.Alarms, func(a Alarm) bool { return a.Kind == NoSpace }); i >= 0 {
-		return Barred(NoSpace, o.whose(o.Alarms[i])+" has no space left")
+		return Barred(NoSpace, o.whose(o.Alarms[i]))
 	}
 	return d
 }
 
-// Barred is the halt of a ring in which an alarm stands, and why.
-func Barred(alarm, why string) Decision {
-	d := Decision{Halt: fmt.Sprintf("%s (alarm %s): etcd refuses every write, the clients' and those of the automation", why, alarm)}
-	if alarm == NoSpace {
-		d.Commands = []string{"etcdctl compact REVISION", "etcdctl defrag --cluster"}
-	} else {
-		d.Commands = []string{"etcdctl endpoint hashkv --cluster"}
+// Barred is the halt of a ring in which an alarm stands, [NoSpace] or [Corrupt], and of whom.
+func Barred(alarm, whose string) Decision {
+	has, commands := "has no space left", []string{"etcdctl compact REVISION", "etcdctl defrag --cluster"}
+	if alarm == Corrupt {
+		has, commands = "holds other data than the rest", []string{"etcdctl endpoint hashkv --cluster"}
 	}
-	d.Commands = append(d.Commands, "etcdctl alarm disarm")
-	return d
+	return Decision{
+		Halt:     fmt.Sprintf("%s %s (alarm %s): etcd refuses every write, the clients' and those of the automation", whose, has, alarm),
+		Commands: append(commands, "etcdctl alarm disarm"),
+	}
 }
 
 // whose names the alarm's member.
@@ -267,7 +267,7 @@ func corrupt(_ Spec, o Observed) (Decision, bool) {
 		return pass()
 	}
 	id := o.Alarms[i].Member
-	d := Barred(Corrupt, o.whose(o.Alarms[i])+" holds other data than the rest")
+	d := Barred(Corrupt, o.whose(o.Alarms[i]))
 	if slices.ContainsFunc(o.Members, func(m Member) bool { return m.ID == id }) {
 		d.Commands = slices.Insert(d.Commands, 1, "ringadm member remove "+id.String())
 	}
