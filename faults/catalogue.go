@@ -81,9 +81,9 @@ var (
 	withSeams = []string{"sim", "virtual", "local"}
 	// What Kubernetes mounts, copies and starts is its own to do.
 	withProcesses = []string{"sim", "virtual", "local"}
-	// One host has one clock, which is not the harness's to set.
+	// One host has one clock, and disks that are not the harness's to slow.
 	unreal = []string{"sim", "virtual"}
-	// What real processes say to each other nobody else reads, and their disks are the host's.
+	// What real processes say to each other nobody else reads.
 	simulated = []string{"sim"}
 
 	// The parts of it that are stateless.
@@ -297,7 +297,7 @@ var catalogue = []Entry{
 		Targets:  union(MemberForms(), MachineForms(), SetForms()),
 		Fairness: transient + " Who is slow is not lost, and nobody may be replaced for it sooner than for being away.",
 		Heals:    "syncs take as long as before",
-		Worlds:   simulated,
+		Worlds:   unreal,
 		Sentence: func(f ringproof.Fault) string {
 			return fmt.Sprintf("delay every sync of the disk of %s by %s", whom(f), span(f.By))
 		},

@@ -93,6 +93,7 @@ type Slotted interface {
 // its host's.
 type bent interface {
 	Skew(by time.Duration) (machines.Evidence, error) // the wall clock jumps
+	SlowDisk(by time.Duration) (machines.Evidence, error)
 	Slow(by time.Duration) (machines.Evidence, error) // packets take longer from now on, or less long
 }
 

@@ -622,13 +622,13 @@ func (w *World) harm(ctx context.Context, n *node, step ringproof.Step) (machine
 		return w.copyData(ctx, n, f.From)
 	case ringproof.FaultNameStale:
 		return w.staleName(ctx, n, step)
-	case ringproof.FaultClockSkew, ringproof.FaultSlowNetwork:
+	case ringproof.FaultClockSkew, ringproof.FaultSlowNetwork, ringproof.FaultSlowDisk:
 		return bend(n, *f, f.By.Std())
 	}
 	return machines.Evidence{}, fmt.Errorf("%s is no fault of this world", step.Fault.Kind)
 }
 
-// bend bends the machine's clock or network by so much.
+// bend bends the machine's clock, disk or network by so much.
 func bend(n *node, f ringproof.Fault, by time.Duration) (machines.Evidence, error) {
 	b, ok := n.machine.(bent)
 	switch {
@@ -636,6 +636,8 @@ func bend(n *node, f ringproof.Fault, by time.Duration) (machines.Evidence, erro
 		return machines.Evidence{}, fmt.Errorf("%s is no fault of real time", f.Kind)
 	case f.Kind == ringproof.FaultClockSkew:
 		return b.Skew(by)
+	case f.Kind == ringproof.FaultSlowDisk:
+		return b.SlowDisk(by)
 	}
 	return b.Slow(by)
 }
@@ -875,7 +877,7 @@ func (w *World) healOne(ctx context.Context, n *node, s ringproof.Step) error {
 		return w.learnName(n, s.Name)
 	case n.lost:
 		return nil
-	case f.Kind == ringproof.FaultClockSkew || f.Kind == ringproof.FaultSlowNetwork:
+	case slices.Contains([]ringproof.FaultKind{ringproof.FaultClockSkew, ringproof.FaultSlowNetwork, ringproof.FaultSlowDisk}, f.Kind):
 		_, err := bend(n, *f, -f.By.Std())
 		return err
 	case f.Kind == ringproof.FaultVolumeUnmounted:

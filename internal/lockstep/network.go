@@ -55,6 +55,7 @@ type network struct {
 	held        []frame // that wait for a cut to end
 	dark        map[byte]bool
 	walls       map[byte]time.Duration
+	disks       map[byte]time.Duration // how much longer than others they take to sync
 	slow        map[byte]slowness
 	names       string // a file as /etc/hosts is; "": the host's
 	heard       map[dialled]*Heard
@@ -78,7 +79,7 @@ func (n network) longer(f frame) (by time.Duration) {
 
 func newNetwork() network {
 	return network{ports: map[port]*process{}, connections: map[uint64]connection{}, sent: map[uint64]uint64{}, last: map[uint64]int64{},
-		cut: map[path]bool{}, dark: map[byte]bool{}, walls: map[byte]time.Duration{}, slow: map[byte]slowness{}, heard: map[dialled]*Heard{}}
+		cut: map[path]bool{}, dark: map[byte]bool{}, walls: map[byte]time.Duration{}, disks: map[byte]time.Duration{}, slow: map[byte]slowness{}, heard: map[dialled]*Heard{}}
 }
 
 func digest(text []byte) uint64 {

@@ -57,6 +57,7 @@ const (
 	DoOn     = "on"     // they have power again
 	DoSignal = "signal" // the Pids, as far as they are of Machines
 	DoWall   = "wall"   // the wall clock of Machines is off by By
+	DoDisk   = "disk"   // the disks of Machines take By longer to sync
 	DoSlow   = "slow"   // what comes from and to Machines takes By longer, but to and from To
 	DoNames  = "names"  // Path is the /etc/hosts of whoever is started from now on
 	doHear   = "hear"   // tell who was heard
@@ -123,6 +124,13 @@ func (w *world) do(d Deed) error {
 		}
 		for _, p := range w.on(d.Machines...) {
 			p.insert(frame{Kind: wall, Conn: uint64(d.By), At: w.soonest(p, w.now)})
+		}
+	case DoDisk:
+		for _, m := range d.Machines {
+			w.disks[m] = d.By
+		}
+		for _, p := range w.on(d.Machines...) {
+			p.insert(frame{Kind: disk, Conn: uint64(d.By), At: w.soonest(p, w.now)})
 		}
 	case DoSlow:
 		for _, m := range d.Machines {

@@ -158,7 +158,7 @@ func (w *world) environment(p *process, o order) []string {
 	if p == w.first { // which is the host's as much as the world's
 		files = nil
 	}
-	place, err := json.Marshal(map[string]any{"Seed": w.Seed, "Life": p.life, "Host": p.host, "Pid": p.pid, "Name": hostname(p, o), "Wall": w.walls[p.host], "Sync": w.Sync, "Files": files})
+	place, err := json.Marshal(map[string]any{"Seed": w.Seed, "Life": p.life, "Host": p.host, "Pid": p.pid, "Name": hostname(p, o), "Wall": w.walls[p.host], "Sync": w.Sync, "Disk": w.disks[p.host], "Files": files})
 	if err != nil {
 		panic(err) // of numbers and strings
 	}

@@ -29,6 +29,7 @@ const (
 	exited    // Conn is a child's pid, SrcPort its wait status
 	poked     // there may be something in a pipe
 	wall      // Conn is how far the wall clock is off
+	disk      // Conn is how much longer than others the machine's disk takes to sync
 
 	// Calls of the coordinator, which answers at once.
 	listen   // Conn is the port

@@ -17,7 +17,7 @@ var removesSlow = Mutant{
 	Source:   "health checks of machines that time out on a slow disk, and their remediation (k3s-io/k3s#14479, etcd-io/etcd#7970)",
 	Check:    "quorum-margin",
 	Scenario: "slow-disk[victim=follower]",
-	SimOnly:  "no other world slows a disk",
+	SimOnly:  "a real etcd catches up at each sync, between two looks",
 	layer: func() layer {
 		return layer{brain: func(_ host.Host, b auto.Brain) auto.Brain {
 			inner, behind := b.Next, map[ring.ID]int{}

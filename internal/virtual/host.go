@@ -36,14 +36,15 @@ type host struct {
 	inner  []byte                // the numbers of what lives on it at addresses of its own
 	tags   func() map[int]string // of processes that lead, beside the commands that were started; may be nil
 
-	mu      sync.Mutex
-	on      bool
-	bare    bool          // its volume isn't mounted
-	blocked [][]byte      // the numbers of each other machine
-	skew    time.Duration // of its wall clock
-	slow    time.Duration
-	tasks   map[string]*task
-	pids    map[int]string // the tags of the commands that were started on it
+	mu       sync.Mutex
+	on       bool
+	bare     bool          // its volume isn't mounted
+	blocked  [][]byte      // the numbers of each other machine
+	skew     time.Duration // of its wall clock
+	slow     time.Duration
+	sluggish time.Duration // how much longer its disk takes to sync
+	tasks    map[string]*task
+	pids     map[int]string // the tags of the commands that were started on it
 }
 
 // task is a command that was started, kept until its tag is used again.

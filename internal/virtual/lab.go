@@ -350,6 +350,13 @@ func (l *lab) Age(by time.Duration) error {
 	return err
 }
 
+// SlowDisk has the machine's disk take longer to sync.
+func (h *host) SlowDisk(by time.Duration) (machines.Evidence, error) {
+	h.mark(func() { h.sluggish += by })
+	e := machines.Evidence{What: "disk of machine " + h.name, Detail: fmt.Sprintf("each sync takes %v longer", h.sluggish)}
+	return e, h.lab.orders.Do(lockstep.Deed{Do: lockstep.DoDisk, Machines: h.numbers(), By: h.sluggish})
+}
+
 // Slow has what comes from and to the machine take longer, but for the run and its clients.
 func (h *host) Slow(by time.Duration) (machines.Evidence, error) {
 	h.mark(func() { h.slow += by })

@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -27,7 +28,7 @@ import (
 func main() {
 	begun = time.Now()
 	do := map[string]func(){"pipes": pipes, "count": count, "foreign": foreign, "talk": talk, "serve": serve, "signals": signals, "heed": heed, "sleep": sleep,
-		"harm": harm, "clock": clock, "spin": spin, "slow": slow, "echo": echo, "fed": fed, "wait": wait, "meet": meet, "sync": synced, "unheard": unheard, "greet": greet, "many": many, "brief": brief, "nag": nag}[os.Args[1]]
+		"harm": harm, "clock": clock, "disk": disk, "write": write, "spin": spin, "slow": slow, "echo": echo, "fed": fed, "wait": wait, "meet": meet, "sync": synced, "unheard": unheard, "greet": greet, "many": many, "brief": brief, "nag": nag}[os.Args[1]]
 	do()
 }
 
@@ -231,6 +232,27 @@ func clock() {
 	say("%v", errors.Join(err, orders.Do(lockstep.Deed{Do: lockstep.DoWall, Machines: []byte{1}, By: 10 * time.Minute})))
 	time.Sleep(time.Second)
 	say("it is %v later", time.Now().Round(0).Sub(before).Round(time.Second))
+}
+
+// disk has the disk of this machine take longer to sync, for who runs and for who starts.
+func disk() {
+	orders, err := lockstep.Order(context.Background())
+	say("%v", err)
+	for _, by := range []time.Duration{0, 2 * time.Second, 0} {
+		err := orders.Do(lockstep.Deed{Do: lockstep.DoDisk, Machines: []byte{1}, By: by})
+		write()
+		said, failed := again(1, "write").CombinedOutput()
+		say("%s, %v", strings.TrimSpace(string(said)), errors.Join(err, failed))
+	}
+}
+
+// write says how long a sync takes.
+func write() {
+	file, err := os.CreateTemp("", "")
+	defer os.Remove(file.Name())
+	before := time.Now()
+	err = errors.Join(err, file.Sync())
+	fmt.Printf("synced in %v, %v\n", time.Since(before).Round(time.Second), err)
 }
 
 // slow has what comes from and to a machine take longer.

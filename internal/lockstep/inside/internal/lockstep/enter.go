@@ -46,6 +46,7 @@ type place struct {
 	Files map[string]string
 	Wall  time.Duration // how far the wall clock of the machine is off
 	Sync  time.Duration // a disk takes a quarter of it to sync, and up to as much more
+	Disk  time.Duration // and that of the machine so much longer
 }
 
 // process is this one.
@@ -101,7 +102,7 @@ func (p place) stand() *process {
 		chance := mathrand.New(mathrand.NewPCG(p.Seed, uint64(p.Life)))
 		syscall.LockstepSync = func() {
 			if runtime.LockstepInBubble() {
-				time.Sleep(p.Sync/4 + time.Duration(chance.Int64N(int64(p.Sync))))
+				time.Sleep(s.Disk + p.Sync/4 + time.Duration(chance.Int64N(int64(p.Sync))))
 			}
 		}
 	}
@@ -183,6 +184,8 @@ func (p *process) take(f *frame) {
 		p.pipe(true)
 	case wall:
 		runtime.LockstepWall(int64(f.Conn))
+	case disk:
+		p.Disk = time.Duration(f.Conn)
 	default:
 		p.deliver(f)
 	}
