@@ -170,7 +170,7 @@ func (w *world) environment(p *process, o order) []string {
 		all = append(all, TableEnv+"="+w.Dir)
 	}
 	return append(all, fmt.Sprintf("%s=%d.%d", lockstepEnv, w.Seed, p.life), placeEnv+"="+string(place),
-		"GODEBUG=asyncpreemptoff=1,asynctimerchan=0,gcstoptheworld=2", "GOGC=off", "GOMAXPROCS=1", "GOTRACEBACK=all")
+		"GODEBUG=asyncpreemptoff=1,asynctimerchan=0,gcstoptheworld=2", "GOGC=off", "GOMAXPROCS=1", "GOTRACEBACK=single")
 }
 
 // reap ends the process for good, and returns its wait status.
@@ -405,13 +405,20 @@ func hostname(p *process, o order) string {
 	return cmp.Or(o.has(hostnameEnv), fmt.Sprintf("machine-%d", p.host))
 }
 
-// ends are descriptors by which it can be seen what is in those of the files that are pipes.
+// width is how much a pipe holds, in bytes. Who writes more in one go waits for a reader, which
+// waits for the writer to be idle. A pipe is 64 KiB wide else, and many that are wider would
+// leave a user who isn't privileged with narrow ones.
+const width = 256 << 10
+
+// ends are descriptors by which it can be seen what is in those of the files that are pipes,
+// which are made wide.
 func ends(files []*os.File) (ends []int) {
 	for _, f := range files {
 		stat, err := f.Stat()
 		if err != nil || stat.Mode()&os.ModeNamedPipe == 0 {
 			continue
 		}
+		_, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, width) // or it stays as it is
 		if fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0); err == nil {
 			ends = append(ends, fd)
 		}

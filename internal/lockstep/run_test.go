@@ -112,6 +112,8 @@ func TestLife(t *testing.T) {
 			"met 10.0.0.1:33771", "4.109s <nil>", "heard 0 bytes, <nil>"},
 		"disk":  {"2ms <nil>", "synced in 0s, <nil>", "6ms synced in 0s, <nil>, <nil>", "synced in 2s, <nil>", "4.01s synced in 2s, <nil>, <nil>", "synced in 0s, <nil>", "4.014s synced in 0s, <nil>, <nil>"},
 		"clock": {"4ms <nil>", "1.004s it is 10m1s later"},
+		// Whoever fills a pipe waits for a reader that runs when the writer has become idle.
+		"hearkens": {"1ms true 0 <nil>", "1.001s false 1 exit status 2"},
 	} {
 		t.Run(as, func(t *testing.T) {
 			o, said, err := lived(t, Options{Seed: 1}, as)

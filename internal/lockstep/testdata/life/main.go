@@ -28,7 +28,7 @@ import (
 func main() {
 	begun = time.Now()
 	do := map[string]func(){"pipes": pipes, "count": count, "foreign": foreign, "talk": talk, "serve": serve, "signals": signals, "heed": heed, "sleep": sleep,
-		"harm": harm, "clock": clock, "disk": disk, "write": write, "spin": spin, "slow": slow, "echo": echo, "fed": fed, "wait": wait, "meet": meet, "sync": synced, "unheard": unheard, "greet": greet, "many": many, "brief": brief, "nag": nag}[os.Args[1]]
+		"harm": harm, "clock": clock, "disk": disk, "write": write, "spin": spin, "slow": slow, "echo": echo, "fed": fed, "wait": wait, "meet": meet, "sync": synced, "unheard": unheard, "greet": greet, "many": many, "brief": brief, "nag": nag, "hearkens": hearkens, "floods": floods}[os.Args[1]]
 	do()
 }
 
@@ -68,6 +68,26 @@ func many() {
 }
 
 func brief() { fmt.Println("done") }
+
+// hearkens hears a child that says much at once, and one that panics beside many goroutines.
+func hearkens() {
+	for _, of := range []string{"much", "panic"} {
+		said, err := again(1, "floods", of).CombinedOutput()
+		say("%t %d %v", len(said) > 100<<10, strings.Count(string(said), "\ngoroutine "), err)
+	}
+}
+
+func floods() {
+	if os.Args[2] == "much" {
+		_, _ = os.Stdout.Write(make([]byte, 200<<10))
+		return
+	}
+	for range 1000 {
+		go sleep()
+	}
+	time.Sleep(time.Second)
+	panic("at once")
+}
 
 // fed feeds a child, which says what it was fed.
 func fed() {
