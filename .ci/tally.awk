@@ -7,6 +7,9 @@
 # a trial: a test that nobody runs is no test. What matches the variable also is
 # printed at once.
 
+# flush prints what a package said.
+function flush(i) { for (i = 1; i <= lines; i++) print section[i]; delete section; lines = 0 }
+
 /^=== (RUN|NAME|CONT)/ { test = $3 }
 /^ +[A-Za-z0-9_]+\.go:[0-9]+: / { said[test] = $0; sub(/^ +[^ ]+ /, "", said[test]) }
 also != "" && $0 ~ also { print; next }
@@ -14,16 +17,16 @@ also != "" && $0 ~ also { print; next }
 /^--- FAIL: / { failed++; broke = broke (broke == "" ? "" : "|") $3 }
 /^ *--- SKIP: / { skips++; why[said[$3] == "" ? "no reason given" : said[$3]]++ }
 
-/^(ok|\?) +\t?[^ ]+\// || /^\t.*coverage: / { print; section = ""; delete said; next }
+/^(ok|\?) +\t?[^ ]+\// || /^\t.*coverage: / { print; delete section; lines = 0; delete said; next }
 /^FAIL\t/ {
-	printf "%s", section; print; section = ""; delete said; broken++
+	flush(); print; delete said; broken++
 	repeats = repeats "repeat: " (ENVIRON["CI"] == "true" ? "CI=true " : "") (ENVIRON["RINGPROOF_TRIALS"] != "" ? "RINGPROOF_TRIALS=1 " : "") "go test " $2 (broke == "" ? "" : " -run '^(" broke ")$'") "\n"; broke = ""
 	next
 }
-!/^=== / && !/^ *--- PASS: / && $0 != "FAIL" && $0 != "PASS" { section = section $0 "\n" }
+!/^=== / && !/^ *--- PASS: / && $0 != "FAIL" && $0 != "PASS" { section[++lines] = $0 }
 
 END {
-	printf "%s", section
+	flush()
 	for (reason in why) {
 		printf "skipped %d: %s\n", why[reason], reason
 		if (reason !~ /[Dd]ocker|make trials/) unexcused += why[reason]
