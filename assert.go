@@ -5,11 +5,16 @@ package ringproof
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
-// Assert is a state that the run must reach. Machines are named by their names, m3, or
-// by a fault's step, which stands for those that it hit.
+// Founders, where an assert names machines, are those that the ring was founded on. Of more
+// machines than it has members they are the first that came.
+const Founders = "founders"
+
+// Assert is a state that the run must reach. Machines are named by their names, m3, by a
+// fault's step, which stands for those that it hit, or as [Founders].
 type Assert struct {
 	Within   Duration `json:"within"`
 	Voters   int      `json:"voters"`             // 0: not asked
@@ -34,7 +39,7 @@ func (a Assert) OfRing() bool {
 // Empty reports whether it asks for nothing.
 func (a Assert) Empty() bool { return !a.OfRing() && !a.Halted && a.Said == "" && a.Changes == nil }
 
-// Machines are all machines and steps that it names.
+// Machines are all machines and steps that it names, each by itself.
 func (a Assert) Machines() (names []string) {
 	if a.Left != nil {
 		names = append(names, *a.Left...)
@@ -43,7 +48,7 @@ func (a Assert) Machines() (names []string) {
 	if a.Leader != "" {
 		names = append(names, a.Leader)
 	}
-	return names
+	return slices.DeleteFunc(names, func(name string) bool { return name == Founders })
 }
 
 // Wants are the states in words, as in "expected 3 voters, that m3 leads".

@@ -73,6 +73,9 @@ func (s scene) machines(names []string) []string {
 	all := map[string]bool{}
 	for _, name := range names {
 		hit := s.hit(name)
+		if name == ringproof.Founders {
+			hit = s.founders()
+		}
 		for _, machine := range hit {
 			all[machine] = true
 		}
@@ -86,6 +89,19 @@ func (s scene) hit(step string) (machines []string) {
 	for _, e := range s.events {
 		if e.Kind == ringproof.EventFaultLanded && e.Step == step && e.Machine != "" {
 			machines = append(machines, e.Machine)
+		}
+	}
+	return machines
+}
+
+// founders are the machines of those who were there when members were first seen.
+func (s scene) founders() (machines []string) {
+	for _, o := range s.looks {
+		for _, m := range o.Members {
+			machines = append(machines, m.Machine)
+		}
+		if len(machines) > 0 {
+			break
 		}
 	}
 	return machines

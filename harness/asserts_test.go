@@ -46,6 +46,7 @@ func TestWhatAnAssertSees(t *testing.T) {
 		{"another was to leave too", ringproof.Assert{Left: list("m1", "m2")}, []string{"m1 left"}},
 		{"who never started can't leave", ringproof.Assert{Left: list("m5")}, []string{"m1 left"}},
 		{"who stayed", ringproof.Assert{Stayed: []string{"m2", "m3"}}, nil},
+		{"who was there at first", ringproof.Assert{Stayed: []string{ringproof.Founders}}, []string{"m1, m5 without the first member"}},
 		{"who has no member, or none at first", ringproof.Assert{Stayed: []string{"m1", "m2", "m5"}}, []string{"m1, m5 without the first member"}},
 		{"who leads", ringproof.Assert{Leader: "m3"}, nil},
 		{"another leads", ringproof.Assert{Leader: "m2"}, []string{"m3 leading"}},
