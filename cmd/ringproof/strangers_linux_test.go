@@ -142,6 +142,39 @@ func TestAStrangersOperator(t *testing.T) {
 	assert.Equal(t, before, changed(t, tree), "something was written in its tree")
 }
 
+// TestASweptOperator has an operator harmed at its writes, one after another, which shows a
+// mistake that no run shows in which it lives: what it was about is known to its process
+// alone. The plan that is kept is small, and shows it again.
+func TestASweptOperator(t *testing.T) {
+	needs.RealTime(t) // as above
+	out := t.TempDir()
+	ringproof := func(args ...string) (said string, code int) {
+		c := exec.CommandContext(t.Context(), "ringproof", args...)
+		c.Dir = "../.."
+		text, err := c.CombinedOutput()
+		t.Logf("%s", text)
+		if strings.Contains(string(text), "going on without namespaces") {
+			needs.Lacking(t, "no namespaces here: ringproof doctor says why")
+		}
+		var ended *exec.ExitError
+		require.ErrorAs(t, err, &ended)
+		return string(text), ended.ExitCode()
+	}
+	said, code := ringproof("sweep", "examples/etcd-operator/grow-to-three.yaml", "--world", "virtual", "--subject", "examples/etcd-operator/in-memory.yaml",
+		"--at", "create persistentvolumeclaim", "--limit", "5", "--out", out)
+	assert.Equal(t, 1, code)
+	for _, how := range []string{"before", "unseen"} {
+		assert.Regexp(t, `kube create persistentvolumeclaim +`+how+` +1 +0 +0 `, said, "it is no mistake where the operator lives, or hasn't begun")
+	}
+	assert.Regexp(t, `kube create persistentvolumeclaim +after +1 +1 +0 `, said)
+	found, err := filepath.Glob(filepath.Join(out, "findings", "*", "plan.yaml"))
+	require.NoError(t, err)
+	require.NotEmpty(t, found)
+	said, code = ringproof("replay", found[0], "--world", "virtual", "--out", filepath.Join(out, "again"))
+	assert.Equal(t, 1, code)
+	assert.Contains(t, said, "expected 3 voters")
+}
+
 // changed are the files below a directory that git knows otherwise, or not at all.
 func changed(t *testing.T, dir string) string {
 	t.Helper()

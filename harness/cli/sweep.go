@@ -39,7 +39,8 @@ of effect and harm one before another of any.
 
 With --world virtual the plan runs on real etcd, with the processes of the subject; on
 Kubernetes these are its launchers and its controller, and each of the controller's
-writes to the API server is an effect too. A run takes seconds there, so set --limit.
+writes to the API server is an effect too; of somebody's operator these are the effects.
+A run takes seconds there, so set --limit.
 
 NOT REACHED are runs that took another way, so that the harm hit nothing, or left the
 plan no room for a loss of its own.`,

@@ -122,5 +122,9 @@ func (f *Found) readme() string {
 		text += fmt.Sprintf("Shrunk from %d steps with %d faults to %d with %d, in %d runs; %s is the plan.\n",
 			len(f.Plan.Steps), len(harms(f.Plan)), f.Shrunk.Steps, f.Shrunk.Faults, f.Shrunk.Runs, PlanFile)
 	}
-	return text + fmt.Sprintf("\n    %s\n    ringproof confirm %s --world local\n", f.Replay, quoted(file))
+	text += fmt.Sprintf("\n    %s\n", f.Replay)
+	if f.Plan.Ring.On == "" { // else there is no other world that has it
+		text += fmt.Sprintf("    ringproof confirm %s --world local\n", quoted(file))
+	}
+	return text
 }

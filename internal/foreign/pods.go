@@ -40,15 +40,17 @@ type Pods struct {
 	operator scenarios.Operator
 	tells    []telling
 
-	plan ringproof.Plan
-	api  kubeclient.Client
-	runs *appsv1.Deployment         // of the operator
-	ring *unstructured.Unstructured // as it was asked for
+	plan  ringproof.Plan
+	api   kubeclient.Client
+	runs  *appsv1.Deployment         // of the operator
+	ring  *unstructured.Unstructured // as it was asked for
+	front front
 }
 
 var _ trial.Subject = (*Pods)(nil)
 var _ trial.Controlled = (*Pods)(nil)
 var _ trial.Shipped = (*Pods)(nil)
+var _ trial.Fronted = (*Pods)(nil)
 
 // The ring of a plan, and the class of its volumes, which the cluster has.
 const (
@@ -88,6 +90,7 @@ func (p *Pods) Stop() trial.Stop { return trial.UsualStop() }
 // Seed deploys the operator and asks for the ring.
 func (p *Pods) Seed(ctx context.Context, site trial.Site, _ trial.Run) (err error) {
 	p.plan = site.Plan
+	p.arm()
 	if err := p.open(site.Kubeconfig); err != nil {
 		return err
 	}
@@ -190,8 +193,11 @@ func (p *Pods) Controller(ctx context.Context) (namespace, name string, err erro
 // Agent is nothing: kubelets keep pods running.
 func (p *Pods) Agent(trial.Machine) trial.Program { return trial.Program{} }
 
-// Harm is refused.
-func (p *Pods) Harm(ringproof.Seams, string) error { return errSeamless }
+// Harm sets what one step does where the operator asks the API server, on whatever machine.
+func (p *Pods) Harm(s ringproof.Seams, _ string) error {
+	p.front.harm(s)
+	return nil
+}
 
 // Ask edits the ring's object.
 func (p *Pods) Ask(ctx context.Context, op ringproof.Op, _ []string, _ trial.Run) (string, error) {
@@ -222,7 +228,12 @@ func (p *Pods) Reset(context.Context, trial.Machine, string, trial.Run) (string,
 }
 
 // Hear finds the event that a line tells, whichever pod printed it.
-func (p *Pods) Hear(line string) (ringproof.Event, bool) { return heard(p.tells, line) }
+func (p *Pods) Hear(line string) (ringproof.Event, bool) {
+	if e, ok := hearFront(line); ok {
+		return e, true
+	}
+	return heard(p.tells, line)
+}
 
 // Credentials are those of the Secret that the file names, once the operator has made it.
 func (p *Pods) Credentials(ctx context.Context) (*tls.Config, error) {

@@ -157,6 +157,10 @@ func (p *Promise) fault(s ringproof.Step) error {
 		return p.lacks("has no agents in its pods: its controller is harmed by kube-kill and kube-pause")
 	case kind == ringproof.FaultKubeDelete && s.Fault.Permanent() && !replaces("claims"):
 		return p.lacks("doesn't replace the member of a deleted claim or volume (replaces: [claims])")
+	case operator && kind == ringproof.FaultAgentCrash && s.Fault.Scope == ringproof.ScopeController && faults.Unseeable(s.Fault.Effect):
+		return nil // its writes pass the front
+	case operator && kind == ringproof.FaultAgentCrash:
+		return p.lacks("is harmed only where its controller writes to the API server: {scope: controller, effect: kube VERB KIND}")
 	case faults.AtSeam(s):
 		return p.lacks("has no seams at which %s could be done", kind)
 	case kind == ringproof.FaultStartFailure && !operator && !p.subject.Spec.Uses("Etcd"):

@@ -9,6 +9,8 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -155,6 +157,21 @@ type Shipped interface {
 	EtcdImage(version string) string
 	// Selector is the label selector of the pods that run a member; "": those with a claim.
 	Selector() string
+}
+
+// Fronted is a subject in pods that stands between its own image and the API server, where
+// a plan harms its seams.
+type Fronted interface {
+	// Front answers what the pods of its image ask the API server, which is next.
+	Front(next http.Handler, pods Pods) http.Handler
+}
+
+// Pods are the pods of a cluster, by their addresses.
+type Pods interface {
+	// Kill kills what runs in the pod.
+	Kill(at netip.Addr) error
+	// Tell has the line heard, as one that the pod printed.
+	Tell(at netip.Addr, line string)
 }
 
 // InPods is a subject on Kubernetes.

@@ -96,7 +96,7 @@ func newCluster(t Trial) func(context.Context, machines.Options) (local.Lab, err
 		if err := c.ready(ctx); err != nil {
 			return nil, errors.Join(err, c.Close())
 		}
-		return c, c.startAddons()
+		return c, errors.Join(c.startAddons(), c.startFront())
 	}
 }
 

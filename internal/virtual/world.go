@@ -15,12 +15,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/faults"
 	"github.com/ringproof/ringproof/internal/etcdbin"
 	"github.com/ringproof/ringproof/internal/local"
 	"github.com/ringproof/ringproof/internal/local/machines"
@@ -40,6 +42,7 @@ type Trial struct {
 	Operator   string `json:"operator,omitempty"`   // the program of somebody's operator; "": none is on trial
 
 	shipped trial.Shipped // who has images of its own; nil: the subject hasn't
+	fronted trial.Fronted // who stands before the API server; nil: nobody does
 }
 
 // Said is a line of what the seat says: an event, a log, an error, or that the history
@@ -240,6 +243,9 @@ func environment() []string {
 func (t Trial) Sit(subject trial.Subject, version string) *local.World {
 	w := &local.World{Releases: t.Releases, Subject: subject, Version: version, Labs: newLab(t.Dir)}
 	t.shipped, _ = subject.(trial.Shipped)
+	if slices.ContainsFunc(t.Plan.Steps, faults.AtSeam) {
+		t.fronted, _ = subject.(trial.Fronted)
+	}
 	if t.Kubernetes != "" {
 		w.Labs = newCluster(t)
 	}

@@ -49,7 +49,7 @@ func main() {
 		setupLog.Error(err, "unable to start manager")
 		os.Exit(1)
 	}
-	reconciler := &controller.EtcdClusterReconciler{Client: mgr.GetClient(), Etcd: controller.Etcd{}, ShrinkFirst: os.Getenv("SHRINK_FIRST") != ""}
+	reconciler := &controller.EtcdClusterReconciler{Client: mgr.GetClient(), Etcd: controller.Etcd{}, ShrinkFirst: os.Getenv("SHRINK_FIRST") != "", InMemory: os.Getenv("IN_MEMORY") != ""}
 	if err := reconciler.SetupWith(mgr); err != nil {
 		setupLog.Error(err, "unable to create controller", "controller", "EtcdCluster")
 		os.Exit(1)

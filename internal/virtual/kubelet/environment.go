@@ -57,8 +57,12 @@ func (c *container) configured() bool {
 
 // environment is that of the container's programs.
 func (c *container) environment() []string {
+	server := c.pod.k.Server
+	if f := c.pod.k.Front; f != nil && f.Image == c.spec.Image {
+		server = f.At
+	}
 	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOSTNAME=" + c.pod.hostname(), "HOME=/", "TZ=UTC",
-		"KUBERNETES_SERVICE_HOST=" + c.pod.k.Server.Addr().String(), fmt.Sprintf("KUBERNETES_SERVICE_PORT=%d", c.pod.k.Server.Port())}
+		"KUBERNETES_SERVICE_HOST=" + server.Addr().String(), fmt.Sprintf("KUBERNETES_SERVICE_PORT=%d", server.Port())}
 	c.pod.mu.Lock()
 	defer c.pod.mu.Unlock()
 	for _, name := range c.env.names {

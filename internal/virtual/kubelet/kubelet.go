@@ -44,14 +44,21 @@ import (
 // Options are a node.
 type Options struct {
 	Node       string         `json:"node"`
-	Machine    byte           `json:"machine"`    // its number in the world
-	Pods       []byte         `json:"pods"`       // the numbers that its pods may have
-	Kubeconfig string         `json:"kubeconfig"` // path
-	Dir        string         `json:"dir"`        // for what it keeps of its pods
-	Images     []image.Image  `json:"images"`     // that it can run
-	Server     netip.AddrPort `json:"server"`     // the API server, as pods are told
-	Names      netip.Addr     `json:"names"`      // their name server
-	Shared     string         `json:"shared"`     // a directory that all containers have, see [trial.PodsDir]; "", or none there: they have none
+	Machine    byte           `json:"machine"`         // its number in the world
+	Pods       []byte         `json:"pods"`            // the numbers that its pods may have
+	Kubeconfig string         `json:"kubeconfig"`      // path
+	Dir        string         `json:"dir"`             // for what it keeps of its pods
+	Images     []image.Image  `json:"images"`          // that it can run
+	Server     netip.AddrPort `json:"server"`          // the API server, as pods are told
+	Front      *Front         `json:"front,omitempty"` // where some are told that it is; nil: nowhere else
+	Names      netip.Addr     `json:"names"`           // their name server
+	Shared     string         `json:"shared"`          // a directory that all containers have, see [trial.PodsDir]; "", or none there: they have none
+}
+
+// Front is what the containers of an image reach in the API server's place.
+type Front struct {
+	Image string         `json:"image"`
+	At    netip.AddrPort `json:"at"`
 }
 
 // Line is something that a container printed, as the kubelet prints it: one line of JSON.

@@ -27,15 +27,45 @@ type change struct {
 
 // grow adds a learner in the first place that is free. Its claim is made when it is seen.
 func (s change) grow(ctx context.Context, etcd *clientv3.Client) error {
-	ordinal := 0
+	return s.add(ctx, etcd, s.free())
+}
+
+// free is the first place that no member has.
+func (s change) free() (ordinal int) {
 	for s.now.has(ordinal) {
 		ordinal++
 	}
+	return ordinal
+}
+
+func (s change) add(ctx context.Context, etcd *clientv3.Client, ordinal int) error {
 	log.FromContext(ctx).Info("adding a learner", "member", podName(s.c, ordinal))
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	_, err := etcd.MemberAddAsLearner(ctx, []string{peerURL(s.c, ordinal)})
 	return err
+}
+
+// growFromMemory is the mistake: the claim is made first, so that there are as many claims as
+// members are asked for when the process that would have added the last of them has died.
+func (s change) growFromMemory(ctx context.Context, etcd *clientv3.Client, claims map[int]*corev1.PersistentVolumeClaim) error {
+	of := string(s.c.UID)
+	if ordinal, begun := s.r.adding[of]; begun && !s.now.has(ordinal) {
+		return s.add(ctx, etcd, ordinal)
+	}
+	if len(claims) >= int(s.c.Spec.Size) {
+		return nil
+	}
+	ordinal := s.free()
+	ordinals := []int{ordinal}
+	for _, m := range s.now.members {
+		ordinals = append(ordinals, m.ordinal)
+	}
+	if err := s.r.make(ctx, s.c, claim(s.c, ordinal, ordinals, "existing")); err != nil {
+		return err
+	}
+	s.r.adding = map[string]int{of: ordinal}
+	return s.add(ctx, etcd, ordinal)
 }
 
 // promote makes voters of learners that have caught up.

@@ -33,6 +33,13 @@ type EtcdClusterReconciler struct {
 	// ShrinkFirst is a mistake that is easily made: pods go first, as if a StatefulSet were
 	// scaled down, and their members are removed after.
 	ShrinkFirst bool
+
+	// InMemory is another, which shows only where the operator dies at the wrong moment: a
+	// member's claim is made before the member is added, and that it is still to be added is
+	// known to the process alone.
+	InMemory bool
+
+	adding map[string]int // by the cluster's UID, the ordinal of the member that is still to be added
 }
 
 // soon is when a cluster is looked at again that isn't as it should be.
@@ -169,6 +176,8 @@ func (r *EtcdClusterReconciler) step(ctx context.Context, c *etcdv1.EtcdCluster,
 	case !now.whole():
 		log.FromContext(ctx).Info("waiting: not every member serves", "serving", now.serving, "members", len(now.members))
 		return false, nil
+	case surplus < 0 && r.InMemory:
+		return false, change.growFromMemory(ctx, etcd, claims)
 	case surplus < 0:
 		return false, change.grow(ctx, etcd)
 	case surplus > 0:
@@ -191,7 +200,7 @@ func (r *EtcdClusterReconciler) tidy(ctx context.Context, c *etcdv1.EtcdCluster,
 		}
 	}
 	for ordinal, of := range claims {
-		if !now.has(ordinal) {
+		if !now.has(ordinal) && (!r.InMemory || len(now.members) >= int(c.Spec.Size)) {
 			return true, r.discard(ctx, of)
 		}
 	}

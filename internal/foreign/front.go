@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package foreign
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/internal/trial"
+)
+
+// front stands between an operator and the API server. An operator of somebody's has no
+// seams, but each of its writes passes here, in order and in clear text: there its process
+// dies before or after the write, or the write is refused, or its reply is lost, or what
+// its informers watch is held back. It knows writes by the names that package faults has:
+// "kube create pod".
+type front struct {
+	next http.Handler // the API server
+	pods trial.Pods   // who asks
+	kind func(schema.GroupVersionResource) string
+
+	mu     sync.Mutex
+	set    []setting
+	turns  map[string]int // how often each step's point was reached
+	record *Journal       // nil: nothing is kept
+	kept   Journal
+	hidden map[schema.GroupResource]*hiding
+}
+
+// setting is what one step does.
+type setting struct {
+	step string
+	ringproof.Fault
+}
+
+// hiding is what keeps the watches of one resource from being told.
+type hiding struct {
+	writes int       // that are under way, of which nobody is to hear before it is known how they end
+	until  time.Time // and for so long after one
+}
+
+// Journal is what an operator has written, in order, while [Probe] was set.
+type Journal struct {
+	Effects []Effect
+
+	reached, done map[string]int
+	acts          int
+}
+
+// Effect is one write of the operator.
+type Effect struct {
+	Name string // as package faults has it
+	Nth  int    // of those of that name
+	Done int    // of those that were done; 0: it failed by itself
+	Acts int    // how many writes there had been by then, but for what is told of an object's status
+}
+
+// probe is the turn of a fault that never comes.
+const probe = 1<<31 - 1
+
+// Probe is a fault that does nothing, and while it is set the journal is kept.
+func Probe() ringproof.Fault {
+	return ringproof.Fault{Kind: ringproof.FaultAgentCrash, Scope: ringproof.ScopeController, Effect: "kube create pod", Phase: phaseBefore, Nth: probe}
+}
+
+// The phases of a cut.
+const (
+	phaseBefore  = "before"
+	phaseAfter   = "after"
+	phaseLost    = "reply-lost"
+	phaseRefused = "refused"
+	phaseUnseen  = "unseen"
+)
+
+// unseenFor is how long a write isn't shown where its step doesn't say.
+const unseenFor = 5 * time.Second
+
+// harm sets what a step does, in the place of what it did before.
+func (f *front) harm(s ringproof.Seams) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.set = slices.DeleteFunc(f.set, func(other setting) bool { return other.step == s.Step })
+	if s.Fault != nil {
+		f.set = append(f.set, setting{s.Step, *s.Fault})
+	}
+	f.record = nil
+	if slices.ContainsFunc(f.set, func(s setting) bool { return s.Nth == probe }) {
+		f.record = &f.kept
+	}
+}
+
+// ServeHTTP answers what the operator asks.
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	of, err := requests.NewRequestInfo(r)
+	resource := schema.GroupResource{}
+	if err == nil {
+		resource = schema.GroupResource{Group: of.APIGroup, Resource: of.Resource}
+	}
+	switch {
+	case err != nil || !of.IsResourceRequest:
+		f.next.ServeHTTP(w, r)
+	case of.Verb == "watch":
+		f.next.ServeHTTP(behind{w, f, resource}, r)
+	default:
+		if effect := f.effect(r, of); effect != "" {
+			f.write(w, r, effect, resource)
+			return
+		}
+		f.next.ServeHTTP(w, r)
+	}
+}
+
+var requests = request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+
+// verbs are those of writes, as kubectl has them.
+var verbs = map[string]string{"create": "create", "update": "update", "patch": "patch", "delete": "delete", "deletecollection": "delete"}
+
+// aside are resources whose writes change nothing that an operator acts on: who leads is
+// written all the time, what is told of events nobody reads, and a review is a question.
+var aside = []schema.GroupResource{{Group: "coordination.k8s.io", Resource: "leases"}, {Resource: "events"}, {Group: "events.k8s.io", Resource: "events"}}
+
+// effect is what the request is called; "": it changes nothing that counts.
+func (f *front) effect(r *http.Request, of *request.RequestInfo) string {
+	verb := verbs[of.Verb]
+	switch {
+	case verb == "" || r.URL.Query().Has("dryRun") || slices.Contains(aside, schema.GroupResource{Group: of.APIGroup, Resource: of.Resource}),
+		of.APIGroup == "authentication.k8s.io", of.APIGroup == "authorization.k8s.io":
+		return ""
+	case of.Verb == "patch" && strings.HasPrefix(r.Header.Get("Content-Type"), "application/apply-patch+"):
+		verb = "apply"
+	}
+	switch of.Subresource {
+	case "":
+	case "status":
+		verb = "status"
+	default: // an eviction, a scale
+		return "kube " + verb + " " + of.Subresource
+	}
+	return "kube " + verb + " " + f.kind(schema.GroupVersionResource{Group: of.APIGroup, Version: of.APIVersion, Resource: of.Resource})
+}
+
+// write passes a write, with what is set there.
+func (f *front) write(w http.ResponseWriter, r *http.Request, effect string, of schema.GroupResource) {
+	note := f.reach(effect)
+	if s, ok := f.fires(effect, phaseBefore, phaseRefused); ok {
+		f.cut(w, r, s, nil)
+		return
+	}
+	if f.unseen(effect) {
+		f.hold(of, 1)
+		defer f.hold(of, -1)
+	}
+	a := &answer{header: http.Header{}}
+	f.next.ServeHTTP(a, r)
+	if a.code >= 200 && a.code < 300 { // one that failed by itself has no reply to lose
+		f.note(note)
+		s, ok := f.fires(effect, phaseAfter, phaseLost, phaseUnseen)
+		switch {
+		case ok && s.Phase == phaseUnseen:
+			f.hide(of, s.For.Std())
+			f.landed(r, s)
+		case ok:
+			f.cut(w, r, s, a)
+			return
+		}
+	}
+	a.pass(w)
+}
+
+// reach notes that the operator came to a write.
+func (f *front) reach(effect string) (note int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	j := f.record
+	if j == nil {
+		return -1
+	}
+	if j.reached == nil {
+		j.reached, j.done = map[string]int{}, map[string]int{}
+	}
+	j.reached[effect]++
+	j.Effects = append(j.Effects, Effect{Name: effect, Nth: j.reached[effect], Acts: j.acts})
+	if !strings.HasPrefix(effect, "kube status ") {
+		j.acts++
+	}
+	return len(j.Effects) - 1
+}
+
+// note notes that it was done.
+func (f *front) note(note int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if j := f.record; j != nil && note >= 0 {
+		e := &j.Effects[note]
+		j.done[e.Name]++
+		e.Done = j.done[e.Name]
+	}
+}
+
+// fires takes the turn of every step that waits here in one of the phases, and returns the
+// one whose turn it is.
+func (f *front) fires(effect string, phases ...string) (now setting, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.set {
+		if s.Effect != effect || !slices.Contains(phases, s.Phase) {
+			continue
+		}
+		if f.turns == nil {
+			f.turns = map[string]int{}
+		}
+		f.turns[s.step]++
+		if !ok && f.turns[s.step] == max(s.Nth, 1) {
+			now, ok = s, true
+		}
+	}
+	return now, ok
+}
+
+// unseen reports whether the write may have to be hidden.
+func (f *front) unseen(effect string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.ContainsFunc(f.set, func(s setting) bool { return s.Effect == effect && s.Phase == phaseUnseen })
+}
+
+// cut does what the step does instead of giving the answer, if there is one.
+func (f *front) cut(w http.ResponseWriter, r *http.Request, s setting, a *answer) {
+	switch s.Phase {
+	case phaseRefused: // as an API server that is about to end
+		f.landed(r, s)
+		refuse(w)
+		return
+	case phaseLost:
+		f.landed(r, s)
+		panic(http.ErrAbortHandler)
+	}
+	if err := f.pods.Kill(asker(r)); err != nil { // whoever asked is dead already
+		a.pass(w)
+		return
+	}
+	f.landed(r, s)
+	<-r.Context().Done()
+	panic(http.ErrAbortHandler)
+}
+
+// asker is the address of the pod that asks.
+func asker(r *http.Request) netip.Addr {
+	at, _ := netip.ParseAddrPort(r.RemoteAddr) // the zero address is nobody's
+	return at.Addr()
+}
+
+// told is the line by which a cut is told to whoever hears what pods print.
+type told struct {
+	Landed string `json:"ringproof-fault-landed"` // the step
+	Text   string `json:"text"`
+}
+
+// landed tells that a step did harm.
+func (f *front) landed(r *http.Request, s setting) {
+	how := map[string]string{phaseBefore: "the operator dies before it", phaseAfter: "done, and the operator dies", phaseLost: "done, and its reply is lost",
+		phaseRefused: "not done, and refused", phaseUnseen: "done, and its watches don't show it"}[s.Phase]
+	line, err := json.Marshal(told{s.step, s.Effect + ": " + how})
+	if err == nil {
+		f.pods.Tell(asker(r), string(line))
+	}
+}
+
+// refuse answers as an API server does that can't take a request now.
+func refuse(w http.ResponseWriter) {
+	const code = http.StatusServiceUnavailable
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonServiceUnavailable,
+		Message: "refused by a fault", Code: code})
+}
+
+// answer is an answer that is kept until it is known whether it is given.
+type answer struct {
+	header http.Header
+	code   int
+	body   bytes.Buffer
+}
+
+func (a *answer) Header() http.Header { return a.header }
+
+func (a *answer) WriteHeader(code int) {
+	if code >= 200 { // those before it are none yet
+		a.code = cmp.Or(a.code, code)
+	}
+}
+
+func (a *answer) Write(p []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	return a.body.Write(p)
+}
+
+// pass gives it. Without one the request was never asked.
+func (a *answer) pass(w http.ResponseWriter) {
+	if a == nil {
+		panic(http.ErrAbortHandler)
+	}
+	for name, values := range a.header { // order: into a map
+		w.Header()[name] = values
+	}
+	w.WriteHeader(cmp.Or(a.code, http.StatusOK))
+	_, _ = w.Write(a.body.Bytes()) // whoever asked may be gone
+}
+
+// hold keeps the watches of a resource from being told while writes are under way.
+func (f *front) hold(of schema.GroupResource, more int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hiding(of).writes += more
+}
+
+// hide keeps them from being told for a time.
+func (f *front) hide(of schema.GroupResource, d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hiding(of).until = time.Now().Add(cmp.Or(d, unseenFor))
+}
+
+func (f *front) hiding(of schema.GroupResource) *hiding {
+	if f.hidden == nil {
+		f.hidden = map[schema.GroupResource]*hiding{}
+	}
+	if f.hidden[of] == nil {
+		f.hidden[of] = &hiding{}
+	}
+	return f.hidden[of]
+}
+
+// shown waits until the watches of a resource may be told.
+func (f *front) shown(of schema.GroupResource) {
+	for {
+		f.mu.Lock()
+		h := f.hiding(of)
+		wait := time.Until(h.until)
+		if h.writes > 0 {
+			wait = max(wait, time.Millisecond)
+		}
+		f.mu.Unlock()
+		if wait <= 0 {
+			return
+		}
+		time.Sleep(wait)
+	}
+}
+
+// behind is the answer to a watch, which is told late what is hidden.
+type behind struct {
+	http.ResponseWriter
+	front *front
+	of    schema.GroupResource
+}
+
+func (b behind) Write(p []byte) (int, error) {
+	b.front.shown(b.of)
+	return b.ResponseWriter.Write(p)
+}
+
+// Unwrap has the answer flushed.
+func (b behind) Unwrap() http.ResponseWriter { return b.ResponseWriter }
+
+// kindOf is a resource as kubectl names its kind; one that the API server doesn't know is
+// called what it is called.
+func (p *Pods) kindOf(r schema.GroupVersionResource) string {
+	kind, err := p.api.RESTMapper().KindFor(r)
+	if err != nil {
+		return r.Resource
+	}
+	return strings.ToLower(kind.Kind)
+}
+
+// Front stands before the API server, where the plan harms calls to it.
+func (p *Pods) Front(next http.Handler, pods trial.Pods) http.Handler {
+	p.front.next, p.front.pods, p.front.kind = next, pods, p.kindOf
+	return &p.front
+}
+
+// Journal is what the operator wrote while the probe was set.
+func (p *Pods) Journal() []Effect { return p.front.kept.Effects }
+
+// hearFront finds what the front has told.
+func hearFront(line string) (ringproof.Event, bool) {
+	var t told
+	if json.Unmarshal([]byte(line), &t) != nil || t.Landed == "" {
+		return ringproof.Event{}, false
+	}
+	return ringproof.Event{Kind: ringproof.EventFaultLanded, Step: t.Landed, Text: t.Text}, true
+}
+
+// arm sets the faults that begin with the run: the operator writes before there is a ring.
+func (p *Pods) arm() {
+	for _, s := range p.plan.Steps {
+		if harms(s) && s.Early() && !s.After.Awaited() {
+			p.front.harm(s.At())
+		}
+	}
+}
+
+// harms reports whether the step harms calls to the API server.
+func harms(s ringproof.Step) bool {
+	return s.Fault != nil && s.Fault.Kind == ringproof.FaultAgentCrash
+}
+
+var _ http.Handler = (*front)(nil)

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package foreign
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/faults"
+	"github.com/ringproof/ringproof/scenarios"
+)
+
+// fronted is an API server that takes every write, behind a front, and who asks it.
+type fronted struct {
+	front
+	taken atomic.Int32 // writes
+	heard chan string  // what was told of pods
+	hung  func()       // hangs up on whoever asks, as the kernel does for who was killed
+	dead  bool         // who asks was killed before
+}
+
+func (f *fronted) Kill(netip.Addr) error {
+	if f.dead {
+		return errors.New("no pod is there")
+	}
+	f.hung()
+	return nil
+}
+
+func (f *fronted) Tell(_ netip.Addr, line string) { f.heard <- line }
+
+func newFronted(t *testing.T) (f *fronted, ask func(method, path, kind string) (code int, err error)) {
+	f = &fronted{heard: make(chan string, 10)}
+	f.pods, f.kind = f, func(r schema.GroupVersionResource) string { return strings.TrimSuffix(r.Resource, "s") }
+	f.next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			return
+		}
+		if strings.Contains(r.URL.Path, "refused") {
+			w.WriteHeader(http.StatusConflict)
+			return
+		}
+		f.taken.Add(1)
+		w.WriteHeader(http.StatusCreated)
+	})
+	s := httptest.NewUnstartedServer(f)
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	f.hung = s.CloseClientConnections
+	return f, func(method, path, kind string) (int, error) {
+		r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader("{}"))
+		require.NoError(t, err)
+		r.Header.Set("Content-Type", kind)
+		answer, err := s.Client().Do(r)
+		if err != nil {
+			return 0, err
+		}
+		defer answer.Body.Close()
+		_, err = io.ReadAll(answer.Body)
+		return answer.StatusCode, err
+	}
+}
+
+const pods = "/api/v1/namespaces/rings/pods"
+
+// TestFrontCuts: where a fault is set the operator dies, or is answered nothing or another
+// thing, and the API server has done what the phase says.
+func TestFrontCuts(t *testing.T) {
+	for phase, want := range map[string]struct {
+		taken int32 // of two writes, the second of which is cut
+		code  int   // of the answer; 0: there is none
+	}{
+		"before":     {1, 0},
+		"after":      {2, 0},
+		"reply-lost": {2, 0},
+		"refused":    {1, http.StatusServiceUnavailable},
+		"unseen":     {2, http.StatusCreated},
+	} {
+		t.Run(phase, func(t *testing.T) {
+			f, ask := newFronted(t)
+			f.harm(ringproof.Step{Name: "cut", Fault: &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Scope: "controller", Effect: "kube create pod", Phase: phase, Nth: 2}}.At())
+			code, err := ask(http.MethodPost, pods, "application/json")
+			require.NoError(t, err)
+			assert.Equal(t, http.StatusCreated, code, "the first")
+			_, err = ask(http.MethodPost, "/api/v1/namespaces/rings/services", "application/json")
+			require.NoError(t, err, "another effect")
+			f.taken.Add(-1)
+			code, err = ask(http.MethodPost, pods, "application/json")
+			assert.Equal(t, want.code == 0, err != nil, "%v", err)
+			assert.Equal(t, want.code, code)
+			assert.Equal(t, want.taken, f.taken.Load())
+			e, ok := hearFront(<-f.heard)
+			assert.True(t, ok)
+			assert.Equal(t, ringproof.EventFaultLanded, e.Kind)
+			assert.Equal(t, "cut", e.Step)
+			code, err = ask(http.MethodPost, pods, "application/json")
+			assert.NoError(t, err, "it is cut once")
+			assert.Equal(t, http.StatusCreated, code)
+			assert.Empty(t, f.heard)
+			f.harm(ringproof.Step{Name: "cut"}.At())
+			assert.Empty(t, f.set, "it is healed")
+		})
+	}
+}
+
+// TestFrontSparesTheFailed: a write that failed by itself has no reply to lose, and is not counted
+// by the phases that need it done; nor is one counted as cut whose process is gone already.
+func TestFrontSparesTheFailed(t *testing.T) {
+	f, ask := newFronted(t)
+	fault := ringproof.Fault{Kind: ringproof.FaultAgentCrash, Scope: "controller", Effect: "kube create pod", Phase: "after"}
+	f.harm(ringproof.Step{Name: "cut", Fault: &fault}.At())
+	code, err := ask(http.MethodPost, "/api/v1/namespaces/refused/pods", "application/json")
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusConflict, code)
+	f.dead = true
+	code, err = ask(http.MethodPost, pods, "application/json")
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusCreated, code)
+	assert.Empty(t, f.heard)
+}
+
+// TestFrontHides: watches of what was written show it late, and no other watch does.
+func TestFrontHides(t *testing.T) {
+	f, ask := newFronted(t)
+	hidden, shown := schema.GroupResource{Resource: "pods"}, schema.GroupResource{Resource: "services"}
+	began := time.Now()
+	f.harm(ringproof.Step{Name: "cut", Fault: &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Effect: "kube create pod", Phase: "unseen", For: ringproof.Duration(200 * time.Millisecond)}}.At())
+	_, err := ask(http.MethodPost, pods, "application/json")
+	require.NoError(t, err)
+	f.shown(shown)
+	f.mu.Lock()
+	until := f.hiding(hidden).until
+	assert.Zero(t, f.hiding(hidden).writes)
+	f.mu.Unlock()
+	assert.Greater(t, until.Sub(began), 200*time.Millisecond-time.Microsecond)
+	f.shown(hidden)
+	assert.False(t, time.Now().Before(until))
+}
+
+// TestEffectsOfRequests: requests are called as package faults calls effects.
+func TestEffectsOfRequests(t *testing.T) {
+	for request, want := range map[string]string{
+		"POST " + pods:                                                "kube create pod",
+		"PUT " + pods + "/r-0":                                        "kube update pod",
+		"PATCH " + pods + "/r-0":                                      "kube patch pod",
+		"APPLY " + pods + "/r-0":                                      "kube apply pod",
+		"DELETE " + pods + "/r-0":                                     "kube delete pod",
+		"DELETE " + pods:                                              "kube delete pod",
+		"POST " + pods + "/r-0/eviction":                              "kube create eviction",
+		"PATCH " + pods + "/r-0/status":                               "kube status pod",
+		"POST /api/v1/namespaces":                                     "kube create namespace",
+		"PUT /api/v1/namespaces/a/finalize":                           "kube update finalize",
+		"POST /apis/apps/v1/namespaces/a/things":                      "kube create thing",
+		"GET " + pods:                                                 "",
+		"POST " + pods + "?dryRun=All":                                "",
+		"POST /api/v1/namespaces/a/events":                            "",
+		"PUT /apis/coordination.k8s.io/v1/namespaces/a/leases/b":      "",
+		"POST /apis/authorization.k8s.io/v1/subjectaccessreviews":     "",
+		"POST /apis/authentication.k8s.io/v1/namespaces/a/tokenviews": "",
+		"POST /version":                                               "",
+	} {
+		f, ask := newFronted(t)
+		f.harm(ringproof.Step{Name: "probe", Fault: new(Probe())}.At())
+		method, path, _ := strings.Cut(request, " ")
+		kind := "application/json"
+		if method == "APPLY" {
+			method, kind = http.MethodPatch, "application/apply-patch+yaml"
+		}
+		_, err := ask(method, path, kind)
+		require.NoError(t, err)
+		if want == "" {
+			assert.Empty(t, f.kept.Effects, request)
+			continue
+		}
+		assert.Equal(t, []Effect{{Name: want, Nth: 1, Done: 1}}, f.kept.Effects, request)
+		assert.True(t, faults.IsEffect(want), want)
+	}
+}
+
+// TestJournalOfAnOperator: while a probe is set each write is kept, with its turn, and what failed
+// by itself as not done.
+func TestJournalOfAnOperator(t *testing.T) {
+	f, ask := newFronted(t)
+	write := func(path string) {
+		_, err := ask(http.MethodPost, path, "application/json")
+		require.NoError(t, err)
+	}
+	write(pods)
+	f.harm(ringproof.Step{Name: "probe", Fault: new(Probe())}.At())
+	write(pods)
+	write(pods + "/r-0/status")
+	write("/api/v1/namespaces/refused/pods")
+	write(pods)
+	f.harm(ringproof.Step{Name: "probe"}.At())
+	write(pods)
+	assert.Equal(t, []Effect{{"kube create pod", 1, 1, 0}, {"kube status pod", 1, 1, 1}, {"kube create pod", 2, 0, 1}, {"kube create pod", 3, 2, 2}}, f.kept.Effects)
+}
+
+// TestHarmedOperators: an operator is harmed where it writes to the API server, and nowhere else.
+func TestHarmedOperators(t *testing.T) {
+	p := Promised(ours(t))
+	crash := func(scope, effect string) error {
+		return p.Supports(ringproof.Step{Fault: &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Scope: scope, Effect: effect, Phase: "after"}})
+	}
+	assert.NoError(t, crash("controller", "kube create pod"))
+	for _, err := range []error{crash("controller", "etcd member-add"), crash("", "kube create pod"),
+		p.Supports(ringproof.Step{Fault: &ringproof.Fault{Kind: ringproof.FaultStaleView, Scope: "controller"}}),
+		Promised(&scenarios.Subject{}).Supports(ringproof.Step{Fault: &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Scope: "controller", Effect: "kube create pod"}})} {
+		assert.ErrorIs(t, err, errors.ErrUnsupported)
+	}
+}
