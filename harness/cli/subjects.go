@@ -235,6 +235,7 @@ func (s stranger) fit(in place) func(ringproof.Plan) (ringproof.Plan, bool) {
 		s.Enter(&p)
 		if s.operator() != "" {
 			p = explore.Without(p, func(s ringproof.Step) bool { return s.Fault != nil && local.HappensOnNodes(*s.Fault) != nil })
+			p = explore.OfOperator(p, s.Kind())
 		}
 		return fitted(p, in, s.Security())
 	}

@@ -4,8 +4,10 @@
 package explore
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/faults"
@@ -26,6 +28,27 @@ var inPods = []ringproof.FaultKind{ringproof.FaultKill, ringproof.FaultPause, ri
 // ofController are effects of the reference's controller.
 var ofController = []string{"etcd member-add", "etcd member-promote", "etcd member-remove", "etcd put", "etcd txn", "kube create statefulset", "kube update statefulset",
 	"kube create configmap", "kube create secret", "kube delete pod", "kube delete persistentvolumeclaim", "kube status etcdring"}
+
+// ofOperators is what operators write in the place of those that the reference alone has, or
+// has at etcd, which they reach by a way of their own.
+var ofOperators = map[string]string{"etcd member-add": "kube create pod", "etcd member-promote": "kube patch statefulset", "etcd member-remove": "kube create service",
+	"etcd put": "kube update configmap", "etcd txn": "kube create persistentvolumeclaim"}
+
+// OfOperator has a drawn plan harm the writes of somebody's operator, whose rings are of
+// that kind, as kubectl names it.
+func OfOperator(p ringproof.Plan, kind string) ringproof.Plan {
+	return edit(p, func(p *ringproof.Plan) {
+		for _, s := range p.Steps {
+			if s.Fault == nil || s.Fault.Kind != ringproof.FaultAgentCrash {
+				continue
+			}
+			s.Fault.Effect = cmp.Or(ofOperators[s.Fault.Effect], s.Fault.Effect)
+			if verb, of, _ := strings.Cut(strings.TrimPrefix(s.Fault.Effect, "kube "), " "); of == "etcdring" {
+				s.Fault.Effect = "kube " + verb + " " + kind
+			}
+		}
+	})
+}
 
 // ComposeInPods makes a plan of draws whose ring is on Kubernetes. It is fair as those of
 // [Compose] are.

@@ -100,3 +100,24 @@ func TestSpread(t *testing.T) {
 	assert.NotEqual(t, drawn, spread(2, all, 4))
 	assert.Len(t, spread(1, all, 0), 52)
 }
+
+// What is drawn for an operator of somebody's is harmed where it writes to the API server.
+func TestPlansOfOperators(t *testing.T) {
+	hit := map[string]bool{}
+	for seed := range uint64(300) {
+		drawn := (Genome{Seed: seed}).PlanOn(ringproof.OnKubernetes, seed)
+		before := digest(drawn)
+		for _, s := range OfOperator(drawn, "etcdcluster").Steps {
+			if s.Fault != nil && s.Fault.Kind == ringproof.FaultAgentCrash {
+				require.True(t, faults.Unseeable(s.Fault.Effect), s.Fault.Effect)
+				require.Empty(t, faults.Validate(*s.Fault))
+				hit[s.Fault.Effect] = true
+			}
+		}
+		require.Equal(t, before, digest(drawn), "the plan itself stays")
+	}
+	for _, effect := range []string{"kube status etcdcluster", "kube create pod", "kube patch statefulset"} {
+		assert.Contains(t, hit, effect)
+	}
+	assert.NotContains(t, hit, "kube status etcdring")
+}

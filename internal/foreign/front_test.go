@@ -213,6 +213,7 @@ func TestJournalOfAnOperator(t *testing.T) {
 // TestHarmedOperators: an operator is harmed where it writes to the API server, and nowhere else.
 func TestHarmedOperators(t *testing.T) {
 	p := Promised(ours(t))
+	assert.Equal(t, "etcdcluster", p.Kind())
 	crash := func(scope, effect string) error {
 		return p.Supports(ringproof.Step{Fault: &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Scope: scope, Effect: effect, Phase: "after"}})
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -74,6 +75,20 @@ func runnable(dir, program string) (string, error) {
 
 // Promised is what the file says of the subject.
 func Promised(s *scenarios.Subject) *Promise { return &Promise{s} }
+
+// kindLine finds that of the object by which an operator is asked for a ring.
+var kindLine = regexp.MustCompile(`(?m)^kind: *"?([A-Za-z]+)`)
+
+// Kind is what its rings are to the API server, as kubectl names it; "": it is no operator.
+func (p *Promise) Kind() string {
+	if p.subject.Spec.Operator == nil {
+		return ""
+	}
+	if found := kindLine.FindStringSubmatch(p.subject.Spec.Operator.Resource); found != nil {
+		return strings.ToLower(found[1])
+	}
+	return ""
+}
 
 // Security is how its ring talks where nobody says.
 func (p *Promise) Security() string { return p.subject.Spec.Etcd.Security[0] }

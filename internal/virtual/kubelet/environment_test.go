@@ -6,6 +6,7 @@
 package kubelet
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -67,4 +68,26 @@ func TestVariables(t *testing.T) {
 	text, err := p.field("metadata.labels")
 	require.NoError(t, err)
 	assert.Equal(t, "app=\"x\"\nb/c=\"\\\"\"", text)
+}
+
+// A container may have a part of its volume, named by its variables: an operator gives each
+// member the directory of its pod's name.
+func TestPartOfAVolume(t *testing.T) {
+	named := corev1.VolumeMount{Name: "data", MountPath: "/var/lib/etcd", SubPathExpr: "$(POD_NAME)"}
+	c := &container{spec: corev1.Container{VolumeMounts: []corev1.VolumeMount{named}}, env: variables{values: map[string]string{"POD_NAME": "r-0"}}}
+	c.pod = &pod{volume: t.TempDir(), mains: []*container{c}, object: &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{
+		{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-r-0"}}}}}}}
+	want := filepath.Join(c.pod.volume, "r-0")
+	assert.NoDirExists(t, want)
+	dir, err := c.part(c.pod.volume, named)
+	require.NoError(t, err)
+	assert.Equal(t, want, dir)
+	assert.DirExists(t, want)
+	assert.Equal(t, want, c.pod.data(), "who harms the member's data finds it there")
+
+	dir, err = c.part(c.pod.volume, corev1.VolumeMount{Name: "data", SubPath: "a/b"})
+	require.NoError(t, err)
+	assert.Equal(t, filepath.Join(c.pod.volume, "a/b"), dir)
+	c.spec.VolumeMounts[0].SubPathExpr = ""
+	assert.Equal(t, c.pod.volume, c.pod.data())
 }

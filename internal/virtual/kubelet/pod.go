@@ -299,6 +299,16 @@ func podConditions(before []corev1.PodCondition, are map[corev1.PodConditionType
 	return append(all, slices.DeleteFunc(slices.Clone(before), func(b corev1.PodCondition) bool { _, own := are[b.Type]; return own })...)
 }
 
+// data is the directory of the pod's claim, or the part of it that a container has.
+func (p *pod) data() string {
+	for _, c := range p.mains {
+		for _, m := range c.claims() {
+			return filepath.Join(p.volume, c.env.below(m))
+		}
+	}
+	return p.volume
+}
+
 // running is what of the pod somebody could harm; ok: there is something.
 func (p *pod) running() (r Running, ok bool) {
 	p.mu.Lock()
@@ -306,7 +316,7 @@ func (p *pod) running() (r Running, ok bool) {
 	if p.machine == 0 {
 		return r, false
 	}
-	r = Running{Namespace: p.object.Namespace, Name: p.object.Name, Labels: p.object.Labels, Machine: p.machine, Dir: p.dir, Volume: p.volume, Mains: map[string]int{}}
+	r = Running{Namespace: p.object.Namespace, Name: p.object.Name, Labels: p.object.Labels, Machine: p.machine, Dir: p.dir, Volume: p.data(), Mains: map[string]int{}}
 	if s := p.object.Spec; s.Hostname != "" && s.Subdomain != "" {
 		r.Host = fmt.Sprintf("%s.%s.%s.svc", s.Hostname, s.Subdomain, p.object.Namespace)
 	}

@@ -124,18 +124,50 @@ func (c *container) mountVolumes() error {
 		if i < 0 {
 			return fmt.Errorf("the pod has no volume %s", m.Name)
 		}
-		if err := bind(filepath.Join(c.pod.place(c.pod.object.Spec.Volumes[i]), m.SubPath), c.within(m.MountPath)); err != nil {
+		from, err := c.part(c.pod.place(c.pod.object.Spec.Volumes[i]), m)
+		if err == nil {
+			err = bind(from, c.within(m.MountPath))
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// part is what of a volume's directory the container wants. Of a part that isn't there a
+// directory is made, as the kubelet does.
+func (c *container) part(volume string, m corev1.VolumeMount) (dir string, err error) {
+	c.pod.mu.Lock()
+	dir = filepath.Join(volume, c.env.below(m))
+	c.pod.mu.Unlock()
+	if _, err := os.Stat(dir); dir == volume || !os.IsNotExist(err) {
+		return dir, nil
+	}
+	return dir, os.MkdirAll(dir, 0o750)
+}
+
+// below is the path below the volume, with the container's variables.
+func (v variables) below(m corev1.VolumeMount) string {
+	if m.SubPathExpr == "" {
+		return m.SubPath
+	}
+	return expand(m.SubPathExpr, v.values)
+}
+
 // claimed are the places at which the container has the pod's claim.
 func (c *container) claimed() (all []string) {
+	for _, m := range c.claims() {
+		all = append(all, c.within(m.MountPath))
+	}
+	return all
+}
+
+// claims are the mounts by which it has it.
+func (c *container) claims() (all []corev1.VolumeMount) {
 	for _, m := range c.spec.VolumeMounts {
 		if slices.ContainsFunc(c.pod.object.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name && v.PersistentVolumeClaim != nil }) {
-			all = append(all, c.within(m.MountPath))
+			all = append(all, m)
 		}
 	}
 	return all
