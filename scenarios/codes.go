@@ -76,7 +76,7 @@ var codes = []Code{
 	{"S065", "peers that can't speak so", "Members begin as their clients do, or in plain text beside clients that speak TLS. From there op: {peers: {to: tls}} moves them; a correct subject doesn't go back to plain text: write refused: true."},
 	{"S066", "subject of two sorts", "A subject is started on machines (spec.start), or is an operator on Kubernetes (spec.operator). What is about commands on machines means nothing for an operator, which is deployed, and asked by patches of its object."},
 	{"S067", "operator that can't be built", "spec.operator.main is the directory of a main package of Go, found from the directory of the subject's file. It is built again with the standard library of the virtual world, so its module and all that it needs must be there; no file is written in it."},
-	{"S068", "objects that can't be found", "spec.operator.crds and manifests are files of Kubernetes's objects, YAML or JSON, or directories of such, found from the directory of the subject's file. A kustomization.yaml isn't built, and passed over."},
+	{"S068", "objects that can't be found", "spec.operator.crds and manifests are files of Kubernetes's objects, YAML or JSON, or directories of such, found from the directory of the subject's file. A directory with a kustomization.yaml is built, as by kubectl apply -k."},
 	{"S069", "object that can't be read", "The resource and the patches of an operator are YAML once their variables are filled in: an object with apiVersion and kind, and parts of one. pods.selector is a label selector, as kubectl get -l takes it."},
 }
 

@@ -22,16 +22,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/kustomize/api/konfig"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	"github.com/ringproof/ringproof/scenarios"
 )
 
 // objects are those of a file, or of all files of a directory, as kubectl apply -f takes
-// them. What kustomize builds from is no object of a cluster's.
+// them; a directory that is a kustomization is built, as by kubectl apply -k.
 func objects(path string) (all []*unstructured.Unstructured, err error) {
 	files := []string{path}
 	if stat, err := os.Stat(path); err != nil {
 		return nil, err
+	} else if stat.IsDir() && kustomized(path) {
+		return built(path)
 	} else if stat.IsDir() {
 		if files, err = manifests(path); err != nil {
 			return nil, err
@@ -50,6 +55,30 @@ func objects(path string) (all []*unstructured.Unstructured, err error) {
 	return all, nil
 }
 
+// kustomized reports whether the directory is a kustomization.
+func kustomized(dir string) bool {
+	return slices.ContainsFunc(konfig.RecognizedKustomizationFileNames(), func(name string) bool {
+		_, err := os.Stat(filepath.Join(dir, name))
+		return err == nil
+	})
+}
+
+// built are the objects of a kustomization, in its order.
+func built(dir string) (all []*unstructured.Unstructured, err error) {
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+	if err != nil {
+		return nil, fmt.Errorf("building the kustomization %s: %w", dir, err)
+	}
+	for _, r := range resources.Resources() {
+		o, err := r.Map()
+		if err != nil {
+			return nil, fmt.Errorf("building the kustomization %s: %w", dir, err)
+		}
+		all = append(all, &unstructured.Unstructured{Object: o})
+	}
+	return all, nil
+}
+
 func manifests(dir string) (files []string, err error) {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -62,7 +91,7 @@ func manifests(dir string) (files []string, err error) {
 
 func objectsOf(file string) (all []*unstructured.Unstructured, err error) {
 	text, err := os.ReadFile(file)
-	if err != nil || strings.HasPrefix(filepath.Base(file), "kustomization.") {
+	if err != nil {
 		return nil, err
 	}
 	for d := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {
@@ -96,6 +125,7 @@ func deployed(o scenarios.Operator) (all []*unstructured.Unstructured, of *appsv
 		}
 		all = append(all, own...)
 	}
+	all = once(all)
 	if !has(all, "Deployment") {
 		made, err := made(all)
 		if err != nil {
@@ -106,6 +136,19 @@ func deployed(o scenarios.Operator) (all []*unstructured.Unstructured, of *appsv
 	slices.SortStableFunc(all, func(a, b *unstructured.Unstructured) int { return rank(a) - rank(b) })
 	of, err = adapt(all, o)
 	return all, of, err
+}
+
+// once leaves out what is there twice: a kustomization has its kinds beside all else.
+func once(all []*unstructured.Unstructured) (left []*unstructured.Unstructured) {
+	known := map[string]bool{}
+	for _, o := range all {
+		key := strings.Join([]string{o.GroupVersionKind().String(), o.GetNamespace(), o.GetName()}, "/")
+		if !known[key] {
+			left = append(left, o)
+		}
+		known[key] = true
+	}
+	return left
 }
 
 func has(all []*unstructured.Unstructured, kind string) bool {

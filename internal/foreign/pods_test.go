@@ -41,7 +41,7 @@ func TestDeployed(t *testing.T) {
 	o.Env = map[string]string{"B": "2", "A": "1"}
 	all, d, err := deployed(o)
 	require.NoError(t, err)
-	assert.Equal(t, []string{"CustomResourceDefinition", "Namespace", "ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "Deployment"}, kinds(all), "no kustomization")
+	assert.Equal(t, []string{"CustomResourceDefinition", "Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Deployment"}, kinds(all), "as its kustomizations list them")
 	assert.Equal(t, int32(2), *d.Spec.Replicas)
 	c := d.Spec.Template.Spec.Containers[0]
 	assert.Equal(t, operatorImage, c.Image)
@@ -52,6 +52,28 @@ func TestDeployed(t *testing.T) {
 	image, _, err := unstructured.NestedSlice(all[len(all)-1].Object, "spec", "template", "spec", "containers")
 	require.NoError(t, err)
 	assert.Equal(t, operatorImage, image[0].(map[string]any)["image"], "what is created is what was adapted")
+}
+
+// A directory that is a kustomization is built: its objects have the namespace and the names that
+// it gives them, and what is in two of them is there once.
+func TestKustomized(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"base/account.yaml":          "{apiVersion: v1, kind: ServiceAccount, metadata: {name: manager}}",
+		"base/kustomization.yaml":    "resources: [account.yaml]",
+		"default/kustomization.yaml": "{namespace: op-system, namePrefix: op-, resources: [../base]}",
+		"broken/kustomization.yaml":  "resources: [absent.yaml]",
+	} {
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	all, err := objects(filepath.Join(dir, "default"))
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	assert.Equal(t, "op-system/op-manager", all[0].GetNamespace()+"/"+all[0].GetName())
+	assert.Len(t, once(append(all, all...)), 1)
+	_, err = objects(filepath.Join(dir, "broken"))
+	assert.ErrorContains(t, err, "absent.yaml")
 }
 
 // Without a Deployment one is made, for the account that the manifests have, or for one
