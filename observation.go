@@ -35,6 +35,13 @@ type MachineView struct {
 	Agent   bool   `json:"agent"`           // the subject's process runs
 }
 
+// Is reports whether the host of a URL is the machine: its address, or of a pod's DNS name
+// a shorter form, or the whole with the cluster's domain.
+func (m MachineView) Is(host string) bool {
+	host = strings.TrimSuffix(strings.TrimSuffix(host, "."), ".cluster.local")
+	return host == m.Address || strings.HasSuffix(m.Address, ".svc") && host+".svc" == m.Address
+}
+
 // MemberView is one entry of the membership, with what the member said of
 // itself when it was reached.
 type MemberView struct {

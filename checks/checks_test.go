@@ -538,6 +538,12 @@ func TestPlantedBugs(t *testing.T) {
 		}, says: "doesn't say"},
 
 		{check: "work-bounded", name: "too many changes", want: bug, plant: func(h *ringproof.History) {}, says: "at most 2 membership changes, saw 3", params: map[string]string{"changes": "2"}},
+		{check: "work-bounded", name: "a ring that is founded by growing", want: ringproof.Pass, plant: func(h *ringproof.History) {
+			h.Evidence.Changes = grown(3)
+		}, params: map[string]string{"changes": "0"}},
+		{check: "work-bounded", name: "a ring that grows further than asked", want: bug, plant: func(h *ringproof.History) {
+			h.Evidence.Changes = grown(4)
+		}, says: "at most 0 membership changes, saw 2", params: map[string]string{"changes": "0"}},
 		{check: "work-bounded", name: "more than harm explains", want: bug, plant: func(h *ringproof.History) {
 			insert(h, 3, append(append(grow(5), entry("remove", 5, 12)), append(grow(6), entry("remove", 6, 14))...)...)
 		}, says: "at most 6 membership changes, saw 9"},
@@ -1324,4 +1330,14 @@ func TestABrokenCheckNeverPasses(t *testing.T) {
 	require.Equal(t, ringproof.Inconclusive, f.Verdict)
 	require.Equal(t, "broken", f.Check)
 	require.Contains(t, f.Message, "index out of range")
+}
+
+// grown are the changes of a ring of one that becomes one of so many.
+func grown(size int) []ringproof.ConfChange {
+	all := []ringproof.ConfChange{{Index: 1, Kind: "add-voter", Member: 1, Founder: true}}
+	for n := 2; n <= size; n++ {
+		index := uint64(10 * n)
+		all = append(all, ringproof.ConfChange{Index: index, Kind: "add-learner", Member: ringproof.MemberID(n)}, ringproof.ConfChange{Index: index + 1, Kind: "promote", Member: ringproof.MemberID(n)})
+	}
+	return all
 }

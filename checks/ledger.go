@@ -185,7 +185,7 @@ func (l *ledger) addressed(urls []string) string {
 	}
 	for _, m := range l.h.Observations[0].Machines {
 		host, _, found := strings.Cut(m.Address, ":")
-		if m.Address == parsed.Host || m.Address == parsed.Hostname() || found && host == parsed.Hostname() {
+		if m.Address == parsed.Host || m.Is(parsed.Hostname()) || found && host == parsed.Hostname() {
 			return m.Name
 		}
 	}
@@ -382,6 +382,16 @@ func (c config) apply(change ringproof.ConfChange) bool {
 		return false
 	}
 	return true
+}
+
+// voters is how many members vote.
+func (c config) voters() (n int) {
+	for _, voter := range c.members {
+		if voter {
+			n++
+		}
+	}
+	return n
 }
 
 // margin is how many more voters the ring can lose: those that ok accepts,

@@ -31,7 +31,7 @@ var workBounded = Check{
 		if _, over := ended(h); !over {
 			return unknown("the run has no run-ends event: what the subject did after it was cut off is unknown")
 		}
-		changed, ends := made(h), needlessEnds(h)
+		changed, ends := later(h), needlessEnds(h)
 		budget, spare := params.Int("changes"), params.Int("restarts")
 		if budget < 0 {
 			budget = explained(h)
@@ -89,6 +89,20 @@ func made(h *ringproof.History) (all []ringproof.ConfChange) {
 		if c.apply(change) && !change.Founder && !change.Foreign {
 			all = append(all, change)
 		}
+	}
+	return all
+}
+
+// later are those of them that don't found the ring: who founds it with one member, as
+// etcd-io's operator does, grows it to the size that it is first asked to have.
+func later(h *ringproof.History) (all []ringproof.ConfChange) {
+	c, whole := newConfig(), false
+	for _, change := range h.Evidence.Changes {
+		founds := !whole && (change.Kind == "add-voter" || change.Kind == "add-learner" || change.Kind == "promote")
+		if c.apply(change) && !change.Founder && !change.Foreign && !founds {
+			all = append(all, change)
+		}
+		whole = whole || c.voters() >= h.Plan.Ring.Size
 	}
 	return all
 }

@@ -81,7 +81,7 @@ func place(m *ringproof.MemberView, machines []ringproof.MachineView) {
 			continue
 		}
 		for _, on := range machines {
-			if on.Address == host {
+			if on.Is(host) {
 				m.Machine = on.Name
 			}
 		}

@@ -41,3 +41,16 @@ func TestRollRestartsTheLeaderLast(t *testing.T) {
 	_, err = Roll(t.Context(), func(context.Context) (ringproof.Observation, error) { return ringproof.Observation{}, fails }, restart)
 	assert.ErrorIs(t, err, fails)
 }
+
+// A pod is known by its DNS name in any of the forms by which it is found.
+func TestPlace(t *testing.T) {
+	machines := []ringproof.MachineView{{Name: "m1", Address: "10.0.0.16"}, {Name: "m2", Address: "r-1.r.rings.svc"}}
+	for host, want := range map[string]string{
+		"10.0.0.16": "m1", "10.0.0.1": "", "r-1.r.rings.svc": "m2", "r-1.r.rings": "m2", "r-1.r.rings.svc.cluster.local": "m2", "r-1.r.rings.svc.cluster.local.": "m2",
+		"r-1": "", "r-0.r.rings.svc.cluster.local": "",
+	} {
+		m := ringproof.MemberView{PeerURLs: []string{"http://" + host + ":2380"}}
+		place(&m, machines)
+		assert.Equal(t, want, m.Machine, host)
+	}
+}
