@@ -29,11 +29,13 @@ const launchers = "../../examples/shell-launcher/"
 // resultRead is what these tests read of a result.json.
 type resultRead struct {
 	Subject string
-	Cells   []struct {
-		Subject, Verdict, NotApplicable string
-		Unjudged                        []string
-		Findings                        []finding
-	}
+	Cells   []cellRead
+}
+
+type cellRead struct {
+	Subject, Verdict, NotApplicable string
+	Unjudged                        []string
+	Findings                        []finding
 }
 
 type finding struct{ Check, Verdict string }
@@ -117,11 +119,20 @@ func masked(text string) (lines []string) {
 // planted mistake, which is found by the checks that name what it does: it ends the etcds
 // of members that vote, and the ring never answers again.
 func TestAStrangersOperator(t *testing.T) {
-	needs.RealTime(t) // not for its time, which is virtual: a control plane may have to be built
 	const tree = "../../examples/etcd-operator"
-	out, before := t.TempDir(), changed(t, tree)
-	c := exec.CommandContext(t.Context(), "ringproof", "run", "examples/etcd-operator/shrink-to-one.yaml", "--world", "virtual", "--subject", "examples/etcd-operator/shrink-first.yaml",
-		"--beside", "examples/etcd-operator/subject.yaml", "--out", out)
+	before := changed(t, tree)
+	bad, good := operators(t, "examples/etcd-operator/shrink-to-one.yaml", "examples/etcd-operator/shrink-first.yaml")
+	assert.Subset(t, verdicts(bad.Findings), []string{"work-bounded fail", "available fail", "converges fail"})
+	assert.Equal(t, "pass", good.Verdict, "%v", good.Findings)
+	assert.Equal(t, before, changed(t, tree), "something was written in its tree")
+}
+
+// operators runs a scenario with an operator that fails it, beside the one without a mistake.
+func operators(t *testing.T, scenario, subject string) (bad, good cellRead) {
+	t.Helper()
+	needs.RealTime(t) // not for its time, which is virtual: a control plane may have to be built
+	out := t.TempDir()
+	c := exec.CommandContext(t.Context(), "ringproof", "run", scenario, "--world", "virtual", "--subject", subject, "--beside", "examples/etcd-operator/subject.yaml", "--out", out)
 	c.Dir = "../.." // below which the sources are that are built again
 	said, err := c.CombinedOutput()
 	t.Logf("%s", said)
@@ -136,43 +147,15 @@ func TestAStrangersOperator(t *testing.T) {
 	var report resultRead
 	require.NoError(t, json.Unmarshal(text, &report))
 	require.Len(t, report.Cells, 2)
-	bad, good := report.Cells[0], report.Cells[1]
-	assert.Subset(t, verdicts(bad.Findings), []string{"work-bounded fail", "available fail", "converges fail"})
-	assert.Equal(t, "pass", good.Verdict, "%v", good.Findings)
-	assert.Equal(t, before, changed(t, tree), "something was written in its tree")
+	return report.Cells[0], report.Cells[1]
 }
 
-// TestASweptOperator has an operator harmed at its writes, one after another, which shows a
-// mistake that no run shows in which it lives: what it was about is known to its process
-// alone. The plan that is kept is small, and shows it again.
-func TestASweptOperator(t *testing.T) {
-	needs.RealTime(t) // as above
-	out := t.TempDir()
-	ringproof := func(args ...string) (said string, code int) {
-		c := exec.CommandContext(t.Context(), "ringproof", args...)
-		c.Dir = "../.."
-		text, err := c.CombinedOutput()
-		t.Logf("%s", text)
-		if strings.Contains(string(text), "going on without namespaces") {
-			needs.Lacking(t, "no namespaces here: ringproof doctor says why")
-		}
-		var ended *exec.ExitError
-		require.ErrorAs(t, err, &ended)
-		return string(text), ended.ExitCode()
-	}
-	said, code := ringproof("sweep", "examples/etcd-operator/grow-to-three.yaml", "--world", "virtual", "--subject", "examples/etcd-operator/in-memory.yaml",
-		"--at", "create persistentvolumeclaim", "--limit", "5", "--out", out)
-	assert.Equal(t, 1, code)
-	for _, how := range []string{"before", "unseen"} {
-		assert.Regexp(t, `kube create persistentvolumeclaim +`+how+` +1 +0 +0 `, said, "it is no mistake where the operator lives, or hasn't begun")
-	}
-	assert.Regexp(t, `kube create persistentvolumeclaim +after +1 +1 +0 `, said)
-	found, err := filepath.Glob(filepath.Join(out, "findings", "*", "plan.yaml"))
-	require.NoError(t, err)
-	require.NotEmpty(t, found)
-	said, code = ringproof("replay", found[0], "--world", "virtual", "--out", filepath.Join(out, "again"))
-	assert.Equal(t, 1, code)
-	assert.Contains(t, said, "expected 3 voters")
+// TestAnOperatorThatDies has an operator die after a write, beside one that knows what it was
+// about by its own memory alone.
+func TestAnOperatorThatDies(t *testing.T) {
+	bad, good := operators(t, "examples/etcd-operator/grow-cut.yaml", "examples/etcd-operator/in-memory.yaml")
+	assert.Contains(t, verdicts(bad.Findings), "converges fail")
+	assert.Equal(t, "pass", good.Verdict, "%v", good.Findings)
 }
 
 // changed are the files below a directory that git knows otherwise, or not at all.
