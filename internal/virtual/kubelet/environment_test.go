@@ -74,9 +74,11 @@ func TestVariables(t *testing.T) {
 // member the directory of its pod's name.
 func TestPartOfAVolume(t *testing.T) {
 	named := corev1.VolumeMount{Name: "data", MountPath: "/var/lib/etcd", SubPathExpr: "$(POD_NAME)"}
-	c := &container{spec: corev1.Container{VolumeMounts: []corev1.VolumeMount{named}}, env: variables{values: map[string]string{"POD_NAME": "r-0"}}}
+	c := &container{spec: corev1.Container{VolumeMounts: []corev1.VolumeMount{named}}}
 	c.pod = &pod{volume: t.TempDir(), mains: []*container{c}, object: &corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{
 		{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data-r-0"}}}}}}}
+	assert.Empty(t, c.pod.data(), "its variables aren't known yet")
+	c.env.set("POD_NAME", "r-0")
 	want := filepath.Join(c.pod.volume, "r-0")
 	assert.NoDirExists(t, want)
 	dir, err := c.part(c.pod.volume, named)

@@ -299,10 +299,14 @@ func podConditions(before []corev1.PodCondition, are map[corev1.PodConditionType
 	return append(all, slices.DeleteFunc(slices.Clone(before), func(b corev1.PodCondition) bool { _, own := are[b.Type]; return own })...)
 }
 
-// data is the directory of the pod's claim, or the part of it that a container has.
+// data is the directory of the pod's claim, or the part of it that a container has; "": there
+// is no claim, or it isn't known yet which part.
 func (p *pod) data() string {
 	for _, c := range p.mains {
 		for _, m := range c.claims() {
+			if p.volume == "" || m.SubPathExpr != "" && c.env.names == nil {
+				return ""
+			}
 			return filepath.Join(p.volume, c.env.below(m))
 		}
 	}
