@@ -544,6 +544,9 @@ func TestPlantedBugs(t *testing.T) {
 		{check: "work-bounded", name: "a ring that grows further than asked", want: bug, plant: func(h *ringproof.History) {
 			h.Evidence.Changes = grown(4)
 		}, says: "at most 0 membership changes, saw 2", params: map[string]string{"changes": "0"}},
+		{check: "work-bounded", name: "growth of a ring whose founders no log has", want: bug, plant: func(h *ringproof.History) {
+			h.Evidence.Changes = grown(3)[1:]
+		}, says: "at most 0 membership changes, saw 4", params: map[string]string{"changes": "0"}},
 		{check: "work-bounded", name: "more than harm explains", want: bug, plant: func(h *ringproof.History) {
 			insert(h, 3, append(append(grow(5), entry("remove", 5, 12)), append(grow(6), entry("remove", 6, 14))...)...)
 		}, says: "at most 6 membership changes, saw 9"},

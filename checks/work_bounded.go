@@ -83,26 +83,23 @@ func spinning(h *ringproof.History) (ringproof.Event, bool) {
 }
 
 // made are the changes after the founding that had an effect.
-func made(h *ringproof.History) (all []ringproof.ConfChange) {
-	c := newConfig()
-	for _, change := range h.Evidence.Changes {
-		if c.apply(change) && !change.Founder && !change.Foreign {
-			all = append(all, change)
-		}
-	}
-	return all
-}
+func made(h *ringproof.History) []ringproof.ConfChange { return madeSince(h, 0) }
 
 // later are those of them that don't found the ring: who founds it with one member, as
 // etcd-io's operator does, grows it to the size that it is first asked to have.
-func later(h *ringproof.History) (all []ringproof.ConfChange) {
-	c, whole := newConfig(), false
+func later(h *ringproof.History) []ringproof.ConfChange { return madeSince(h, h.Plan.Ring.Size) }
+
+// madeSince leaves out by what a ring grows that has not had so many voters yet. Where logs
+// don't reach back to its founders nobody knows how many it had, and all counts.
+func madeSince(h *ringproof.History, voters int) (all []ringproof.ConfChange) {
+	c := newConfig()
+	whole := !slices.ContainsFunc(h.Evidence.Changes, func(c ringproof.ConfChange) bool { return c.Founder })
 	for _, change := range h.Evidence.Changes {
-		founds := !whole && (change.Kind == "add-voter" || change.Kind == "add-learner" || change.Kind == "promote")
-		if c.apply(change) && !change.Founder && !change.Foreign && !founds {
+		whole = whole || c.voters() >= voters
+		grows := slices.Contains([]string{"add-voter", "add-learner", "promote"}, change.Kind)
+		if c.apply(change) && !change.Founder && !change.Foreign && (whole || !grows) {
 			all = append(all, change)
 		}
-		whole = whole || c.voters() >= h.Plan.Ring.Size
 	}
 	return all
 }

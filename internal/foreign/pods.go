@@ -44,13 +44,13 @@ type Pods struct {
 	api   kubeclient.Client
 	runs  *appsv1.Deployment         // of the operator
 	ring  *unstructured.Unstructured // as it was asked for
-	front front
+	proxy proxy
 }
 
 var _ trial.Subject = (*Pods)(nil)
 var _ trial.Controlled = (*Pods)(nil)
 var _ trial.Shipped = (*Pods)(nil)
-var _ trial.Fronted = (*Pods)(nil)
+var _ trial.Proxying = (*Pods)(nil)
 
 // The ring of a plan, and the class of its volumes, which the cluster has.
 const (
@@ -195,7 +195,10 @@ func (p *Pods) Agent(trial.Machine) trial.Program { return trial.Program{} }
 
 // Harm sets what one step does where the operator asks the API server, on whatever machine.
 func (p *Pods) Harm(s ringproof.Seams, _ string) error {
-	p.front.harm(s)
+	if s.StoreOutage != nil || s.StoreStale || s.Fault != nil && s.Fault.Kind != ringproof.FaultAgentCrash {
+		return errSeamless
+	}
+	p.proxy.harm(s)
 	return nil
 }
 
@@ -229,7 +232,7 @@ func (p *Pods) Reset(context.Context, trial.Machine, string, trial.Run) (string,
 
 // Hear finds the event that a line tells, whichever pod printed it.
 func (p *Pods) Hear(line string) (ringproof.Event, bool) {
-	if e, ok := hearFront(line); ok {
+	if e, ok := hearProxy(line); ok {
 		return e, true
 	}
 	return heard(p.tells, line)

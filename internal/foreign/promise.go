@@ -173,7 +173,7 @@ func (p *Promise) fault(s ringproof.Step) error {
 	case kind == ringproof.FaultKubeDelete && s.Fault.Permanent() && !replaces("claims"):
 		return p.lacks("doesn't replace the member of a deleted claim or volume (replaces: [claims])")
 	case operator && kind == ringproof.FaultAgentCrash && s.Fault.Scope == ringproof.ScopeController && faults.Unseeable(s.Fault.Effect):
-		return nil // its writes pass the front
+		return nil // its writes pass the proxy
 	case operator && kind == ringproof.FaultAgentCrash:
 		return p.lacks("is harmed only where its controller writes to the API server: {scope: controller, effect: kube VERB KIND}")
 	case faults.AtSeam(s):

@@ -159,11 +159,11 @@ type Shipped interface {
 	Selector() string
 }
 
-// Fronted is a subject in pods that stands between its own image and the API server, where
+// Proxying is a subject in pods that stands between its own image and the API server, where
 // a plan harms its seams.
-type Fronted interface {
-	// Front answers what the pods of its image ask the API server, which is next.
-	Front(next http.Handler, pods Pods) http.Handler
+type Proxying interface {
+	// Proxy answers what the pods of its image ask the API server, which is next.
+	Proxy(next http.Handler, pods Pods) http.Handler
 }
 
 // Pods are the pods of a cluster, by their addresses.

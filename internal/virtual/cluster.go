@@ -96,7 +96,7 @@ func newCluster(t Trial) func(context.Context, machines.Options) (local.Lab, err
 		if err := c.ready(ctx); err != nil {
 			return nil, errors.Join(err, c.Close())
 		}
-		return c, errors.Join(c.startAddons(), c.startFront())
+		return c, errors.Join(c.startAddons(), c.startProxy())
 	}
 }
 
@@ -124,7 +124,7 @@ func (c *cluster) controlPlane() []part {
 		{server, atServer, c.Kubernetes, []string{server, "--etcd-servers=" + etcd, "--bind-address=" + lockstep.Address(atServer).String(), "--advertise-address=" + lockstep.Address(atServer).String(),
 			fmt.Sprintf("--secure-port=%d", serverPort), "--service-cluster-ip-range=10.96.0.0/16", "--tls-cert-file=" + key("server.crt"), "--tls-private-key-file=" + key("server.key"), "--client-ca-file=" + key("ca.crt"),
 			"--service-account-issuer=https://kubernetes.default.svc.cluster.local", "--service-account-key-file=" + key("accounts.pub"), "--service-account-signing-key-file=" + key("accounts.key"),
-			"--requestheader-client-ca-file=" + key("ca.crt"), "--requestheader-allowed-names=front-proxy-client", "--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
+			"--requestheader-client-ca-file=" + key("ca.crt"), "--requestheader-allowed-names=proxy-proxy-client", "--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
 			"--requestheader-extra-headers-prefix=X-Remote-Extra-", "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true", "--cert-dir=" + filepath.Join(c.Dir, "apiserver")}},
 		{"kube-controller-manager", atManager, c.Kubernetes, append([]string{"kube-controller-manager", "--bind-address=" + lockstep.Address(atManager).String(), "--service-account-private-key-file=" + key("accounts.key"),
 			"--root-ca-file=" + key("ca.crt"), "--use-service-account-credentials=true"}, client("manager")...)},

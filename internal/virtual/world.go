@@ -41,8 +41,8 @@ type Trial struct {
 	Kubernetes string `json:"kubernetes,omitempty"` // the control plane's programs, in one; "": machines are no nodes
 	Operator   string `json:"operator,omitempty"`   // the program of somebody's operator; "": none is on trial
 
-	shipped trial.Shipped // who has images of its own; nil: the subject hasn't
-	fronted trial.Fronted // who stands before the API server; nil: nobody does
+	shipped  trial.Shipped  // who has images of its own; nil: the subject hasn't
+	proxying trial.Proxying // who stands before the API server; nil: nobody does
 }
 
 // Said is a line of what the seat says: an event, a log, an error, or that the history
@@ -244,7 +244,7 @@ func (t Trial) Sit(subject trial.Subject, version string) *local.World {
 	w := &local.World{Releases: t.Releases, Subject: subject, Version: version, Labs: newLab(t.Dir)}
 	t.shipped, _ = subject.(trial.Shipped)
 	if slices.ContainsFunc(t.Plan.Steps, faults.AtSeam) {
-		t.fronted, _ = subject.(trial.Fronted)
+		t.proxying, _ = subject.(trial.Proxying)
 	}
 	if t.Kubernetes != "" {
 		w.Labs = newCluster(t)

@@ -58,7 +58,7 @@ func (c *container) configured() bool {
 // environment is that of the container's programs.
 func (c *container) environment() []string {
 	server := c.pod.k.Server
-	if f := c.pod.k.Front; f != nil && f.Image == c.spec.Image {
+	if f := c.pod.k.Proxy; f != nil && f.Image == c.spec.Image {
 		server = f.At
 	}
 	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOSTNAME=" + c.pod.hostname(), "HOME=/", "TZ=UTC",

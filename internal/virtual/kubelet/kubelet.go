@@ -50,13 +50,13 @@ type Options struct {
 	Dir        string         `json:"dir"`             // for what it keeps of its pods
 	Images     []image.Image  `json:"images"`          // that it can run
 	Server     netip.AddrPort `json:"server"`          // the API server, as pods are told
-	Front      *Front         `json:"front,omitempty"` // where some are told that it is; nil: nowhere else
+	Proxy      *Proxy         `json:"proxy,omitempty"` // where some are told that it is; nil: nowhere else
 	Names      netip.Addr     `json:"names"`           // their name server
 	Shared     string         `json:"shared"`          // a directory that all containers have, see [trial.PodsDir]; "", or none there: they have none
 }
 
-// Front is what the containers of an image reach in the API server's place.
-type Front struct {
+// Proxy is what the containers of an image reach in the API server's place.
+type Proxy struct {
 	Image string         `json:"image"`
 	At    netip.AddrPort `json:"at"`
 }

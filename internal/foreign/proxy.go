@@ -23,12 +23,12 @@ import (
 	"github.com/ringproof/ringproof/internal/trial"
 )
 
-// front stands between an operator and the API server. An operator of somebody's has no
+// proxy stands between an operator and the API server. An operator of somebody's has no
 // seams, but each of its writes passes here, in order and in clear text: there its process
 // dies before or after the write, or the write is refused, or its reply is lost, or what
 // its informers watch is held back. It knows writes by the names that package faults has:
 // "kube create pod".
-type front struct {
+type proxy struct {
 	next http.Handler // the API server
 	pods trial.Pods   // who asks
 	kind func(schema.GroupVersionResource) string
@@ -36,7 +36,6 @@ type front struct {
 	mu     sync.Mutex
 	set    []setting
 	turns  map[string]int // how often each step's point was reached
-	record *Journal       // nil: nothing is kept
 	kept   Journal
 	hidden map[schema.GroupResource]*hiding
 }
@@ -90,21 +89,22 @@ const (
 const unseenFor = 5 * time.Second
 
 // harm sets what a step does, in the place of what it did before.
-func (f *front) harm(s ringproof.Seams) {
+func (f *proxy) harm(s ringproof.Seams) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.set = slices.DeleteFunc(f.set, func(other setting) bool { return other.step == s.Step })
 	if s.Fault != nil {
 		f.set = append(f.set, setting{s.Step, *s.Fault})
 	}
-	f.record = nil
-	if slices.ContainsFunc(f.set, func(s setting) bool { return s.Nth == probe }) {
-		f.record = &f.kept
-	}
+}
+
+// keeps reports whether the journal is kept just now. The proxy is locked.
+func (f *proxy) keeps() bool {
+	return slices.ContainsFunc(f.set, func(s setting) bool { return s.Nth == probe })
 }
 
 // ServeHTTP answers what the operator asks.
-func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (f *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	of, err := requests.NewRequestInfo(r)
 	resource := schema.GroupResource{}
 	if err == nil {
@@ -134,7 +134,7 @@ var verbs = map[string]string{"create": "create", "update": "update", "patch": "
 var aside = []schema.GroupResource{{Group: "coordination.k8s.io", Resource: "leases"}, {Resource: "events"}, {Group: "events.k8s.io", Resource: "events"}}
 
 // effect is what the request is called; "": it changes nothing that counts.
-func (f *front) effect(r *http.Request, of *request.RequestInfo) string {
+func (f *proxy) effect(r *http.Request, of *request.RequestInfo) string {
 	verb := verbs[of.Verb]
 	switch {
 	case verb == "" || r.URL.Query().Has("dryRun") || slices.Contains(aside, schema.GroupResource{Group: of.APIGroup, Resource: of.Resource}),
@@ -154,7 +154,7 @@ func (f *front) effect(r *http.Request, of *request.RequestInfo) string {
 }
 
 // write passes a write, with what is set there.
-func (f *front) write(w http.ResponseWriter, r *http.Request, effect string, of schema.GroupResource) {
+func (f *proxy) write(w http.ResponseWriter, r *http.Request, effect string, of schema.GroupResource) {
 	note := f.reach(effect)
 	if s, ok := f.fires(effect, phaseBefore, phaseRefused); ok {
 		f.cut(w, r, s, nil)
@@ -182,13 +182,13 @@ func (f *front) write(w http.ResponseWriter, r *http.Request, effect string, of 
 }
 
 // reach notes that the operator came to a write.
-func (f *front) reach(effect string) (note int) {
+func (f *proxy) reach(effect string) (note int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	j := f.record
-	if j == nil {
+	if !f.keeps() {
 		return -1
 	}
+	j := &f.kept
 	if j.reached == nil {
 		j.reached, j.done = map[string]int{}, map[string]int{}
 	}
@@ -201,19 +201,19 @@ func (f *front) reach(effect string) (note int) {
 }
 
 // note notes that it was done.
-func (f *front) note(note int) {
+func (f *proxy) note(note int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if j := f.record; j != nil && note >= 0 {
-		e := &j.Effects[note]
-		j.done[e.Name]++
-		e.Done = j.done[e.Name]
+	if f.keeps() && note >= 0 {
+		e := &f.kept.Effects[note]
+		f.kept.done[e.Name]++
+		e.Done = f.kept.done[e.Name]
 	}
 }
 
 // fires takes the turn of every step that waits here in one of the phases, and returns the
 // one whose turn it is.
-func (f *front) fires(effect string, phases ...string) (now setting, ok bool) {
+func (f *proxy) fires(effect string, phases ...string) (now setting, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, s := range f.set {
@@ -232,14 +232,14 @@ func (f *front) fires(effect string, phases ...string) (now setting, ok bool) {
 }
 
 // unseen reports whether the write may have to be hidden.
-func (f *front) unseen(effect string) bool {
+func (f *proxy) unseen(effect string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.ContainsFunc(f.set, func(s setting) bool { return s.Effect == effect && s.Phase == phaseUnseen })
 }
 
 // cut does what the step does instead of giving the answer, if there is one.
-func (f *front) cut(w http.ResponseWriter, r *http.Request, s setting, a *answer) {
+func (f *proxy) cut(w http.ResponseWriter, r *http.Request, s setting, a *answer) {
 	switch s.Phase {
 	case phaseRefused: // as an API server that is about to end
 		f.landed(r, s)
@@ -271,7 +271,7 @@ type told struct {
 }
 
 // landed tells that a step did harm.
-func (f *front) landed(r *http.Request, s setting) {
+func (f *proxy) landed(r *http.Request, s setting) {
 	how := map[string]string{phaseBefore: "the operator dies before it", phaseAfter: "done, and the operator dies", phaseLost: "done, and its reply is lost",
 		phaseRefused: "not done, and refused", phaseUnseen: "done, and its watches don't show it"}[s.Phase]
 	line, err := json.Marshal(told{s.step, s.Effect + ": " + how})
@@ -322,20 +322,20 @@ func (a *answer) pass(w http.ResponseWriter) {
 }
 
 // hold keeps the watches of a resource from being told while writes are under way.
-func (f *front) hold(of schema.GroupResource, more int) {
+func (f *proxy) hold(of schema.GroupResource, more int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.hiding(of).writes += more
 }
 
 // hide keeps them from being told for a time.
-func (f *front) hide(of schema.GroupResource, d time.Duration) {
+func (f *proxy) hide(of schema.GroupResource, d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.hiding(of).until = time.Now().Add(cmp.Or(d, unseenFor))
 }
 
-func (f *front) hiding(of schema.GroupResource) *hiding {
+func (f *proxy) hiding(of schema.GroupResource) *hiding {
 	if f.hidden == nil {
 		f.hidden = map[schema.GroupResource]*hiding{}
 	}
@@ -346,7 +346,7 @@ func (f *front) hiding(of schema.GroupResource) *hiding {
 }
 
 // shown waits until the watches of a resource may be told.
-func (f *front) shown(of schema.GroupResource) {
+func (f *proxy) shown(of schema.GroupResource) {
 	for {
 		f.mu.Lock()
 		h := f.hiding(of)
@@ -365,12 +365,12 @@ func (f *front) shown(of schema.GroupResource) {
 // behind is the answer to a watch, which is told late what is hidden.
 type behind struct {
 	http.ResponseWriter
-	front *front
+	proxy *proxy
 	of    schema.GroupResource
 }
 
 func (b behind) Write(p []byte) (int, error) {
-	b.front.shown(b.of)
+	b.proxy.shown(b.of)
 	return b.ResponseWriter.Write(p)
 }
 
@@ -387,17 +387,17 @@ func (p *Pods) kindOf(r schema.GroupVersionResource) string {
 	return strings.ToLower(kind.Kind)
 }
 
-// Front stands before the API server, where the plan harms calls to it.
-func (p *Pods) Front(next http.Handler, pods trial.Pods) http.Handler {
-	p.front.next, p.front.pods, p.front.kind = next, pods, p.kindOf
-	return &p.front
+// Proxy stands before the API server, where the plan harms calls to it.
+func (p *Pods) Proxy(next http.Handler, pods trial.Pods) http.Handler {
+	p.proxy.next, p.proxy.pods, p.proxy.kind = next, pods, p.kindOf
+	return &p.proxy
 }
 
 // Journal is what the operator wrote while the probe was set.
-func (p *Pods) Journal() []Effect { return p.front.kept.Effects }
+func (p *Pods) Journal() []Effect { return p.proxy.kept.Effects }
 
-// hearFront finds what the front has told.
-func hearFront(line string) (ringproof.Event, bool) {
+// hearProxy finds what the proxy has told.
+func hearProxy(line string) (ringproof.Event, bool) {
 	var t told
 	if json.Unmarshal([]byte(line), &t) != nil || t.Landed == "" {
 		return ringproof.Event{}, false
@@ -409,7 +409,7 @@ func hearFront(line string) (ringproof.Event, bool) {
 func (p *Pods) arm() {
 	for _, s := range p.plan.Steps {
 		if harms(s) && s.Early() && !s.After.Awaited() {
-			p.front.harm(s.At())
+			p.proxy.harm(s.At())
 		}
 	}
 }
@@ -419,4 +419,4 @@ func harms(s ringproof.Step) bool {
 	return s.Fault != nil && s.Fault.Kind == ringproof.FaultAgentCrash
 }
 
-var _ http.Handler = (*front)(nil)
+var _ http.Handler = (*proxy)(nil)

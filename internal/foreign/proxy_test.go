@@ -23,16 +23,16 @@ import (
 	"github.com/ringproof/ringproof/scenarios"
 )
 
-// fronted is an API server that takes every write, behind a front, and who asks it.
-type fronted struct {
-	front
+// proxied is an API server that takes every write, behind a proxy, and who asks it.
+type proxied struct {
+	proxy
 	taken atomic.Int32 // writes
 	heard chan string  // what was told of pods
 	hung  func()       // hangs up on whoever asks, as the kernel does for who was killed
 	dead  bool         // who asks was killed before
 }
 
-func (f *fronted) Kill(netip.Addr) error {
+func (f *proxied) Kill(netip.Addr) error {
 	if f.dead {
 		return errors.New("no pod is there")
 	}
@@ -40,13 +40,14 @@ func (f *fronted) Kill(netip.Addr) error {
 	return nil
 }
 
-func (f *fronted) Tell(_ netip.Addr, line string) { f.heard <- line }
+func (f *proxied) Tell(_ netip.Addr, line string) { f.heard <- line }
 
-func newFronted(t *testing.T) (f *fronted, ask func(method, path, kind string) (code int, err error)) {
-	f = &fronted{heard: make(chan string, 10)}
+func newProxied(t *testing.T) (f *proxied, ask func(method, path, kind string) (code int, err error)) {
+	f = &proxied{heard: make(chan string, 10)}
 	f.pods, f.kind = f, func(r schema.GroupVersionResource) string { return strings.TrimSuffix(r.Resource, "s") }
 	f.next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
+			_, _ = io.WriteString(w, "{}")
 			return
 		}
 		if strings.Contains(r.URL.Path, "refused") {
@@ -77,9 +78,9 @@ func newFronted(t *testing.T) (f *fronted, ask func(method, path, kind string) (
 
 const pods = "/api/v1/namespaces/rings/pods"
 
-// TestFrontCuts: where a fault is set the operator dies, or is answered nothing or another
+// TestProxyCuts: where a fault is set the operator dies, or is answered nothing or another
 // thing, and the API server has done what the phase says.
-func TestFrontCuts(t *testing.T) {
+func TestProxyCuts(t *testing.T) {
 	for phase, want := range map[string]struct {
 		taken int32 // of two writes, the second of which is cut
 		code  int   // of the answer; 0: there is none
@@ -91,7 +92,7 @@ func TestFrontCuts(t *testing.T) {
 		"unseen":     {2, http.StatusCreated},
 	} {
 		t.Run(phase, func(t *testing.T) {
-			f, ask := newFronted(t)
+			f, ask := newProxied(t)
 			f.harm(ringproof.Step{Name: "cut", Fault: &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Scope: "controller", Effect: "kube create pod", Phase: phase, Nth: 2}}.At())
 			code, err := ask(http.MethodPost, pods, "application/json")
 			require.NoError(t, err)
@@ -103,7 +104,7 @@ func TestFrontCuts(t *testing.T) {
 			assert.Equal(t, want.code == 0, err != nil, "%v", err)
 			assert.Equal(t, want.code, code)
 			assert.Equal(t, want.taken, f.taken.Load())
-			e, ok := hearFront(<-f.heard)
+			e, ok := hearProxy(<-f.heard)
 			assert.True(t, ok)
 			assert.Equal(t, ringproof.EventFaultLanded, e.Kind)
 			assert.Equal(t, "cut", e.Step)
@@ -117,10 +118,10 @@ func TestFrontCuts(t *testing.T) {
 	}
 }
 
-// TestFrontSparesTheFailed: a write that failed by itself has no reply to lose, and is not counted
+// TestProxySparesTheFailed: a write that failed by itself has no reply to lose, and is not counted
 // by the phases that need it done; nor is one counted as cut whose process is gone already.
-func TestFrontSparesTheFailed(t *testing.T) {
-	f, ask := newFronted(t)
+func TestProxySparesTheFailed(t *testing.T) {
+	f, ask := newProxied(t)
 	fault := ringproof.Fault{Kind: ringproof.FaultAgentCrash, Scope: "controller", Effect: "kube create pod", Phase: "after"}
 	f.harm(ringproof.Step{Name: "cut", Fault: &fault}.At())
 	code, err := ask(http.MethodPost, "/api/v1/namespaces/refused/pods", "application/json")
@@ -133,22 +134,25 @@ func TestFrontSparesTheFailed(t *testing.T) {
 	assert.Empty(t, f.heard)
 }
 
-// TestFrontHides: watches of what was written show it late, and no other watch does.
-func TestFrontHides(t *testing.T) {
-	f, ask := newFronted(t)
+// TestProxyHides: watches of what was written show it late, and no other watch does.
+func TestProxyHides(t *testing.T) {
+	f, ask := newProxied(t)
 	hidden, shown := schema.GroupResource{Resource: "pods"}, schema.GroupResource{Resource: "services"}
 	began := time.Now()
 	f.harm(ringproof.Step{Name: "cut", Fault: &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Effect: "kube create pod", Phase: "unseen", For: ringproof.Duration(200 * time.Millisecond)}}.At())
 	_, err := ask(http.MethodPost, pods, "application/json")
 	require.NoError(t, err)
-	f.shown(shown)
 	f.mu.Lock()
 	until := f.hiding(hidden).until
 	assert.Zero(t, f.hiding(hidden).writes)
+	assert.Zero(t, f.hiding(shown).until)
 	f.mu.Unlock()
 	assert.Greater(t, until.Sub(began), 200*time.Millisecond-time.Microsecond)
-	f.shown(hidden)
-	assert.False(t, time.Now().Before(until))
+	_, err = ask(http.MethodGet, "/api/v1/namespaces/rings/services?watch=true", "")
+	require.NoError(t, err)
+	_, err = ask(http.MethodGet, pods+"?watch=true", "")
+	require.NoError(t, err)
+	assert.False(t, time.Now().Before(until), "the watch was told before")
 }
 
 // TestEffectsOfRequests: requests are called as package faults calls effects.
@@ -173,7 +177,7 @@ func TestEffectsOfRequests(t *testing.T) {
 		"POST /apis/authentication.k8s.io/v1/namespaces/a/tokenviews": "",
 		"POST /version":                                               "",
 	} {
-		f, ask := newFronted(t)
+		f, ask := newProxied(t)
 		f.harm(ringproof.Step{Name: "probe", Fault: new(Probe())}.At())
 		method, path, _ := strings.Cut(request, " ")
 		kind := "application/json"
@@ -194,7 +198,7 @@ func TestEffectsOfRequests(t *testing.T) {
 // TestJournalOfAnOperator: while a probe is set each write is kept, with its turn, and what failed
 // by itself as not done.
 func TestJournalOfAnOperator(t *testing.T) {
-	f, ask := newFronted(t)
+	f, ask := newProxied(t)
 	write := func(path string) {
 		_, err := ask(http.MethodPost, path, "application/json")
 		require.NoError(t, err)

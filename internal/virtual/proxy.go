@@ -26,18 +26,18 @@ import (
 	"github.com/ringproof/ringproof/internal/virtual/kubelet"
 )
 
-// front is where the subject stands between its image and the API server; nil: nowhere.
-func (c *cluster) front() *kubelet.Front {
-	if c.fronted == nil {
+// proxy is where the subject stands between its image and the API server; nil: nowhere.
+func (c *cluster) proxy() *kubelet.Proxy {
+	if c.proxying == nil {
 		return nil
 	}
 	image, _ := c.shipped.Image()
-	return &kubelet.Front{Image: image, At: netip.AddrPortFrom(c.Gateway(), serverPort)}
+	return &kubelet.Proxy{Image: image, At: netip.AddrPortFrom(c.Gateway(), serverPort)}
 }
 
-// startFront has the subject answer there.
-func (c *cluster) startFront() error {
-	at := c.front()
+// startProxy has the subject answer there.
+func (c *cluster) startProxy() error {
+	at := c.proxy()
 	if at == nil {
 		return nil
 	}
@@ -50,7 +50,7 @@ func (c *cluster) startFront() error {
 		return err
 	}
 	quiet := log.New(io.Discard, "", 0) // an answer that was lost on purpose is nothing to tell
-	s := &http.Server{Handler: c.fronted.Front(c.reverse(quiet), podsOf{c}), TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}}, ErrorLog: quiet, ReadHeaderTimeout: time.Minute}
+	s := &http.Server{Handler: c.proxying.Proxy(c.reverse(quiet), podsOf{c}), TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}}, ErrorLog: quiet, ReadHeaderTimeout: time.Minute}
 	go func() { _ = s.ServeTLS(l, "", "") }() // it ends with the world
 	return nil
 }
