@@ -38,9 +38,9 @@ func toySimulation(kind string) explore.Simulate {
 			outcome.TraceLines = []string{"1.0s  m1  starts", "1.5s  m1  leads in process " + string(rune('A'+os.Getpid()%26))}
 		}
 		if o.Journal {
-			outcome.Journal = &explore.Journal{
-				Effects:   []explore.Effect{{Machine: "m1", Name: "etcd member-add", Nth: 1, Done: 1}, {Machine: "m1", Name: "etcd put", Nth: 1, Done: 1, State: "s"}, {Machine: "m1", Name: "etcd put", Nth: 2, Done: 2, State: "s"}},
-				Decisions: []explore.Decision{{Machine: "m1", What: "next", Nth: 1}},
+			outcome.Journal = &ringproof.Journal{
+				Effects:   []ringproof.Effect{{Machine: "m1", Name: "etcd member-add", Nth: 1, Done: 1}, {Machine: "m1", Name: "etcd put", Nth: 1, Done: 1, State: "s"}, {Machine: "m1", Name: "etcd put", Nth: 2, Done: 2, State: "s"}},
+				Decisions: []ringproof.Decision{{Machine: "m1", What: "next", Nth: 1}},
 			}
 		}
 		if does(p, ringproof.FaultVolumeLoss, "") && does(p, ringproof.FaultPartition, "") || does(p, ringproof.FaultAgentCrash, "etcd member-add") {

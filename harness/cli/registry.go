@@ -60,7 +60,7 @@ type Journalling interface {
 	// by the plan's first step.
 	Begin() ringproof.Fault
 	// Journal is what was kept, once the run is over.
-	Journal() (*explore.Journal, error)
+	Journal() (*ringproof.Journal, error)
 }
 
 // limited reports whether there are plans that it can't be tried on.

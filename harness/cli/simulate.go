@@ -121,9 +121,9 @@ func (r Registry) Simulate(ctx context.Context, plan ringproof.Plan, o explore.O
 
 // journalled has the subject keep a journal, if that is wanted, and returns how it is read
 // in the end.
-func journalled(plan *ringproof.Plan, subject any, wanted bool) (func() (*explore.Journal, error), error) {
+func journalled(plan *ringproof.Plan, subject any, wanted bool) (func() (*ringproof.Journal, error), error) {
 	if !wanted {
-		return func() (*explore.Journal, error) { return nil, nil }, nil
+		return func() (*ringproof.Journal, error) { return nil, nil }, nil
 	}
 	j, ok := subject.(Journalling)
 	if !ok {

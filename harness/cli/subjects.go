@@ -243,24 +243,8 @@ func (s stranger) fit(in place) func(ringproof.Plan) (ringproof.Plan, bool) {
 
 func (s stranger) processes(runFlags, string) (trial.Subject, error) {
 	if s.operator() != "" {
-		return operator{foreign.NewPods(s.subject)}, nil
+		return foreign.NewPods(s.subject), nil
 	}
 	return foreign.New(s.subject), nil
 }
 
-// operator is one that a file describes, which tells a sweep what it writes.
-type operator struct{ *foreign.Pods }
-
-var _ Journalling = operator{}
-
-// Begin has a journal kept, as nothing else is done with a probe.
-func (operator) Begin() ringproof.Fault { return foreign.Probe() }
-
-// Journal is what was kept. What its ring was is how much had been written by then.
-func (o operator) Journal() (*explore.Journal, error) {
-	var all explore.Journal
-	for _, e := range o.Pods.Journal() {
-		all.Effects = append(all.Effects, explore.Effect{Scope: ringproof.ScopeController, Name: e.Name, Nth: e.Nth, Done: e.Done, State: fmt.Sprint(e.Acts)})
-	}
-	return &all, nil
-}

@@ -36,35 +36,8 @@ type Outcome struct {
 	SimSeconds  float64             `json:"simSeconds"`
 	WallSeconds float64             `json:"wallSeconds"`
 	Tuples      []string            `json:"tuples,omitempty"` // what Tuples says of the history
-	Journal     *Journal            `json:"journal,omitempty"`
+	Journal     *ringproof.Journal  `json:"journal,omitempty"`
 	Reached     []string            `json:"reached,omitempty"` // the mutants on trial whose mistaken code was reached
-}
-
-// Journal is all that the subject did and decided since the run began, in
-// order: what a fault that is set then can hit.
-type Journal struct {
-	Effects   []Effect   `json:"effects"`
-	Decisions []Decision `json:"decisions"`
-}
-
-// Effect is one side effect of the subject at its seams, by a name that package
-// faults knows.
-type Effect struct {
-	Machine string `json:"machine"`
-	Scope   string `json:"scope,omitempty"` // controller, where it is on no machine
-	Name    string `json:"name"`
-	Nth     int    `json:"nth"`             // of that name on that machine, from 1
-	Done    int    `json:"done"`            // of those that were done; 0: it failed by itself, and has no reply to lose
-	State   string `json:"state,omitempty"` // what the ring was then, as far as pruning cares; "": not known
-}
-
-// Decision is one decision of the subject's brain, counted as effects are.
-type Decision struct {
-	Machine string `json:"machine"`
-	Scope   string `json:"scope,omitempty"` // the same
-	What    string `json:"what"`            // "next" or "boot"
-	Nth     int    `json:"nth"`
-	State   string `json:"state,omitempty"`
 }
 
 // failing are the findings that say fail.

@@ -68,10 +68,10 @@ func TestAllIsDrawnInPods(t *testing.T) {
 // What a sweep calls for in pods is what can be had there: their agents are away for as long
 // as a kubelet has them be, and a controller has no disk.
 func TestSweepInPods(t *testing.T) {
-	controllers := Effect{Scope: ringproof.ScopeController, Name: "kube create secret", Nth: 2, Done: 1}
-	all, _ := Perturbations(Journal{Effects: []Effect{controllers, {Machine: "m1", Name: "start", Nth: 1, Done: 1}}}, true)
+	controllers := ringproof.Effect{Scope: ringproof.ScopeController, Name: "kube create secret", Nth: 2, Done: 1}
+	all, _ := Perturbations(ringproof.Journal{Effects: []ringproof.Effect{controllers, {Machine: "m1", Name: "start", Nth: 1, Done: 1}}}, true)
 	controllers.Name = "kube create pod"
-	seen, _ := Perturbations(Journal{Effects: []Effect{controllers}}, true)
+	seen, _ := Perturbations(ringproof.Journal{Effects: []ringproof.Effect{controllers}}, true)
 	require.Len(t, seen, 5, "it may be unseen, too")
 	require.Len(t, all, 4+6)
 	s, w := Sweep{Plan: ringproof.Plan{Ring: ringproof.RingSpec{On: ringproof.OnKubernetes}}}, &Swept{}

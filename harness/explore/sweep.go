@@ -54,14 +54,14 @@ var (
 // losses are what may go with an effect, and the phase that it goes with: who
 // loses its disk or its machine has done the effect and dies of it; a leader that
 // dies takes its answer along.
-func (e Effect) losses() []Perturbation {
-	leader := Perturbation{e.Name, "leader", e.cut("reply-lost"), &ringproof.Fault{Kind: ringproof.FaultKill, Target: "leader", Scope: "machine", For: away}}
+func losses(e ringproof.Effect) []Perturbation {
+	leader := Perturbation{e.Name, "leader", cut(e, "reply-lost"), &ringproof.Fault{Kind: ringproof.FaultKill, Target: "leader", Scope: "machine", For: away}}
 	if e.Machine == "" { // a controller has no disk of the ring's
 		return []Perturbation{leader}
 	}
 	return []Perturbation{
-		{e.Name, "disk", e.cut("after"), &ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Target: e.Machine}},
-		{e.Name, "machine", e.cut("after"), &ringproof.Fault{Kind: ringproof.FaultMachineLoss, Target: e.Machine}},
+		{e.Name, "disk", cut(e, "after"), &ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Target: e.Machine}},
+		{e.Name, "machine", cut(e, "after"), &ringproof.Fault{Kind: ringproof.FaultMachineLoss, Target: e.Machine}},
 		leader,
 	}
 }
@@ -136,7 +136,7 @@ func (s Sweep) fitting(w *Swept, all []Perturbation) (fit []Perturbation) {
 // Perturbations lists the harms that a journal calls for, in its order. Unless
 // all are wanted, of those that hit the same effect in the same way while the
 // ring was in the same known state the first is taken; pruned counts the rest.
-func Perturbations(j Journal, full bool) (all []Perturbation, pruned int) {
+func Perturbations(j ringproof.Journal, full bool) (all []Perturbation, pruned int) {
 	taken := map[string]bool{}
 	take := func(p Perturbation, state string) {
 		key := strings.Join([]string{p.At, p.How, state}, "\x00")
@@ -148,12 +148,12 @@ func Perturbations(j Journal, full bool) (all []Perturbation, pruned int) {
 		all = append(all, p)
 	}
 	for _, e := range j.Effects {
-		for _, phase := range e.phases() {
-			if f := e.cut(phase); f.Nth > 0 {
+		for _, phase := range phasesOf(e) {
+			if f := cut(e, phase); f.Nth > 0 {
 				take(Perturbation{At: e.Name, How: phase, Fault: f}, e.State)
 			}
 		}
-		for _, p := range e.losses() {
+		for _, p := range losses(e) {
 			if p.Fault.Nth > 0 {
 				take(p, e.State)
 			}
@@ -161,7 +161,7 @@ func Perturbations(j Journal, full bool) (all []Perturbation, pruned int) {
 	}
 	for _, d := range j.Decisions {
 		for _, kind := range decisionKinds {
-			take(Perturbation{At: "decision " + d.What, How: string(kind), Fault: d.blur(kind)}, d.State)
+			take(Perturbation{At: "decision " + d.What, How: string(kind), Fault: blur(d, kind)}, d.State)
 		}
 	}
 	return all, pruned
@@ -171,7 +171,7 @@ func Perturbations(j Journal, full bool) (all []Perturbation, pruned int) {
 var uncached = []string{"kube create secret", "kube create configmap", "kube update secret", "kube update configmap"}
 
 // phases are those in which the effect may be cut.
-func (e Effect) phases() []string {
+func phasesOf(e ringproof.Effect) []string {
 	if faults.Unseeable(e.Name) && !slices.Contains(uncached, e.Name) {
 		return cachePhases
 	}
@@ -179,7 +179,7 @@ func (e Effect) phases() []string {
 }
 
 // cut is the agent's death, or the lost reply, at the effect.
-func (e Effect) cut(phase string) ringproof.Fault {
+func cut(e ringproof.Effect, phase string) ringproof.Fault {
 	f := ringproof.Fault{Kind: ringproof.FaultAgentCrash, Target: e.Machine, Scope: e.Scope, Effect: e.Name, Phase: phase, Nth: e.Nth, For: down}
 	if phase != "before" {
 		f.Nth = e.Done
@@ -188,7 +188,7 @@ func (e Effect) cut(phase string) ringproof.Fault {
 }
 
 // blur is the old view at the decision, or the decision missed.
-func (d Decision) blur(kind ringproof.FaultKind) ringproof.Fault {
+func blur(d ringproof.Decision, kind ringproof.FaultKind) ringproof.Fault {
 	f := ringproof.Fault{Kind: kind, Target: d.Machine, Scope: d.Scope, Decision: d.What, Nth: d.Nth, Count: missed}
 	if kind == ringproof.FaultStaleView {
 		f.Back = staleBack

@@ -17,14 +17,14 @@ import (
 	"github.com/ringproof/ringproof/faults"
 )
 
-var journal = Journal{
-	Effects: []Effect{
+var journal = ringproof.Journal{
+	Effects: []ringproof.Effect{
 		{Machine: "m1", Name: "etcd member-add", Nth: 1, State: "3+0"}, // failed by itself
 		{Machine: "m1", Name: "etcd member-add", Nth: 2, Done: 1, State: "3+0"},
 		{Machine: "m1", Name: "etcd member-add", Nth: 3, Done: 2, State: "3+0"},
 		{Machine: "m4", Name: "start", Nth: 1, Done: 1, State: "3+1"},
 	},
-	Decisions: []Decision{{Machine: "m1", What: "next", Nth: 1}, {Machine: "m1", What: "next", Nth: 2}},
+	Decisions: []ringproof.Decision{{Machine: "m1", What: "next", Nth: 1}, {Machine: "m1", What: "next", Nth: 2}},
 }
 
 func TestPerturbations(t *testing.T) {

@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/internal/seam"
 	"github.com/ringproof/ringproof/internal/trial"
 	"github.com/ringproof/ringproof/reference/pki"
 	"github.com/ringproof/ringproof/scenarios"
@@ -61,7 +62,7 @@ const (
 
 // NewPods returns the operator that the file describes.
 func NewPods(s *scenarios.Subject) *Pods {
-	return &Pods{Promise: &Promise{s}, operator: *s.Spec.Operator, tells: tellings(s)}
+	return &Pods{Promise: &Promise{s}, operator: *s.Spec.Operator, tells: tellings(s), proxy: proxy{turns: seam.Counters{}}}
 }
 
 // Image is that of its Deployment.

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/internal/seam"
 	"github.com/ringproof/ringproof/internal/trial"
 )
 
@@ -34,16 +35,10 @@ type proxy struct {
 	kind func(schema.GroupVersionResource) string
 
 	mu     sync.Mutex
-	set    []setting
-	turns  map[string]int // how often each step's point was reached
-	kept   Journal
+	set    seam.Faults
+	turns  seam.Counters
+	kept   seam.Journal // while the probe is set
 	hidden map[schema.GroupResource]*hiding
-}
-
-// setting is what one step does.
-type setting struct {
-	step string
-	ringproof.Fault
 }
 
 // hiding is what keeps the watches of one resource from being told.
@@ -52,55 +47,11 @@ type hiding struct {
 	until  time.Time // and for so long after one
 }
 
-// Journal is what an operator has written, in order, while [Probe] was set.
-type Journal struct {
-	Effects []Effect
-
-	reached, done map[string]int
-	acts          int
-}
-
-// Effect is one write of the operator.
-type Effect struct {
-	Name string // as package faults has it
-	Nth  int    // of those of that name
-	Done int    // of those that were done; 0: it failed by itself
-	Acts int    // how many writes there had been by then, but for what is told of an object's status
-}
-
-// probe is the turn of a fault that never comes.
-const probe = 1<<31 - 1
-
-// Probe is a fault that does nothing, and while it is set the journal is kept.
-func Probe() ringproof.Fault {
-	return ringproof.Fault{Kind: ringproof.FaultAgentCrash, Scope: ringproof.ScopeController, Effect: "kube create pod", Phase: phaseBefore, Nth: probe}
-}
-
-// The phases of a cut.
-const (
-	phaseBefore  = "before"
-	phaseAfter   = "after"
-	phaseLost    = "reply-lost"
-	phaseRefused = "refused"
-	phaseUnseen  = "unseen"
-)
-
-// unseenFor is how long a write isn't shown where its step doesn't say.
-const unseenFor = 5 * time.Second
-
 // harm sets what a step does, in the place of what it did before.
 func (f *proxy) harm(s ringproof.Seams) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.set = slices.DeleteFunc(f.set, func(other setting) bool { return other.step == s.Step })
-	if s.Fault != nil {
-		f.set = append(f.set, setting{s.Step, *s.Fault})
-	}
-}
-
-// keeps reports whether the journal is kept just now. The proxy is locked.
-func (f *proxy) keeps() bool {
-	return slices.ContainsFunc(f.set, func(s setting) bool { return s.Nth == probe })
+	f.set = f.set.With(seam.Of(s, ""))
 }
 
 // ServeHTTP answers what the operator asks.
@@ -156,7 +107,7 @@ func (f *proxy) effect(r *http.Request, of *request.RequestInfo) string {
 // write passes a write, with what is set there.
 func (f *proxy) write(w http.ResponseWriter, r *http.Request, effect string, of schema.GroupResource) {
 	note := f.reach(effect)
-	if s, ok := f.fires(effect, phaseBefore, phaseRefused); ok {
+	if s, ok := f.fires(effect, seam.Before, seam.Refused); ok {
 		f.cut(w, r, s, nil)
 		return
 	}
@@ -167,11 +118,11 @@ func (f *proxy) write(w http.ResponseWriter, r *http.Request, effect string, of 
 	a := &answer{header: http.Header{}}
 	f.next.ServeHTTP(a, r)
 	if a.code >= 200 && a.code < 300 { // one that failed by itself has no reply to lose
-		f.note(note)
-		s, ok := f.fires(effect, phaseAfter, phaseLost, phaseUnseen)
+		f.done(note)
+		s, ok := f.fires(effect, seam.After, seam.ReplyLost, seam.Unseen)
 		switch {
-		case ok && s.Phase == phaseUnseen:
-			f.hide(of, s.For.Std())
+		case ok && s.Fault.Phase == seam.Unseen:
+			f.hide(of, s.UnseenFor())
 			f.landed(r, s)
 		case ok:
 			f.cut(w, r, s, a)
@@ -181,50 +132,35 @@ func (f *proxy) write(w http.ResponseWriter, r *http.Request, effect string, of 
 	a.pass(w)
 }
 
+// whose are an operator's writes.
+var whose = seam.Origin{Scope: ringproof.ScopeController}
+
 // reach notes that the operator came to a write.
 func (f *proxy) reach(effect string) (note int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.keeps() {
+	if _, probed := f.set.Probe(); !probed {
 		return -1
 	}
-	j := &f.kept
-	if j.reached == nil {
-		j.reached, j.done = map[string]int{}, map[string]int{}
-	}
-	j.reached[effect]++
-	j.Effects = append(j.Effects, Effect{Name: effect, Nth: j.reached[effect], Acts: j.acts})
-	if !strings.HasPrefix(effect, "kube status ") {
-		j.acts++
-	}
-	return len(j.Effects) - 1
+	return f.kept.Reach(whose, effect)
 }
 
-// note notes that it was done.
-func (f *proxy) note(note int) {
+// done notes that it was done.
+func (f *proxy) done(note int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.keeps() && note >= 0 {
-		e := &f.kept.Effects[note]
-		f.kept.done[e.Name]++
-		e.Done = f.kept.done[e.Name]
+	if _, probed := f.set.Probe(); probed {
+		f.kept.Done(note)
 	}
 }
 
 // fires takes the turn of every step that waits here in one of the phases, and returns the
 // one whose turn it is.
-func (f *proxy) fires(effect string, phases ...string) (now setting, ok bool) {
+func (f *proxy) fires(effect string, phases ...string) (now seam.Setting, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, s := range f.set {
-		if s.Effect != effect || !slices.Contains(phases, s.Phase) {
-			continue
-		}
-		if f.turns == nil {
-			f.turns = map[string]int{}
-		}
-		f.turns[s.step]++
-		if !ok && f.turns[s.step] == max(s.Nth, 1) {
+	for _, s := range f.set.Set {
+		if s.Fault.Effect == effect && slices.Contains(phases, s.Fault.Phase) && s.Fires(f.turns) && !ok {
 			now, ok = s, true
 		}
 	}
@@ -235,17 +171,17 @@ func (f *proxy) fires(effect string, phases ...string) (now setting, ok bool) {
 func (f *proxy) unseen(effect string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.ContainsFunc(f.set, func(s setting) bool { return s.Effect == effect && s.Phase == phaseUnseen })
+	return slices.ContainsFunc(f.set.Set, func(s seam.Setting) bool { return s.Fault.Effect == effect && s.Fault.Phase == seam.Unseen })
 }
 
 // cut does what the step does instead of giving the answer, if there is one.
-func (f *proxy) cut(w http.ResponseWriter, r *http.Request, s setting, a *answer) {
-	switch s.Phase {
-	case phaseRefused: // as an API server that is about to end
+func (f *proxy) cut(w http.ResponseWriter, r *http.Request, s seam.Setting, a *answer) {
+	switch s.Fault.Phase {
+	case seam.Refused: // as an API server that is about to end
 		f.landed(r, s)
 		refuse(w)
 		return
-	case phaseLost:
+	case seam.ReplyLost:
 		f.landed(r, s)
 		panic(http.ErrAbortHandler)
 	}
@@ -271,10 +207,8 @@ type told struct {
 }
 
 // landed tells that a step did harm.
-func (f *proxy) landed(r *http.Request, s setting) {
-	how := map[string]string{phaseBefore: "the operator dies before it", phaseAfter: "done, and the operator dies", phaseLost: "done, and its reply is lost",
-		phaseRefused: "not done, and refused", phaseUnseen: "done, and its watches don't show it"}[s.Phase]
-	line, err := json.Marshal(told{s.step, s.Effect + ": " + how})
+func (f *proxy) landed(r *http.Request, s seam.Setting) {
+	line, err := json.Marshal(told{s.Step, s.Fault.Effect + ": " + s.Happens("the operator")})
 	if err == nil {
 		f.pods.Tell(asker(r), string(line))
 	}
@@ -332,7 +266,7 @@ func (f *proxy) hold(of schema.GroupResource, more int) {
 func (f *proxy) hide(of schema.GroupResource, d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.hiding(of).until = time.Now().Add(cmp.Or(d, unseenFor))
+	f.hiding(of).until = time.Now().Add(d)
 }
 
 func (f *proxy) hiding(of schema.GroupResource) *hiding {
@@ -393,8 +327,16 @@ func (p *Pods) Proxy(next http.Handler, pods trial.Pods) http.Handler {
 	return &p.proxy
 }
 
-// Journal is what the operator wrote while the probe was set.
-func (p *Pods) Journal() []Effect { return p.proxy.kept.Effects }
+// Begin has a journal kept, from the first write on that counts.
+func (*Pods) Begin() ringproof.Fault {
+	f := seam.Probe()
+	f.Scope, f.Effect = ringproof.ScopeController, "kube create pod"
+	return f
+}
+
+// Journal is what the operator wrote while the probe was set. What its ring was is how much
+// had been written by then.
+func (p *Pods) Journal() (*ringproof.Journal, error) { return &p.proxy.kept.Journal, nil }
 
 // hearProxy finds what the proxy has told.
 func hearProxy(line string) (ringproof.Event, bool) {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/faults"
+	"github.com/ringproof/ringproof/internal/seam"
 	"github.com/ringproof/ringproof/scenarios"
 )
 
@@ -44,6 +45,7 @@ func (f *proxied) Tell(_ netip.Addr, line string) { f.heard <- line }
 
 func newProxied(t *testing.T) (f *proxied, ask func(method, path, kind string) (code int, err error)) {
 	f = &proxied{heard: make(chan string, 10)}
+	f.turns = seam.Counters{}
 	f.pods, f.kind = f, func(r schema.GroupVersionResource) string { return strings.TrimSuffix(r.Resource, "s") }
 	f.next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
@@ -113,7 +115,7 @@ func TestProxyCuts(t *testing.T) {
 			assert.Equal(t, http.StatusCreated, code)
 			assert.Empty(t, f.heard)
 			f.harm(ringproof.Step{Name: "cut"}.At())
-			assert.Empty(t, f.set, "it is healed")
+			assert.Empty(t, f.set.Set, "it is healed")
 		})
 	}
 }
@@ -178,7 +180,7 @@ func TestEffectsOfRequests(t *testing.T) {
 		"POST /version":                                               "",
 	} {
 		f, ask := newProxied(t)
-		f.harm(ringproof.Step{Name: "probe", Fault: new(Probe())}.At())
+		f.harm(ringproof.Step{Name: "probe", Fault: new((*Pods)(nil).Begin())}.At())
 		method, path, _ := strings.Cut(request, " ")
 		kind := "application/json"
 		if method == "APPLY" {
@@ -190,9 +192,14 @@ func TestEffectsOfRequests(t *testing.T) {
 			assert.Empty(t, f.kept.Effects, request)
 			continue
 		}
-		assert.Equal(t, []Effect{{Name: want, Nth: 1, Done: 1}}, f.kept.Effects, request)
+		assert.Equal(t, []ringproof.Effect{wrote(want, 1, 1, "0")}, f.kept.Effects, request)
 		assert.True(t, faults.IsEffect(want), want)
 	}
+}
+
+// wrote is an operator's write.
+func wrote(name string, nth, done int, state string) ringproof.Effect {
+	return ringproof.Effect{Scope: "controller", Name: name, Nth: nth, Done: done, State: state}
 }
 
 // TestJournalOfAnOperator: while a probe is set each write is kept, with its turn, and what failed
@@ -204,14 +211,14 @@ func TestJournalOfAnOperator(t *testing.T) {
 		require.NoError(t, err)
 	}
 	write(pods)
-	f.harm(ringproof.Step{Name: "probe", Fault: new(Probe())}.At())
+	f.harm(ringproof.Step{Name: "probe", Fault: new((*Pods)(nil).Begin())}.At())
 	write(pods)
 	write(pods + "/r-0/status")
 	write("/api/v1/namespaces/refused/pods")
 	write(pods)
 	f.harm(ringproof.Step{Name: "probe"}.At())
 	write(pods)
-	assert.Equal(t, []Effect{{"kube create pod", 1, 1, 0}, {"kube status pod", 1, 1, 1}, {"kube create pod", 2, 0, 1}, {"kube create pod", 3, 2, 2}}, f.kept.Effects)
+	assert.Equal(t, []ringproof.Effect{wrote("kube create pod", 1, 1, "0"), wrote("kube status pod", 1, 1, "1"), wrote("kube create pod", 2, 0, "1"), wrote("kube create pod", 3, 2, "2")}, f.kept.Effects)
 }
 
 // TestHarmedOperators: an operator is harmed where it writes to the API server, and nowhere else.

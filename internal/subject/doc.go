@@ -12,10 +12,9 @@
 // says why the hazard is reached: past ring.Next and launcher.Decide, and past
 // etcd's own guards.
 //
-// [Faults] are harms at the seams: a store that doesn't answer or answers from
+// Faults at the seams (package seam keeps which are set) are a store that doesn't answer or answers from
 // the past, an agent that is cut at an action or at any effect of its own, a
 // brain that decides on an old view or not at all. Those at effects lie next to
 // the real thing, inside the mutants, so that they hit what a mutant does as
-// well; those of views lie around them, so that all of a brain sees the same. A
-// [Journal] numbers what an agent comes to, as the faults count it.
+// well; those of views lie around them, so that all of a brain sees the same.
 package subject

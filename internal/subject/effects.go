@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/launcher"
 	"github.com/ringproof/ringproof/reference/store"
@@ -26,7 +25,7 @@ type point struct {
 	effect  string
 	refusal error // what the real thing says when it does nothing
 
-	hide func(ringproof.Duration) // has the agent's cache not show what was done, for so long; nil: it can't
+	hide func(time.Duration) // has the agent's cache not show what was done, for so long; nil: it can't
 }
 
 func (p point) String() string {

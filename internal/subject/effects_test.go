@@ -19,8 +19,8 @@ import (
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/faults"
 	_ "github.com/ringproof/ringproof/internal/needs" // the seed, in CI
+	"github.com/ringproof/ringproof/internal/seam"
 	"github.com/ringproof/ringproof/reference/host"
-	"github.com/ringproof/ringproof/reference/ring"
 	"github.com/ringproof/ringproof/reference/store"
 )
 
@@ -184,15 +184,15 @@ func requests() map[string][]func(context.Context, host.Etcd) error {
 }
 
 // gated is a client behind gates with these faults.
-func gated(set ...Setting) (c host.Etcd, real *askable, x *harm) {
+func gated(set ...seam.Setting) (c host.Etcd, real *askable, x *harm) {
 	real = &askable{}
-	x = newHarm(func() (Faults, error) { return Faults{Set: set}, nil }, counters{}, func() {})
-	x.host, x.journal = newHost(), &Journal{}
+	x = newHarm(func() (seam.Faults, error) { return seam.Faults{Set: set}, nil }, seam.Counters{}, func() {})
+	x.host, x.journal = newHost(), &seam.Journal{}
 	return gatedEtcd{real, x}, real, x
 }
 
-func cutAtEffect(effect, phase string, nth int) Setting {
-	return setting("cut", nil, false, &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Effect: effect, Phase: phase, Nth: nth}, "m1")
+func cutAtEffect(effect, phase string, nth int) seam.Setting {
+	return seam.Of(ringproof.Seams{Step: "cut", Fault: &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Effect: effect, Phase: phase, Nth: nth}}, "m1")
 }
 
 func TestEveryRequestOfEtcdIsItsEffectInEachPhaseOnce(t *testing.T) {
@@ -204,15 +204,15 @@ func TestEveryRequestOfEtcdIsItsEffectInEachPhaseOnce(t *testing.T) {
 			require.NoError(t, ask(t.Context(), c))
 			assert.Equal(t, 1, real.asked, "%s %d", effect, i)
 			if effect == "" {
-				assert.Empty(t, x.journal.(*Journal).Effects, "read %d is no effect", i)
+				assert.Empty(t, x.journal.(*seam.Journal).Effects, "read %d is no effect", i)
 				continue
 			}
-			assert.Equal(t, []Effect{{Name: effect, Nth: 1, Done: 1}}, x.journal.(*Journal).Effects, i)
-			for phase, want := range map[string]error{Before: errKilled, After: errKilled, ReplyLost: context.DeadlineExceeded, Refused: rpctypes.ErrNoLeader} {
+			assert.Equal(t, []ringproof.Effect{{Name: effect, Nth: 1, Done: 1, State: "0"}}, x.journal.(*seam.Journal).Effects, i)
+			for phase, want := range map[string]error{seam.Before: errKilled, seam.After: errKilled, seam.ReplyLost: context.DeadlineExceeded, seam.Refused: rpctypes.ErrNoLeader} {
 				c, real, _ := gated(cutAtEffect(effect, phase, 2))
 				assert.NoError(t, ask(t.Context(), c), "%s %s: the first", effect, phase)
 				assert.ErrorIs(t, ask(t.Context(), c), want, "%s %s", effect, phase)
-				done := map[string]int{Before: 1, Refused: 1, After: 2, ReplyLost: 2}[phase]
+				done := map[string]int{seam.Before: 1, seam.Refused: 1, seam.After: 2, seam.ReplyLost: 2}[phase]
 				assert.Equal(t, done, real.asked, "%s %s", effect, phase)
 				assert.NoError(t, ask(t.Context(), c), "%s %s fired twice", effect, phase)
 			}
@@ -238,17 +238,17 @@ func TestWhatAMachineDoesIsNamedByWhatItIsDoneTo(t *testing.T) {
 	} {
 		assert.True(t, faults.IsEffect(effect), effect)
 		x := newRig(t.TempDir(), "m1")
-		x.harm.journal = &Journal{}
-		x.set(t, cutAtEffect(effect, Refused, 1))
+		x.harm.journal = &seam.Journal{}
+		x.set(t, cutAtEffect(effect, seam.Refused, 1))
 		err := do(x)
 		assert.Error(t, err, effect)
 		assert.Empty(t, x.disk.files, effect)
 		assert.Equal(t, fakeStore{store.MarkerKey: "1"}, x.real, effect)
 		assert.NoError(t, do(x), "%s fired twice", effect)
-		assert.Equal(t, []Effect{{Name: effect, Nth: 1}, {Name: effect, Nth: 2, Done: 1}}, x.harm.journal.(*Journal).Effects)
+		assert.Equal(t, []ringproof.Effect{{Name: effect, Nth: 1, State: "0"}, {Name: effect, Nth: 2, Done: 1, State: "0"}}, x.harm.journal.(*seam.Journal).Effects)
 	}
 	x := newRig(t.TempDir(), "m1")
-	x.set(t, cutAtEffect("write a", Refused, 1))
+	x.set(t, cutAtEffect("write a", seam.Refused, 1))
 	var path *fs.PathError
 	assert.ErrorAs(t, x.on.Disk().Write("a", nil), &path, "a disk refuses as a disk does")
 }
@@ -267,13 +267,13 @@ func TestACutHitsTheEffectThatTheJournalNumbered(t *testing.T) {
 		calls := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) call {
 			return call{rapid.SampledFrom([]string{"m1", "m2"}).Draw(t, "machine"), rapid.SampledFrom(effects).Draw(t, "effect"), rapid.Bool().Draw(t, "fails")}
 		}), 1, 30).Draw(t, "calls")
-		play := func(journal record, set func(machine string) Faults) (hit []int) {
-			shared := counters{}
+		play := func(journal seam.Recorder, set func(machine string) seam.Faults) (hit []int) {
+			shared := seam.Counters{}
 			agents := map[string]*harm{}
 			for _, name := range []string{"m1", "m2"} {
-				x := newHarm(func() (Faults, error) { return set(name), nil }, shared, func() {})
+				x := newHarm(func() (seam.Faults, error) { return set(name), nil }, shared, func() {})
 				x.machine, x.journal, x.host = name, journal, newHost()
-				_, x.probed = journal.(*pages)
+				_, x.probed = journal.(*seam.Pages)
 				agents[name] = x
 			}
 			for i, c := range calls {
@@ -290,21 +290,21 @@ func TestACutHitsTheEffectThatTheJournalNumbered(t *testing.T) {
 			}
 			return hit
 		}
-		journal := &Journal{}
-		require.Empty(t, play(journal, func(string) Faults { return Faults{} }))
+		journal := &seam.Journal{}
+		require.Empty(t, play(journal, func(string) seam.Faults { return seam.Faults{} }))
 		require.Len(t, journal.Effects, len(calls))
 		file := filepath.Join(dir, "journal")
 		_ = os.Remove(file) // of the draw before
-		require.Empty(t, play(&pages{file: file}, func(machine string) Faults {
-			return Faults{Set: []Setting{setting("probe", nil, false, new(Probe()), machine)}}
+		require.Empty(t, play(&seam.Pages{File: file}, func(machine string) seam.Faults {
+			return seam.Faults{Set: []seam.Setting{seam.Of(ringproof.Seams{Step: "probe", Fault: new(seam.Probe())}, machine)}}
 		}))
-		read, err := ReadJournal(file)
+		read, err := seam.Read(file)
 		require.NoError(t, err)
 		require.Equal(t, journal.Effects, read.Effects, "processes write what one process remembers")
 		at := rapid.IntRange(0, len(calls)-1).Draw(t, "at")
-		phase, entry := rapid.SampledFrom([]string{Before, After, ReplyLost, Refused}).Draw(t, "phase"), journal.Effects[at]
+		phase, entry := rapid.SampledFrom([]string{seam.Before, seam.After, seam.ReplyLost, seam.Refused}).Draw(t, "phase"), journal.Effects[at]
 		nth := entry.Nth
-		if phase == After || phase == ReplyLost {
+		if phase == seam.After || phase == seam.ReplyLost {
 			nth = entry.Done
 		}
 		require.Equal(t, calls[at].fails, entry.Done == 0)
@@ -313,49 +313,12 @@ func TestACutHitsTheEffectThatTheJournalNumbered(t *testing.T) {
 		}
 		cut := cutAtEffect(entry.Name, phase, nth)
 		cut.Fault.Target = entry.Machine
-		hit := play((*Journal)(nil), func(machine string) Faults {
+		hit := play((*seam.Journal)(nil), func(machine string) seam.Faults {
 			if machine != entry.Machine {
-				return Faults{}
+				return seam.Faults{}
 			}
-			return Faults{Set: []Setting{cut}}
+			return seam.Faults{Set: []seam.Setting{cut}}
 		})
 		require.Equal(t, []int{at}, hit)
 	})
-}
-
-var m1 = origin{Machine: "m1"}
-
-func TestAJournalBeginsAnew(t *testing.T) {
-	j := &Journal{}
-	before := j.reach(m1, "start")
-	j.Begin()
-	after := j.reach(m1, "start")
-	j.done(before)
-	assert.Equal(t, []Effect{{origin: m1, Name: "start", Nth: 1}}, j.Effects, "what was under way is not in it")
-	j.done(after)
-	j.End()
-	j.done(j.reach(m1, "stop"))
-	j.decided(m1, DecidesNext, "", false)
-	assert.Equal(t, []Effect{{origin: m1, Name: "start", Nth: 1, Done: 1}}, j.Effects)
-	assert.Empty(t, j.Decisions)
-	var none *Journal
-	none.Begin()
-	none.done(none.reach(m1, "start"))
-	none.decided(m1, DecidesNext, "", false)
-}
-
-// What is tried again is the same change: a sweep need not cut in every try.
-func TestAJournalTellsHowManyChangesWereDecided(t *testing.T) {
-	j := &Journal{}
-	add, remove := act(ring.Action{Kind: ring.AddLearner}), act(ring.Action{Kind: ring.Remove})
-	for _, d := range []ring.Decision{wait(""), add, add, wait(""), remove, add} {
-		j.decided(m1, DecidesNext, d.String(), d.Action != nil)
-		j.reach(m1, "etcd put")
-	}
-	var decisions, effects []int
-	for i := range j.Decisions {
-		decisions, effects = append(decisions, j.Decisions[i].Acts), append(effects, j.Effects[i].Acts)
-	}
-	assert.Equal(t, []int{0, 0, 1, 1, 1, 2}, decisions)
-	assert.Equal(t, []int{0, 1, 1, 1, 2, 3}, effects)
 }

@@ -13,60 +13,12 @@ import (
 	kubeclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/internal/seam"
 	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/auto"
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/ring"
 	"github.com/ringproof/ringproof/reference/store"
-)
-
-// Faults is what is set at the seams of one machine. In the local world it is
-// a file that the world replaces by a rename and the agent reads at every call;
-// no file is no faults.
-type Faults struct {
-	Set []Setting `json:"set,omitempty"` // in the order of their steps
-}
-
-// Setting is what one step of the plan does at the seams.
-type Setting struct {
-	Step        string           `json:"step"`
-	StoreOutage *ringproof.Fault `json:"storeOutage,omitempty"` // which calls to the store fail; nil: none
-	StoreStale  bool             `json:"storeStale,omitempty"`  // reads answer as of the moment when this was first seen
-	Fault       *ringproof.Fault `json:"fault,omitempty"`       // at an action, effect or decision
-	Series      string           `json:"series,omitempty"`      // what Fault counts in
-	Machine     string           `json:"machine,omitempty"`     // at whose agent
-}
-
-// with puts the setting in the place of what its step set before. One that sets
-// nothing takes that away; one without a step takes everything away.
-func (f Faults) with(s Setting) Faults {
-	if s.Step == "" {
-		return Faults{}
-	}
-	set := slices.DeleteFunc(slices.Clone(f.Set), func(other Setting) bool { return other.Step == s.Step })
-	if s.StoreOutage != nil || s.StoreStale || s.Fault != nil {
-		set = append(set, s)
-	}
-	return Faults{Set: set}
-}
-
-// setting is a step's harm at one machine. Machines count together unless the
-// fault has a target: then each counts for itself.
-func setting(step string, outage *ringproof.Fault, stale bool, f *ringproof.Fault, machine string) Setting {
-	s := Setting{Step: step, StoreOutage: outage, StoreStale: stale, Fault: f, Series: step, Machine: machine}
-	if f != nil && f.Target != "" {
-		s.Series += "@" + machine
-	}
-	return s
-}
-
-// The phases of a cut.
-const (
-	Before    = "before"     // the agent dies, and nothing was asked
-	After     = "after"      // it is done, and the agent dies
-	ReplyLost = "reply-lost" // it is done, and the agent is told that time ran out
-	Refused   = "refused"    // it is not done, and the agent is told an error
-	Unseen    = "unseen"     // it is done, and the agent's cache doesn't show it for a while
 )
 
 // EventFaultLanded is the line that tells of a fault that did harm.
@@ -77,15 +29,15 @@ const EventTrespass host.Event = "trespass"
 
 // harm does at one machine's seams what is set there, for one life of its agent.
 type harm struct {
-	faults  func() (Faults, error)
-	tally   tally
+	faults  func() (seam.Faults, error)
+	tally   seam.Tally
 	kill    func()
-	machine string    // as the journal calls it
-	scope   string    // controller, where it is one
-	dry     bool      // the agent was told to change nothing
-	journal record    // nil: nothing is recorded
-	probed  bool      // the journal is kept only while the probe is set, which says what the machine is called
-	host    host.Host // whose log is written
+	machine string        // as the journal calls it
+	scope   string        // controller, where it is one
+	dry     bool          // the agent was told to change nothing
+	journal seam.Recorder // nil: nothing is recorded
+	probed  bool          // the journal is kept only while the probe is set, which says what the machine is called
+	host    host.Host     // whose log is written
 
 	open  string          // the action that the agent is about
 	told  map[string]bool // steps that were told of
@@ -95,7 +47,7 @@ type harm struct {
 	views views
 }
 
-func newHarm(faults func() (Faults, error), t tally, kill func()) *harm {
+func newHarm(faults func() (seam.Faults, error), t seam.Tally, kill func()) *harm {
 	return &harm{faults: faults, tally: t, kill: kill, told: map[string]bool{}}
 }
 
@@ -141,18 +93,18 @@ func (o overheard) Log(l host.Line) {
 	o.machine.Log(l)
 }
 
-// set lists what is set now. What can't be read is told, and harms nobody: the
+// set is what is set now. What can't be read is told, and harms nobody: the
 // fault is missed, and the world sees that.
-func (x *harm) set() []Setting {
+func (x *harm) set() seam.Faults {
 	f, err := x.faults()
 	if err == nil {
-		return f.Set
+		return f
 	}
 	if x.bad != err.Error() {
 		x.bad = err.Error()
 		x.host.Log(host.Line{Event: host.EventTrouble, Text: "the file of faults can't be read: " + x.bad})
 	}
-	return nil
+	return seam.Faults{}
 }
 
 func (x *harm) landed(step, action, text string) {
@@ -167,11 +119,11 @@ func (x *harm) around(p point, do func() error) error {
 	note, set := -1, x.set()
 	who, recorded := x.recorded(set)
 	if recorded {
-		note = x.journal.reach(who, p.effect)
+		note = x.journal.Reach(who, p.effect)
 	}
 	cuts := x.cuts(set, p)
 	for _, s := range cuts {
-		if early := s.Fault.Phase == Before || s.Fault.Phase == Refused; early && x.fires(s) {
+		if s.Early() && s.Fires(x.tally) {
 			return x.cut(s, p)
 		}
 	}
@@ -180,13 +132,13 @@ func (x *harm) around(p point, do func() error) error {
 		return err
 	}
 	if recorded {
-		x.journal.done(note)
+		x.journal.Done(note)
 	}
 	if x.dry && p.effect != "" {
 		x.host.Log(host.Line{Event: EventTrespass, Text: p.effect + " in a dry run"})
 	}
 	for _, s := range cuts {
-		if late := s.Fault.Phase == After || s.Fault.Phase == ReplyLost || s.Fault.Phase == Unseen && p.hide != nil; late && x.fires(s) {
+		if can := s.Fault.Phase != seam.Unseen || p.hide != nil; can && !s.Early() && s.Fires(x.tally) {
 			return x.cut(s, p)
 		}
 	}
@@ -194,16 +146,16 @@ func (x *harm) around(p point, do func() error) error {
 }
 
 // recorded tells whether the journal is to have what is done just now, and by whom.
-func (x *harm) recorded(set []Setting) (origin, bool) {
-	who := origin{Machine: x.machine, Scope: x.scope}
+func (x *harm) recorded(set seam.Faults) (seam.Origin, bool) {
+	who := seam.Origin{Machine: x.machine, Scope: x.scope}
 	if x.journal == nil || !x.probed {
 		return who, x.journal != nil
 	}
-	i := slices.IndexFunc(set, Setting.probes)
-	if i >= 0 && x.scope == "" {
-		who.Machine = set[i].Machine
+	probe, probed := set.Probe()
+	if probed && x.scope == "" {
+		who.Machine = probe.Machine
 	}
-	return who, i >= 0
+	return who, probed
 }
 
 // hits reports whether a fault of this kind is to hit this program's calls.
@@ -211,8 +163,8 @@ func (x *harm) hits(f *ringproof.Fault, kinds ...ringproof.FaultKind) bool {
 	return f != nil && slices.Contains(kinds, f.Kind) && (f.Scope == "" || f.Scope == x.scope)
 }
 
-func (x *harm) cuts(set []Setting, p point) (cuts []Setting) {
-	for _, s := range set {
+func (x *harm) cuts(set seam.Faults, p point) (cuts []seam.Setting) {
+	for _, s := range set.Set {
 		f := s.Fault
 		if !x.hits(f, ringproof.FaultAgentCrash) {
 			continue
@@ -224,24 +176,16 @@ func (x *harm) cuts(set []Setting, p point) (cuts []Setting) {
 	return cuts
 }
 
-// fires tells whether its turn it is. A number is given once, so it fires once.
-func (x *harm) fires(s Setting) bool {
-	nth := max(s.Fault.Nth, 1)
-	return x.tally.next(s.Series, nth) == nth
-}
-
-func (x *harm) cut(s Setting, p point) error {
+func (x *harm) cut(s seam.Setting, p point) error {
 	at := cmp.Or(s.Fault.Action, s.Fault.Effect)
-	text := map[string]string{Before: "the agent dies before it", After: "done, and the agent dies",
-		ReplyLost: "done, and its reply is lost", Unseen: "done, and the cache doesn't show it", Refused: "not done, and refused"}[s.Fault.Phase]
-	x.landed(s.Step, cmp.Or(s.Fault.Action, x.open), at+": "+text)
+	x.landed(s.Step, cmp.Or(s.Fault.Action, x.open), at+": "+s.Happens("the agent"))
 	switch {
-	case s.Fault.Phase == Unseen:
-		p.hide(s.Fault.For)
+	case s.Fault.Phase == seam.Unseen:
+		p.hide(s.UnseenFor())
 		return nil
-	case s.Fault.Phase == ReplyLost:
+	case s.Fault.Phase == seam.ReplyLost:
 		return fmt.Errorf("%s: its reply is lost: %w", at, context.DeadlineExceeded)
-	case s.Fault.Phase != Refused:
+	case s.Fault.Phase != seam.Refused:
 		x.kill()
 		return errKilled
 	case p.refusal != nil:

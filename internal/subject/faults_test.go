@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/internal/seam"
 	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/auto"
 	"github.com/ringproof/ringproof/reference/host"
@@ -37,7 +38,7 @@ type rig struct {
 
 func newRig(dir, name string) *rig {
 	x := &rig{fakeHost: newHost(), file: filepath.Join(dir, name+".json"), done: map[string]int{}, real: fakeStore{store.MarkerKey: "1"}}
-	x.harm = newHarm(func() (Faults, error) { return readFaults(x.file) }, newMarkers(filepath.Join(dir, "fired-")), func() { x.killed++ })
+	x.harm = newHarm(func() (seam.Faults, error) { return seam.ReadFaults(x.file) }, seam.NewMarkers(filepath.Join(dir, "fired-")), func() { x.killed++ })
 	s := seams(x.harm.layers(nil))
 	x.on = s.Host(x.fakeHost)
 	x.store = s.Store(x.on, x.real)
@@ -50,12 +51,12 @@ func newRig(dir, name string) *rig {
 	return x
 }
 
-func (x *rig) set(t *testing.T, set ...Setting) {
-	require.NoError(t, writeFaults(x.file, Faults{Set: set}))
+func (x *rig) set(t *testing.T, set ...seam.Setting) {
+	require.NoError(t, seam.WriteFaults(x.file, seam.Faults{Set: set}))
 }
 
-func cutAt(action, phase string, nth int) Setting {
-	return setting("crash", nil, false, &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Action: action, Phase: phase, Nth: nth}, "m1")
+func cutAt(action, phase string, nth int) seam.Setting {
+	return seam.Of(ringproof.Seams{Step: "crash", Fault: &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Action: action, Phase: phase, Nth: nth}}, "m1")
 }
 
 // do takes the action and tells whether it was done.
@@ -84,7 +85,7 @@ var actions = []string{"add-learner", "bind", "promote", "remove", "move-leader"
 
 func TestCrashAtEachActionInEachPhase(t *testing.T) {
 	for _, action := range actions {
-		for _, phase := range []string{Before, After, ReplyLost, Refused} {
+		for _, phase := range []string{seam.Before, seam.After, seam.ReplyLost, seam.Refused} {
 			dir := t.TempDir()
 			x := newRig(dir, "m1")
 			x.set(t, cutAt(action, phase, 0))
@@ -95,10 +96,10 @@ func TestCrashAtEachActionInEachPhase(t *testing.T) {
 				}
 			}
 			done, err := x.do(t.Context(), action)
-			assert.Equal(t, phase == After || phase == ReplyLost, done, "%s %s", action, phase)
+			assert.Equal(t, phase == seam.After || phase == seam.ReplyLost, done, "%s %s", action, phase)
 			assert.Error(t, err)
-			assert.Equal(t, phase == ReplyLost, errors.Is(err, context.DeadlineExceeded), "%s %s", action, phase)
-			assert.Equal(t, phase == Before || phase == After, x.killed == 1, "%s %s: killed %d times", action, phase, x.killed)
+			assert.Equal(t, phase == seam.ReplyLost, errors.Is(err, context.DeadlineExceeded), "%s %s", action, phase)
+			assert.Equal(t, phase == seam.Before || phase == seam.After, x.killed == 1, "%s %s: killed %d times", action, phase, x.killed)
 			lines := x.events(EventFaultLanded)
 			require.Len(t, lines, 1)
 			assert.Equal(t, "crash", lines[0].Step)
@@ -118,8 +119,8 @@ func killedInTurn(t *testing.T, target string) []int {
 	var machines []*rig
 	for _, name := range []string{"m1", "m2", "m3"} {
 		x := newRig(dir, name)
-		f := &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Action: "promote", Phase: After, Nth: 3, Target: target}
-		x.set(t, setting("crash", nil, false, f, name))
+		f := &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Action: "promote", Phase: seam.After, Nth: 3, Target: target}
+		x.set(t, seam.Of(ringproof.Seams{Step: "crash", Fault: f}, name))
 		machines = append(machines, x)
 	}
 	var killed []int
@@ -141,19 +142,19 @@ func TestNthCountsOverAllMachinesOrForEachTarget(t *testing.T) {
 }
 
 func TestTwoCutsAreSetAtOnceAndTakenAwayAlone(t *testing.T) {
-	f := Faults{}.with(cutAt("bind", ReplyLost, 1))
-	other := cutAt("promote", ReplyLost, 1)
+	f := seam.Faults{}.With(cutAt("bind", seam.ReplyLost, 1))
+	other := cutAt("promote", seam.ReplyLost, 1)
 	other.Step, other.Series = "other", "other"
-	f = f.with(other)
+	f = f.With(other)
 	x := newRig(t.TempDir(), "m1")
 	x.set(t, f.Set...)
 	for _, action := range []string{"bind", "promote"} {
 		_, err := x.do(t.Context(), action)
 		assert.Error(t, err, action)
 	}
-	assert.Equal(t, []Setting{other}, f.with(Setting{Step: "crash"}).Set)
-	assert.Empty(t, f.with(Setting{}).Set, "no step takes everything away")
-	assert.Len(t, f.with(cutAt("bind", ReplyLost, 2)).Set, 2, "a step has one setting")
+	assert.Equal(t, []seam.Setting{other}, f.With(seam.Setting{Step: "crash"}).Set)
+	assert.Empty(t, f.With(seam.Setting{}).Set, "no step takes everything away")
+	assert.Len(t, f.With(cutAt("bind", seam.ReplyLost, 2)).Set, 2, "a step has one setting")
 }
 
 // The harness takes an action whose agent is dead for ended: it has to know
@@ -161,7 +162,7 @@ func TestTwoCutsAreSetAtOnceAndTakenAwayAlone(t *testing.T) {
 func TestACutAtAnEffectNamesTheActionThatIsOpen(t *testing.T) {
 	for _, open := range []string{"", "launch"} {
 		x := newRig(t.TempDir(), "m1")
-		s := cutAt("", Before, 1)
+		s := cutAt("", seam.Before, 1)
 		s.Fault.Effect = "write disk.json"
 		x.set(t, s)
 		x.on.Log(host.Line{Event: host.EventActionBegun, Action: "bind"})
@@ -178,7 +179,7 @@ func TestAnActionThatFailsHasNoReplyToLose(t *testing.T) {
 	dir := t.TempDir()
 	x := newRig(dir, "m1")
 	x.real[founding] = "another's"
-	x.set(t, cutAt("bootstrap", After, 1))
+	x.set(t, cutAt("bootstrap", seam.After, 1))
 	assert.ErrorIs(t, x.store.Create(t.Context(), founding, []byte("{}")), store.ErrExists)
 	assert.Zero(t, x.killed)
 	assert.NoFileExists(t, filepath.Join(dir, "fired-crash.1"))
@@ -186,7 +187,7 @@ func TestAnActionThatFailsHasNoReplyToLose(t *testing.T) {
 
 func TestNoFileOrAStrangeOneHarmsNobody(t *testing.T) {
 	x := newRig(t.TempDir(), "m1")
-	x.harm.tally = newMarkers("/nonexistent/")
+	x.harm.tally = seam.NewMarkers("/nonexistent/")
 	for _, text := range []string{"", "{", `{"set":[{"step":"a","fault":{"kind":"agent-crash","action":"promote","phase":"sideways"}}]}`,
 		`{"set":[{"step":"a","fault":{"kind":"agent-crash","action":"promote","phase":"before"}}]}`} {
 		if text != "" {
@@ -213,7 +214,7 @@ func TestStoreOutage(t *testing.T) {
 	}
 	assert.Equal(t, []error{nil, nil, nil}, calls())
 	for _, step := range []string{"one", "two"} {
-		x.set(t, Setting{Step: step, StoreOutage: &ringproof.Fault{Kind: ringproof.FaultStoreOutage}})
+		x.set(t, seam.Setting{Step: step, StoreOutage: &ringproof.Fault{Kind: ringproof.FaultStoreOutage}})
 		for range 2 {
 			for _, err := range calls() {
 				assert.ErrorIs(t, err, errOutage)
@@ -231,14 +232,14 @@ func TestStoreOutage(t *testing.T) {
 
 func TestStoreOutageOfWrites(t *testing.T) {
 	x := newRig(t.TempDir(), "m1")
-	x.set(t, Setting{Step: "one", StoreOutage: &ringproof.Fault{Kind: ringproof.FaultStoreOutage, Calls: "writes", Records: "formed"}})
+	x.set(t, seam.Setting{Step: "one", StoreOutage: &ringproof.Fault{Kind: ringproof.FaultStoreOutage, Calls: "writes", Records: "formed"}})
 	_, err := x.store.Get(t.Context(), store.MarkerKey)
 	assert.NoError(t, err)
 	_, err = x.store.List(t.Context(), "formed")
 	assert.NoError(t, err, "reads work")
 	assert.NoError(t, x.store.Create(t.Context(), "spec/00000001.json", []byte("{}")), "of other records")
 	assert.ErrorIs(t, x.store.Create(t.Context(), "formed/00000001.json", []byte("{}")), errOutage)
-	x.set(t, Setting{Step: "one", StoreOutage: &ringproof.Fault{Kind: ringproof.FaultStoreOutage, Records: "formed"}})
+	x.set(t, seam.Setting{Step: "one", StoreOutage: &ringproof.Fault{Kind: ringproof.FaultStoreOutage, Records: "formed"}})
 	_, err = x.store.List(t.Context(), "formed")
 	assert.ErrorIs(t, err, errOutage)
 }
@@ -247,7 +248,7 @@ func TestStoreStale(t *testing.T) {
 	x := newRig(t.TempDir(), "m1")
 	ctx := t.Context()
 	x.real["spec/00000001.json"] = "1"
-	x.set(t, Setting{Step: "stale", StoreStale: true})
+	x.set(t, seam.Setting{Step: "stale", StoreStale: true})
 	read := func(prefix string) []string {
 		keys, err := x.store.List(ctx, prefix)
 		require.NoError(t, err)
@@ -267,12 +268,12 @@ func TestStoreStale(t *testing.T) {
 	assert.NoError(t, err)
 	assert.Len(t, x.events(EventFaultLanded), 1)
 
-	x.set(t, Setting{Step: "again", StoreStale: true})
+	x.set(t, seam.Setting{Step: "again", StoreStale: true})
 	assert.Len(t, read("spec/"), 3, "another step has another past")
 	x.set(t)
 	x.real["spec/00000004.json"] = "4"
 	assert.Len(t, read("spec/"), 4)
 	assert.Len(t, x.events(EventFaultLanded), 2)
-	x.set(t, Setting{Step: "again", StoreStale: true})
+	x.set(t, seam.Setting{Step: "again", StoreStale: true})
 	assert.Len(t, read("spec/"), 4, "so has the same step, when it comes again")
 }

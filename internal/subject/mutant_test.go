@@ -17,6 +17,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/ringproof/ringproof/checks"
+	"github.com/ringproof/ringproof/internal/seam"
 	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/auto"
 	"github.com/ringproof/ringproof/reference/host"
@@ -505,8 +506,8 @@ func TestMainRefusesWhatItDoesNotKnow(t *testing.T) {
 
 func TestFaultsHitWhatAMutantDoes(t *testing.T) {
 	h := newHost()
-	f := Faults{}.with(cutAt("add-learner", ReplyLost, 1))
-	x := newHarm(func() (Faults, error) { return f, nil }, counters{}, nil)
+	f := seam.Faults{}.With(cutAt("add-learner", seam.ReplyLost, 1))
+	x := newHarm(func() (seam.Faults, error) { return f, nil }, seam.Counters{}, nil)
 	s := seams(x.layers([]layer{orphanLearner.layer()}))
 	var asked []ring.Kind
 	b := auto.Reference()

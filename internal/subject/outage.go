@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ringproof/ringproof/internal/seam"
 	"github.com/ringproof/ringproof/reference/auto"
 	"github.com/ringproof/ringproof/reference/store"
 )
@@ -71,18 +72,18 @@ func (s harmedStore) read(ctx context.Context, call, key string) (past map[strin
 }
 
 // outage tells which settings fail a call about the key.
-func outage(key string, writes bool) func(Setting) bool {
-	return func(s Setting) bool {
+func outage(key string, writes bool) func(seam.Setting) bool {
+	return func(s seam.Setting) bool {
 		f := s.StoreOutage
 		return f != nil && (writes || f.Calls != "writes") && (f.Records == "" || series(key) == f.Records)
 	}
 }
 
-func staleness(s Setting) bool { return s.StoreStale }
+func staleness(s seam.Setting) bool { return s.StoreStale }
 
 // step returns the first step that sets the harm.
-func (x *harm) step(sets func(Setting) bool) (string, bool) {
-	for _, s := range x.set() {
+func (x *harm) step(sets func(seam.Setting) bool) (string, bool) {
+	for _, s := range x.set().Set {
 		if sets(s) {
 			return s.Step, true
 		}

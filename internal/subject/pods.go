@@ -34,6 +34,7 @@ import (
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/config"
 	"github.com/ringproof/ringproof/faults"
+	"github.com/ringproof/ringproof/internal/seam"
 	"github.com/ringproof/ringproof/internal/trial"
 	"github.com/ringproof/ringproof/reference/api/v1alpha1"
 	"github.com/ringproof/ringproof/reference/host"
@@ -52,8 +53,8 @@ type Pods struct {
 	api  kubeclient.Client
 	ring kube.Names
 
-	dir    string            // of what is told to those in pods, and by them; "": nothing is
-	faults map[string]Faults // by machine
+	dir    string                 // of what is told to those in pods, and by them; "": nothing is
+	faults map[string]seam.Faults // by machine
 	mu     sync.Mutex
 }
 
@@ -251,15 +252,20 @@ func (p *Pods) Harm(f ringproof.Seams, machine string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.faults == nil {
-		p.faults = map[string]Faults{}
+		p.faults = map[string]seam.Faults{}
 	}
-	p.faults[machine] = p.faults[machine].with(setting(f.Step, nil, false, f.Fault, machine))
+	p.faults[machine] = p.faults[machine].With(seam.Of(f, machine))
 	at := filepath.Join(p.dir, machine)
-	return errors.Join(os.MkdirAll(at, 0o755), writeFaults(filepath.Join(at, "faults.json"), p.faults[machine]))
+	return errors.Join(os.MkdirAll(at, 0o755), seam.WriteFaults(filepath.Join(at, "faults.json"), p.faults[machine]))
 }
 
+// Begin has a journal kept: nothing else is done with a probe.
+func (*Pods) Begin() ringproof.Fault { return seam.Probe() }
+
 // Journal is what was done and decided in pods while the probe was set.
-func (p *Pods) Journal() (*Journal, error) { return ReadJournal(filepath.Join(p.dir, "journal")) }
+func (p *Pods) Journal() (*ringproof.Journal, error) {
+	return seam.Read(filepath.Join(p.dir, "journal"))
+}
 
 // Image is what the image of ringadm runs: it, or where mutants are planted or seams are
 // harmed this program, a copy of which is kept in the directory.

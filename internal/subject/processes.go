@@ -19,6 +19,7 @@ import (
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/faults"
+	"github.com/ringproof/ringproof/internal/seam"
 	"github.com/ringproof/ringproof/internal/trial"
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/pki"
@@ -40,7 +41,7 @@ type Processes struct {
 	store string
 
 	mu     sync.Mutex
-	faults map[string]Faults // by machine
+	faults map[string]seam.Faults // by machine
 }
 
 var _ trial.Subject = (*Processes)(nil)
@@ -107,8 +108,11 @@ func (p *Processes) Agent(m trial.Machine) trial.Program {
 
 func (p *Processes) journal() string { return filepath.Join(p.dir, "journal") }
 
+// Begin has a journal kept: nothing else is done with a probe.
+func (*Processes) Begin() ringproof.Fault { return seam.Probe() }
+
 // Journal is what the agents did and decided while the probe was set.
-func (p *Processes) Journal() (*Journal, error) { return ReadJournal(p.journal()) }
+func (p *Processes) Journal() (*ringproof.Journal, error) { return seam.Read(p.journal()) }
 
 func (p *Processes) file(machine string) string {
 	return filepath.Join(p.dir, machine, "faults.json")
@@ -119,10 +123,10 @@ func (p *Processes) Harm(f ringproof.Seams, machine string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.faults == nil {
-		p.faults = map[string]Faults{}
+		p.faults = map[string]seam.Faults{}
 	}
-	p.faults[machine] = p.faults[machine].with(setting(f.Step, f.StoreOutage, f.StoreStale, f.Fault, machine))
-	return writeFaults(p.file(machine), p.faults[machine])
+	p.faults[machine] = p.faults[machine].With(seam.Of(f, machine))
+	return seam.WriteFaults(p.file(machine), p.faults[machine])
 }
 
 // Ask carries out an operation as an operator would.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/internal/seam"
 	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/auto"
 	"github.com/ringproof/ringproof/reference/host"
@@ -53,19 +54,19 @@ type seat interface {
 // ringadm auto on simulated machines, with the same mutants and the same faults
 // at its seams as [Processes] has. One is used once, for one plan.
 type Simulated[W World[M], M Machine] struct {
-	Mutants []string // names
-	Journal *Journal // records what the agents come to; nil: nothing does
+	Mutants []string      // names
+	Record  *seam.Journal // of what the agents come to; nil: none
 
 	plan    ringproof.Plan
 	world   W
 	mutants []Mutant
-	faults  map[string]Faults // by machine
-	tally   counters
+	faults  map[string]seam.Faults // by machine
+	tally   seam.Counters
 }
 
 // Seed makes the store, as ringadm seed does.
 func (s *Simulated[W, M]) Seed(ctx context.Context, plan ringproof.Plan, w W) error {
-	s.plan, s.world, s.faults, s.tally = plan, w, map[string]Faults{}, counters{}
+	s.plan, s.world, s.faults, s.tally = plan, w, map[string]seam.Faults{}, seam.Counters{}
 	for _, name := range s.Mutants {
 		m, err := LookupMutant(name)
 		if err != nil {
@@ -109,8 +110,8 @@ func (s *Simulated[W, M]) now() time.Time { return s.operator().Now() }
 // Agent is one life of ringadm auto on the machine.
 func (s *Simulated[W, M]) Agent(m M) func(context.Context) error {
 	return func(ctx context.Context) error {
-		x := newHarm(func() (Faults, error) { return s.faults[m.Name()], nil }, s.tally, m.Kill)
-		x.machine, x.journal, x.dry = m.Name(), s.Journal, m.DryRun()
+		x := newHarm(func() (seam.Faults, error) { return s.faults[m.Name()], nil }, s.tally, m.Kill)
+		x.machine, x.journal, x.dry = m.Name(), s.Record, m.DryRun()
 		var layers []layer
 		for _, mutant := range s.mutants {
 			layers = append(layers, mutant.observed())
@@ -136,26 +137,25 @@ func releases(binaries map[string]string) map[ring.Version]string {
 // anew with a fault that counts, and ends with it.
 func (s *Simulated[W, M]) Harm(f ringproof.Seams, machine string) error {
 	before := s.faults[machine]
-	after := before.with(setting(f.Step, f.StoreOutage, f.StoreStale, f.Fault, machine))
+	after := before.With(seam.Of(f, machine))
 	s.faults[machine] = after
 	switch {
 	case f.Fault != nil:
-		s.Journal.Begin()
-	case counting(before) > counting(after):
-		s.Journal.End()
+		s.Record.Begin()
+	case before.Counting() > after.Counting():
+		s.Record.End()
 	}
 	return nil
 }
 
-// counting is how many faults are set that count.
-func counting(f Faults) (n int) {
-	for _, s := range f.Set {
-		if s.Fault != nil {
-			n++
-		}
-	}
-	return n
+// Begin has a journal kept.
+func (s *Simulated[W, M]) Begin() ringproof.Fault {
+	s.Record = &seam.Journal{}
+	return seam.Probe()
 }
+
+// Journal is what was kept.
+func (s *Simulated[W, M]) Journal() (*ringproof.Journal, error) { return &s.Record.Journal, nil }
 
 // Ask carries out an operation as ringadm would for an operator.
 func (s *Simulated[W, M]) Ask(ctx context.Context, op ringproof.Op, targets []string) (string, error) {

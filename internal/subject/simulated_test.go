@@ -16,6 +16,7 @@ import (
 	"github.com/ringproof/ringproof/checks"
 	"github.com/ringproof/ringproof/faults"
 	"github.com/ringproof/ringproof/harness"
+	"github.com/ringproof/ringproof/internal/seam"
 	"github.com/ringproof/ringproof/sim"
 )
 
@@ -62,21 +63,21 @@ func happened(h ringproof.History, kind ringproof.EventKind, step string) (all [
 
 // TestTheReferenceInSim: what an operator asks of the reference, it does.
 func TestTheReferenceInSim(t *testing.T) {
-	h := simulate(t, life(Probe()), &simulated{})
+	h := simulate(t, life(seam.Probe()), &simulated{})
 	assert.Empty(t, happened(h, ringproof.EventStepFailed, ""))
 	assert.Len(t, happened(h, ringproof.EventRefused, "refused"), 1)
 	assert.Len(t, happened(h, ringproof.EventConverged, ""), 1)
 	for _, f := range checks.Judge(&h) {
 		assert.NotEqual(t, ringproof.Fail, f.Verdict, "%s", f)
 	}
-	plain := life(Probe())
+	plain := life(seam.Probe())
 	plain.Ring.Security = "plain"
 	assert.Len(t, happened(simulate(t, plain, &simulated{}), ringproof.EventConverged, ""), 1)
 }
 
 func TestAMutantInSimIsTheMutant(t *testing.T) {
 	added := func(s *simulated) (voters int) {
-		h := simulate(t, life(Probe()), s)
+		h := simulate(t, life(seam.Probe()), s)
 		for _, e := range happened(h, ringproof.EventMemberAdded, "") {
 			if !e.Learner && e.At > happened(h, ringproof.EventStepBegun, "lose")[0].At {
 				voters++
@@ -86,19 +87,19 @@ func TestAMutantInSimIsTheMutant(t *testing.T) {
 	}
 	assert.Zero(t, added(&simulated{}))
 	assert.NotZero(t, added(&simulated{Mutants: []string{"voter-first"}}))
-	err := (&simulated{Mutants: []string{"voter-frist"}}).Seed(t.Context(), life(Probe()), nil)
+	err := (&simulated{Mutants: []string{"voter-frist"}}).Seed(t.Context(), life(seam.Probe()), nil)
 	assert.ErrorContains(t, err, `did you mean "voter-first"`)
 }
 
 // TestTheReferenceComesToTheseEffects holds the list of what there is to cut:
 // one that is missing here is never swept.
 func TestTheReferenceComesToTheseEffects(t *testing.T) {
-	whole := &simulated{Journal: &Journal{}}
-	plan := life(Probe())
+	whole := &simulated{Record: &seam.Journal{}}
+	plan := life(seam.Probe())
 	plan.Steps = plan.Steps[1:] // nothing is set, so the journal begins with the world
 	h := simulate(t, plan, whole)
 	names := map[string]bool{}
-	for _, e := range whole.Journal.Effects {
+	for _, e := range whole.Record.Effects {
 		names[e.Name] = true
 		assert.True(t, faults.IsEffect(e.Name), e.Name)
 		assert.NotEmpty(t, e.Machine)
@@ -110,15 +111,15 @@ func TestTheReferenceComesToTheseEffects(t *testing.T) {
 		"write pki/ca.crt", "write pki/client.crt", "write pki/client.key", "write pki/peer-ca.crt", "write pki/peer.crt", "write pki/peer.key", "write pki/server.crt", "write pki/server.key",
 	}, slices.Sorted(maps.Keys(names)))
 
-	again := &simulated{Journal: &Journal{}}
+	again := &simulated{Record: &seam.Journal{}}
 	assert.Equal(t, h.Events, simulate(t, plan, again).Events)
-	assert.Equal(t, whole.Journal, again.Journal, "a sweep can't find again what it saw once")
+	assert.Equal(t, whole.Record, again.Record, "a sweep can't find again what it saw once")
 }
 
 // cutOf is the entry as a fault that hits it.
-func cutOf(e Effect, phase string) ringproof.Fault {
+func cutOf(e ringproof.Effect, phase string) ringproof.Fault {
 	f := ringproof.Fault{Kind: ringproof.FaultAgentCrash, Effect: e.Name, Phase: phase, Nth: e.Nth, Target: e.Machine}
-	if phase == After || phase == ReplyLost {
+	if phase == seam.After || phase == seam.ReplyLost {
 		f.Nth = e.Done
 	}
 	return f
@@ -127,16 +128,16 @@ func cutOf(e Effect, phase string) ringproof.Fault {
 // TestEachEffectIsCutAndSurvived cuts at the last effect of each name that was
 // done, in each phase; with -short in one phase each.
 func TestEachEffectIsCutAndSurvived(t *testing.T) {
-	s := &simulated{Journal: &Journal{}}
-	simulate(t, life(Probe()), s)
-	last := map[string]Effect{}
-	for _, e := range s.Journal.Effects {
+	s := &simulated{Record: &seam.Journal{}}
+	simulate(t, life(seam.Probe()), s)
+	last := map[string]ringproof.Effect{}
+	for _, e := range s.Record.Effects {
 		if e.Done > 0 {
 			last[e.Name] = e
 		}
 	}
 	require.Greater(t, len(last), 15)
-	phases := []string{Before, After, ReplyLost, Refused}
+	phases := []string{seam.Before, seam.After, seam.ReplyLost, seam.Refused}
 	for i, name := range slices.Sorted(maps.Keys(last)) {
 		for _, phase := range phases {
 			if testing.Short() && phase != phases[i%len(phases)] {
@@ -158,23 +159,23 @@ func TestEachEffectIsCutAndSurvived(t *testing.T) {
 // TestViewsAreSurvived ages and skips the decisions around the last action of
 // each machine that leads, and some starts.
 func TestViewsAreSurvived(t *testing.T) {
-	s := &simulated{Journal: &Journal{}}
-	simulate(t, life(Probe()), s)
-	picked := map[string]Decision{}
-	for _, d := range s.Journal.Decisions {
-		if !strings.HasPrefix(d.Said, "wait") && d.Nth > 1 {
-			picked[d.Machine+" "+d.Name] = d
+	s := &simulated{Record: &seam.Journal{}}
+	simulate(t, life(seam.Probe()), s)
+	picked := map[string]ringproof.Decision{}
+	for _, d := range s.Record.Decisions {
+		if !strings.Contains(d.State, " wait") && d.Nth > 1 {
+			picked[d.Machine+" "+d.What] = d
 		}
 	}
 	require.NotEmpty(t, picked)
 	for _, key := range slices.Sorted(maps.Keys(picked)) {
 		d := picked[key]
 		for _, f := range []ringproof.Fault{
-			{Kind: ringproof.FaultStaleView, Decision: d.Name, Nth: d.Nth, Back: 8, Count: 20, Target: d.Machine},
-			{Kind: ringproof.FaultSkippedView, Decision: d.Name, Nth: d.Nth, Count: 20, Target: d.Machine},
+			{Kind: ringproof.FaultStaleView, Decision: d.What, Nth: d.Nth, Back: 8, Count: 20, Target: d.Machine},
+			{Kind: ringproof.FaultSkippedView, Decision: d.What, Nth: d.Nth, Count: 20, Target: d.Machine},
 		} {
 			h := simulate(t, life(f), &simulated{})
-			if f.Kind == ringproof.FaultSkippedView || d.Name == DecidesNext { // a start may have no view before it
+			if f.Kind == ringproof.FaultSkippedView || d.What == DecidesNext { // a start may have no view before it
 				assert.NotEmpty(t, happened(h, ringproof.EventFaultLanded, "first"), "%+v", f)
 			}
 			assert.Len(t, happened(h, ringproof.EventConverged, ""), 1, "%+v", f)

@@ -15,6 +15,7 @@ import (
 	"github.com/agnivade/levenshtein"
 
 	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/internal/seam"
 	"github.com/ringproof/ringproof/reference/cli"
 )
 
@@ -96,9 +97,9 @@ func Main(args []string) int {
 	if *file == "" {
 		return cli.Main(flags.Args(), seams(mutants))
 	}
-	x := newHarm(func() (Faults, error) { return readFaults(*file) }, newMarkers(*fired), die)
+	x := newHarm(func() (seam.Faults, error) { return seam.ReadFaults(*file) }, seam.NewMarkers(*fired), die)
 	x.dry, x.scope = slices.Contains(flags.Args(), "--dry-run"), scopeOf(flags.Args())
-	x.journal, x.probed = &pages{file: *journal}, true
+	x.journal, x.probed = &seam.Pages{File: *journal}, true
 	return cli.Main(flags.Args(), seams(x.layers(mutants)))
 }
 

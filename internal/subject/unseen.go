@@ -4,7 +4,6 @@
 package subject
 
 import (
-	"cmp"
 	"context"
 	"reflect"
 	"slices"
@@ -18,11 +17,8 @@ import (
 	kubeclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/internal/seam"
 )
-
-// unseenFor is how long a cache is behind where the fault doesn't say.
-const unseenFor = 5 * time.Second
 
 // behind is a cache that hears late: of some kinds it shows a namespace as it was. Its reads
 // alone are old; who reads from the API server itself reads what is.
@@ -45,7 +41,7 @@ var uncached = []string{"secret", "configmap"}
 // before is what there is of an object's kind now, if a fault is set that may hide what
 // becomes of it; nil: none is, or nobody reads it of a cache.
 func (b behind) before(ctx context.Context, p point, o kubeclient.Object) *past {
-	hides := func(s Setting) bool { return s.Fault.Phase == Unseen }
+	hides := func(s seam.Setting) bool { return s.Fault.Phase == seam.Unseen }
 	if slices.Contains(uncached, kindOf(o)) || !slices.ContainsFunc(b.harm.cuts(b.harm.set(), p), hides) {
 		return nil
 	}
@@ -69,8 +65,8 @@ func (b behind) before(ctx context.Context, p point, o kubeclient.Object) *past 
 }
 
 // hide has the kind shown as it was, for so long.
-func (b behind) hide(kind string, as *past, d ringproof.Duration) {
-	as.until = b.harm.host.Now().Add(cmp.Or(d.Std(), unseenFor))
+func (b behind) hide(kind string, as *past, d time.Duration) {
+	as.until = b.harm.host.Now().Add(d)
 	b.shows[kind] = as
 }
 

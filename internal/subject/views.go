@@ -8,6 +8,7 @@ import (
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/faults"
+	"github.com/ringproof/ringproof/internal/seam"
 	"github.com/ringproof/ringproof/reference/auto"
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/launcher"
@@ -58,7 +59,7 @@ func (x *harm) next(inner next) next {
 // decided records a decision; change tells whether it changes anything.
 func (x *harm) decided(decision string, what fmt.Stringer, change bool) {
 	if who, recorded := x.recorded(x.set()); recorded {
-		x.journal.decided(who, decision, what.String(), change)
+		x.journal.Decided(who, decision, what.String(), change)
 	}
 }
 
@@ -114,8 +115,8 @@ func elsewhere(now, old launcher.Evidence) launcher.Evidence {
 }
 
 // turn counts the decision, and returns what is set for it.
-func (x *harm) turn(decision string) (hit Setting, found bool) {
-	for _, s := range x.set() {
+func (x *harm) turn(decision string) (hit seam.Setting, found bool) {
+	for _, s := range x.set().Set {
 		f := s.Fault
 		if !x.hits(f, ringproof.FaultStaleView, ringproof.FaultSkippedView) {
 			continue
@@ -124,7 +125,7 @@ func (x *harm) turn(decision string) (hit Setting, found bool) {
 			continue
 		}
 		first, last := max(f.Nth, 1), max(f.Nth, 1)+max(f.Count, 1)-1
-		if n := x.tally.next(s.Series, last); !found && n >= first && n <= last {
+		if n := x.tally.Next(s.Series, last); !found && n >= first && n <= last {
 			hit, found = s, true
 		}
 	}
@@ -132,14 +133,14 @@ func (x *harm) turn(decision string) (hit Setting, found bool) {
 }
 
 // stale tells of a view that was old. The first view of a life is not.
-func (x *harm) stale(s Setting, back int, decided fmt.Stringer) {
+func (x *harm) stale(s seam.Setting, back int, decided fmt.Stringer) {
 	if back > 0 {
 		x.tell(s, fmt.Sprintf("decided on the view of %d decisions ago: %s", back, decided))
 	}
 }
 
 // tell says once that the step's fault has landed.
-func (x *harm) tell(s Setting, text string) {
+func (x *harm) tell(s seam.Setting, text string) {
 	if !x.told[s.Step] {
 		x.told[s.Step] = true
 		x.landed(s.Step, "", text)

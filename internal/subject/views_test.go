@@ -15,18 +15,21 @@ import (
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/faults"
+	"github.com/ringproof/ringproof/internal/seam"
 	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/auto"
 	"github.com/ringproof/ringproof/reference/launcher"
 	"github.com/ringproof/ringproof/reference/ring"
 )
 
-func viewing(f ringproof.Fault) Setting { return setting("view", nil, false, &f, "m1") }
+func viewing(f ringproof.Fault) seam.Setting {
+	return seam.Of(ringproof.Seams{Step: "view", Fault: &f}, "m1")
+}
 
 // seeing is a brain whose views are harmed; its host's log tells what landed.
-func seeing(b auto.Brain, set ...Setting) (auto.Brain, *harm) {
-	x := newHarm(func() (Faults, error) { return Faults{Set: set}, nil }, counters{}, nil)
-	x.host, x.journal = newHost(), &Journal{}
+func seeing(b auto.Brain, set ...seam.Setting) (auto.Brain, *harm) {
+	x := newHarm(func() (seam.Faults, error) { return seam.Faults{Set: set}, nil }, seam.Counters{}, nil)
+	x.host, x.journal = newHost(), &seam.Journal{}
 	return x.outer().brain(x.host, b), x
 }
 
@@ -64,7 +67,7 @@ func TestSkippedDecisionsAreWaits(t *testing.T) {
 		Next: func(ring.Spec, ring.Observed) ring.Decision { decided++; return wait(ring.Steady) },
 		Boot: func(launcher.Evidence) launcher.Boot { decided++; return launcher.Boot{Do: launcher.Start} },
 	}, viewing(ringproof.Fault{Kind: ringproof.FaultSkippedView, Nth: 2, Count: 2}),
-		Setting{Step: "boot", Series: "boot", Fault: &ringproof.Fault{Kind: ringproof.FaultSkippedView, Decision: DecidesBoot}})
+		seam.Setting{Step: "boot", Series: "boot", Fault: &ringproof.Fault{Kind: ringproof.FaultSkippedView, Decision: DecidesBoot}})
 	for i, want := range []bool{true, false, false, true} {
 		before := decided
 		d := b.Next(ring.Spec{}, ring.Observed{})
@@ -75,8 +78,8 @@ func TestSkippedDecisionsAreWaits(t *testing.T) {
 	assert.Equal(t, launcher.Wait, b.Boot(launcher.Evidence{}).Do)
 	assert.Equal(t, launcher.Start, b.Boot(launcher.Evidence{}).Do)
 	assert.Len(t, x.host.(*fakeHost).events(EventFaultLanded), 2, "once for each step")
-	assert.Equal(t, Decision{Name: DecidesNext, Nth: 4, Said: "wait: steady"}, x.journal.(*Journal).Decisions[3])
-	assert.Equal(t, Decision{Name: DecidesBoot, Nth: 2, Said: "start (): "}, x.journal.(*Journal).Decisions[5])
+	assert.Equal(t, ringproof.Decision{What: DecidesNext, Nth: 4, State: "0 wait: steady"}, x.journal.(*seam.Journal).Decisions[3])
+	assert.Equal(t, ringproof.Decision{What: DecidesBoot, Nth: 2, State: "0 start (): "}, x.journal.(*seam.Journal).Decisions[5])
 }
 
 // Four voters, of which m2 retires: it is to go. While the decision was on its

@@ -7,12 +7,11 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	kubeclient "sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/ringproof/ringproof"
 )
 
 // gatedKube is a client of the API server, whose every write is a point. Reads pass, or are
@@ -27,7 +26,7 @@ func gateKube(c kubeclient.Client, x *harm) gatedKube {
 func (b behind) write(ctx context.Context, verb string, o kubeclient.Object, do func() error) error {
 	p := wrote(verb, o)
 	if as := b.before(ctx, p, o); as != nil {
-		p.hide = func(d ringproof.Duration) { b.hide(kindOf(o), as, d) }
+		p.hide = func(d time.Duration) { b.hide(kindOf(o), as, d) }
 	}
 	return b.harm.around(p, do)
 }

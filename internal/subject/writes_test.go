@@ -17,16 +17,17 @@ import (
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/faults"
+	"github.com/ringproof/ringproof/internal/seam"
 	simkube "github.com/ringproof/ringproof/sim/kube"
 )
 
 // gatedAPI is an API server that holds a pod, and a client of it with these faults.
-func gatedAPI(t *testing.T, set ...Setting) (gated, real kubeclient.Client, x *harm) {
+func gatedAPI(t *testing.T, set ...seam.Setting) (gated, real kubeclient.Client, x *harm) {
 	t.Helper()
 	real = simkube.New(&still{}, simkube.Scheme(), time.Unix(0, 0)).Client()
 	require.NoError(t, real.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "there"}}))
-	x = newHarm(func() (Faults, error) { return Faults{Set: set}, nil }, counters{}, func() {})
-	x.host, x.journal = newHost(), &Journal{}
+	x = newHarm(func() (seam.Faults, error) { return seam.Faults{Set: set}, nil }, seam.Counters{}, func() {})
+	x.host, x.journal = newHost(), &seam.Journal{}
 	return seams(x.layers(nil)).Kube(x.host, real), real, x
 }
 
@@ -48,18 +49,18 @@ func TestEveryWriteToTheAPIServerIsAnEffect(t *testing.T) {
 		assert.True(t, faults.IsEffect(effect), effect)
 		c, _, x := gatedAPI(t)
 		require.NoError(t, write(t, c), effect)
-		assert.Equal(t, []Effect{{Name: effect, Nth: 1, Done: 1}}, x.journal.(*Journal).Effects, "a read is none")
+		assert.Equal(t, []ringproof.Effect{{Name: effect, Nth: 1, Done: 1, State: "0"}}, x.journal.(*seam.Journal).Effects, "a read is none")
 		for phase, want := range map[string]func(error) bool{
-			Before:    func(err error) bool { return err == errKilled },
-			After:     func(err error) bool { return err == errKilled },
-			ReplyLost: func(err error) bool { return assert.ErrorIs(t, err, context.DeadlineExceeded) },
-			Refused:   apierrors.IsServiceUnavailable,
+			seam.Before:    func(err error) bool { return err == errKilled },
+			seam.After:     func(err error) bool { return err == errKilled },
+			seam.ReplyLost: func(err error) bool { return assert.ErrorIs(t, err, context.DeadlineExceeded) },
+			seam.Refused:   apierrors.IsServiceUnavailable,
 		} {
 			c, real, _ := gatedAPI(t, cutAtEffect(effect, phase, 1))
 			before := shown(t, real)
 			assert.True(t, want(write(t, c)), "%s %s", effect, phase)
 			done := shown(t, real) != before
-			assert.Equal(t, phase == After || phase == ReplyLost, done, "%s %s", effect, phase)
+			assert.Equal(t, phase == seam.After || phase == seam.ReplyLost, done, "%s %s", effect, phase)
 		}
 	}
 }
@@ -81,10 +82,10 @@ func shown(t *testing.T, c kubeclient.Client) (all string) {
 
 // A fault of the controller's hits no launcher, though both read of it on their node.
 func TestOfTheController(t *testing.T) {
-	cut := cutAtEffect("etcd put", Refused, 1)
+	cut := cutAtEffect("etcd put", seam.Refused, 1)
 	cut.Fault.Scope = ringproof.ScopeController
 	ask := func(scope string) error {
-		x := newHarm(func() (Faults, error) { return Faults{Set: []Setting{cut}}, nil }, counters{}, func() {})
+		x := newHarm(func() (seam.Faults, error) { return seam.Faults{Set: []seam.Setting{cut}}, nil }, seam.Counters{}, func() {})
 		x.host, x.scope = newHost(), scope
 		return x.around(point{effect: "etcd put"}, func() error { return nil })
 	}
@@ -97,7 +98,7 @@ func TestOfTheController(t *testing.T) {
 // What was done is hidden from the cache for a while: from single reads and lists, and by the
 // labels that are asked for. All else is read as it is.
 func TestUnseen(t *testing.T) {
-	cut := cutAtEffect("kube create pod", Unseen, 1)
+	cut := cutAtEffect("kube create pod", seam.Unseen, 1)
 	cut.Fault.For = ringproof.Duration(3 * time.Second)
 	c, real, x := gatedAPI(t, cut)
 	made := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "made", Labels: map[string]string{"a": "b"}}}

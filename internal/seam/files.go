@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the ringproof authors.
 
-package subject
+package seam
 
 import (
 	"encoding/json"
@@ -11,32 +11,35 @@ import (
 	"os"
 )
 
-// tally numbers what is reached. It outlives the agents, and all machines have
+// Tally numbers what is reached. It outlives the agents, and all machines have
 // the same.
-type tally interface {
-	// next returns the next number of the series, from 1. Beyond limit any larger
+type Tally interface {
+	// Next returns the next number of the series, from 1. Beyond limit any larger
 	// one will do; 0 says that it can't tell.
-	next(series string, limit int) int
+	Next(series string, limit int) int
 }
 
-// counters is a tally in memory, of a world that is one process.
-type counters map[string]int
+// Counters is a tally in memory, of a world that is one process.
+type Counters map[string]int
 
-func (c counters) next(series string, _ int) int {
+// Next counts on.
+func (c Counters) Next(series string, _ int) int {
 	c[series]++
 	return c[series]
 }
 
-// markers is a tally of agents that are processes: each number is a file that
+// Markers is a tally of agents that are processes: each number is a file that
 // only one of them can create. They begin with the prefix.
-type markers struct {
+type Markers struct {
 	prefix string
 	given  map[string]int // numbers up to this one are taken
 }
 
-func newMarkers(prefix string) *markers { return &markers{prefix: prefix, given: map[string]int{}} }
+// NewMarkers is one whose files begin with the prefix.
+func NewMarkers(prefix string) *Markers { return &Markers{prefix: prefix, given: map[string]int{}} }
 
-func (m *markers) next(series string, limit int) int {
+// Next takes the next number that nobody has.
+func (m *Markers) Next(series string, limit int) int {
 	for m.given[series] < limit {
 		n := m.given[series] + 1
 		err := claim(fmt.Sprintf("%s%s.%d", m.prefix, series, n))
@@ -59,8 +62,8 @@ func claim(marker string) error {
 	return f.Close()
 }
 
-// readFaults reads the file that the world writes.
-func readFaults(file string) (f Faults, err error) {
+// ReadFaults reads the file that the world writes.
+func ReadFaults(file string) (f Faults, err error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Faults{}, nil
@@ -71,8 +74,8 @@ func readFaults(file string) (f Faults, err error) {
 	return f, err
 }
 
-// writeFaults replaces it at once.
-func writeFaults(file string, f Faults) error {
+// WriteFaults replaces it at once.
+func WriteFaults(file string, f Faults) error {
 	text, err := json.Marshal(f)
 	if err != nil {
 		return err
