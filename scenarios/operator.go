@@ -107,7 +107,7 @@ func FillText(text string, values map[string]string) string {
 // beside are the keys that mean nothing for an operator, as nothing of it is started on
 // machines.
 func (s SubjectSpec) beside() (keys []string) {
-	given := map[string]bool{"create": s.Create != nil, "stop": s.Stop != Stop{}, "operations": s.Operations != Operations{}, "refused": len(s.Refused) > 0, "etcd.output": s.Etcd.Output != ""}
+	given := map[string]bool{"main": s.Main != "", "create": s.Create != nil, "stop": s.Stop != Stop{}, "operations": s.Operations != Operations{}, "refused": len(s.Refused) > 0, "etcd.output": s.Etcd.Output != ""}
 	for _, key := range sortedKeys(given) {
 		if given[key] {
 			keys = append(keys, key)
@@ -122,10 +122,10 @@ func (d *decoder) judgeOperator(spec *SubjectSpec, in Places) {
 	for _, key := range spec.beside() {
 		d.complain(d.keyed("spec."+key), complaint{code: "S066", message: fmt.Sprintf("%s means nothing for an operator", key)}, "an operator is deployed, and asked by patches of its object (spec.operator.patches)")
 	}
-	d.find("main", &o.Main, "S067", in.Package)
-	d.find("crds", &o.CRDs, "S068", in.Objects)
+	d.find("spec.operator.main", &o.Main, "S067", in.Package)
+	d.find("spec.operator.crds", &o.CRDs, "S068", in.Objects)
 	for i := range o.Manifests {
-		d.find(fmt.Sprintf("manifests[%d]", i), &o.Manifests[i], "S068", in.Objects)
+		d.find(fmt.Sprintf("spec.operator.manifests[%d]", i), &o.Manifests[i], "S068", in.Objects)
 	}
 	if err := in.Selector(o.Pods.Selector); err != nil {
 		d.complain(d.placed("spec.operator.pods.selector"), complaint{code: "S069", message: fmt.Sprintf("the selector %q can't be read: %v", o.Pods.Selector, err)}, "")
@@ -148,7 +148,7 @@ func (d *decoder) find(at string, path *string, code string, look func(string) (
 	}
 	found, err := look(*path)
 	if err != nil {
-		d.complain(d.placed("spec.operator."+at), complaint{code: code, message: fmt.Sprintf("%s is %q: %v", at, *path, err)}, "")
+		d.complain(d.placed(at), complaint{code: code, message: fmt.Sprintf("%s is %q: %v", strings.TrimPrefix(strings.TrimPrefix(at, "spec."), "operator."), *path, err)}, "")
 		return
 	}
 	*path = found

@@ -35,6 +35,7 @@ type SubjectForm struct {
 // SubjectSpec is the subject itself.
 type SubjectSpec struct {
 	Description string     `json:"description,omitempty" jsonschema_description:"what it is, in one sentence"`
+	Main        string     `json:"main,omitempty" jsonschema_description:"the directory of its main package, from the file's directory, if it is a program in Go: it is built, and is {{.Main}}. Such a subject is tried in virtual time too, if its commands run nothing but {{.Main}}, {{.Etcd}} and {{.Etcdctl}}"`
 	Create      *Command   `json:"create,omitempty" jsonschema_description:"what a person does once, on the first machine, before anything is started"`
 	Start       Command    `json:"start,omitempty" jsonschema_description:"what is kept running on each machine, spares too: it is started again 300 ms after it ended, and has etcd run. A subject has this or operator"`
 	Operator    *Operator  `json:"operator,omitempty" jsonschema_description:"an operator on Kubernetes, tried in the virtual world"`
@@ -115,6 +116,7 @@ var variables = []Variable{
 	{"RunDir", "a directory of its own that outlives its volume", ""},
 	{"SharedDir", "a directory that every machine sees", ""},
 	{"SubjectDir", "the directory of the subject's file", ""},
+	{"Main", "the program that is built of main", ""},
 	{"Etcd", "the path of the machine's etcd", ""},
 	{"Etcdctl", "the path of the etcdctl of that release", ""},
 	{"Version", "the release of the machine's etcd, such as v3.6.16", ""},
@@ -257,6 +259,7 @@ func (d *decoder) judgeSubject(form *SubjectForm, in Places) {
 	if form.Spec.Operator != nil {
 		d.judgeOperator(&form.Spec, in)
 	}
+	d.judgeMain(&form.Spec, in)
 	if len(form.Spec.Start.Run) > 0 && !form.Spec.Uses("Etcd") && !form.Spec.Uses("Version") {
 		d.complain(d.keyed("spec.start"), complaint{code: "S061", message: "nobody knows which etcd it runs: neither start nor create uses {{.Etcd}} or {{.Version}}"}, "a cell is of the release that it names; {{.Etcd}} is the path of that")
 	}
@@ -270,6 +273,38 @@ func (d *decoder) judgeSubject(form *SubjectForm, in Places) {
 			d.complain(d.placed("spec.etcd."+key), complaint{code: "S019", message: fmt.Sprintf("%s is %q; it must be a path below the directory that is given", key, value)}, "")
 		}
 	}
+}
+
+// judgeMain finds what is to be built, and holds the file to use it.
+func (d *decoder) judgeMain(spec *SubjectSpec, in Places) {
+	switch used := spec.UsesAnywhere("Main"); {
+	case spec.Main == "" && used:
+		d.complain(d.keyed("spec"), complaint{code: "S058", message: "{{.Main}} means nothing: the file has no main"}, "main is the directory of a main package of Go's")
+	case spec.Main != "" && spec.Operator == nil && !used:
+		d.complain(d.keyed("spec.main"), complaint{code: "S067", message: "no command of the file runs {{.Main}}, so that what is built of main is not on trial"}, "start: {run: [\"{{.Main}}\"]}")
+	}
+	d.find("spec.main", &spec.Main, "S067", in.Package)
+}
+
+// Abroad is a command that can't be run in virtual time, by its key; "": all can be. What
+// runs there is built for it.
+func (s SubjectSpec) Abroad() string {
+	commands := s.commands()
+	for _, name := range sortedKeys(commands) {
+		run := commands[name].Run
+		if len(run) == 0 || !slices.Contains([]string{"Main", "Etcd", "Etcdctl"}, only(run[0])) {
+			return name
+		}
+	}
+	return ""
+}
+
+// only is the variable that a text is, and nothing else; "": it is more, or another thing.
+func only(text string) string {
+	if m := between.FindStringSubmatch(text); m != nil && m[0] == text {
+		return nameOf(m[1])
+	}
+	return ""
 }
 
 // between matches what stands between two pairs of braces.

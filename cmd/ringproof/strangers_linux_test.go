@@ -121,18 +121,27 @@ func masked(text string) (lines []string) {
 func TestAStrangersOperator(t *testing.T) {
 	const tree = "../../examples/etcd-operator"
 	before := changed(t, tree)
-	bad, good := operators(t, "examples/etcd-operator/shrink-to-one.yaml", "examples/etcd-operator/shrink-first.yaml")
+	bad, good := compared(t, "examples/etcd-operator/shrink-to-one.yaml", "examples/etcd-operator/shrink-first.yaml", "examples/etcd-operator/subject.yaml")
 	assert.Subset(t, verdicts(bad.Findings), []string{"work-bounded fail", "available fail", "converges fail"})
 	assert.Equal(t, "pass", good.Verdict, "%v", good.Findings)
 	assert.Equal(t, before, changed(t, tree), "something was written in its tree")
 }
 
-// operators runs a scenario with an operator that fails it, beside the one without a mistake.
-func operators(t *testing.T, scenario, subject string) (bad, good cellRead) {
+// TestALauncherInGo has a launcher of somebody's in virtual time, beside one with a planted
+// mistake: it takes the log of an etcd that was killed for broken, and begins anew.
+func TestALauncherInGo(t *testing.T) {
+	bad, good := compared(t, "scenarios/leader-killed.yaml", "examples/go-launcher/begin-anew.yaml", "examples/go-launcher/subject.yaml")
+	assert.Contains(t, verdicts(bad.Findings), "no-identity-reuse fail")
+	assert.Equal(t, "pass", good.Verdict, "%v", good.Findings)
+}
+
+// compared runs a scenario in virtual time with a subject that fails it, beside one without
+// the mistake.
+func compared(t *testing.T, scenario, subject, beside string) (bad, good cellRead) {
 	t.Helper()
 	needs.RealTime(t) // not for its time, which is virtual: a control plane may have to be built
 	out := t.TempDir()
-	c := exec.CommandContext(t.Context(), "ringproof", "run", scenario, "--world", "virtual", "--subject", subject, "--beside", "examples/etcd-operator/subject.yaml", "--out", out)
+	c := exec.CommandContext(t.Context(), "ringproof", "run", scenario, "--world", "virtual", "--subject", subject, "--beside", beside, "--out", out)
 	c.Dir = "../.." // below which the sources are that are built again
 	said, err := c.CombinedOutput()
 	t.Logf("%s", said)
@@ -153,7 +162,7 @@ func operators(t *testing.T, scenario, subject string) (bad, good cellRead) {
 // TestAnOperatorThatDies has an operator die after a write, beside one that knows what it was
 // about by its own memory alone.
 func TestAnOperatorThatDies(t *testing.T) {
-	bad, good := operators(t, "examples/etcd-operator/grow-cut.yaml", "examples/etcd-operator/in-memory.yaml")
+	bad, good := compared(t, "examples/etcd-operator/grow-cut.yaml", "examples/etcd-operator/in-memory.yaml", "examples/etcd-operator/subject.yaml")
 	assert.Contains(t, verdicts(bad.Findings), "converges fail")
 	assert.Equal(t, "pass", good.Verdict, "%v", good.Findings)
 }

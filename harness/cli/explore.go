@@ -104,7 +104,7 @@ func search(c *cobra.Command, f searchFlags, s explore.Search, length time.Durat
 	if err != nil {
 		return err
 	}
-	if who.operator() != "" {
+	if who.on() == ringproof.OnKubernetes {
 		s.On = ringproof.OnKubernetes
 	}
 	return f.within(c, explore.Releases(f.subject, s.On), func(in searching) error {

@@ -37,7 +37,7 @@ type outside struct {
 	kit      virtual.Kit // where other programs were built than those
 	traced   func(line string)
 	program  func() (trial.Subject, error)
-	operator string // the directory of an operator's main package; "": there is none
+	main     string // the directory of somebody's main package that has to be built; "": there is none
 }
 
 // releasesOf are those of the plan.

@@ -54,7 +54,8 @@ type runFlags struct {
 	without  bool
 	twice    bool
 
-	kit virtual.Kit // what was built for the world
+	kit   virtual.Kit // what was built for the world
+	built string      // somebody's program, where it was built outside; "": it is in the kit
 }
 
 func (f *runFlags) add(c *cobra.Command) {
@@ -474,8 +475,8 @@ func install(c *cobra.Command, f *runFlags, jobs []harness.Job) (map[string]etcd
 		if err != nil {
 			return nil, err
 		}
-		if dir := who.operator(); dir != "" && f.kit.Operators[dir] == "" {
-			if f.kit, err = f.kit.WithOperator(c.Context(), dir, progress); err != nil {
+		if dir := who.main(); dir != "" && f.kit.Programs[dir] == "" {
+			if f.kit, err = f.kit.WithProgram(c.Context(), dir, progress); err != nil {
 				return nil, err
 			}
 		}
@@ -592,7 +593,7 @@ func (f runFlags) enter(p ringproof.Plan, releases map[string]etcdbin.Release, t
 	if err != nil {
 		return nil, err
 	}
-	t.operator = who.operator()
+	t.main = who.main()
 	t.releases, t.kit, t.traced, t.program = releases, f.kit, traced, func() (trial.Subject, error) { return f.processes(p) }
 	return f.in().Open(t)
 }

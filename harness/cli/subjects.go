@@ -33,9 +33,11 @@ type contender interface {
 
 	// shown are the scenarios that show what is wrong with it; none: that isn't known.
 	shown() []string
-	// operator is the directory of the main package of an operator that has to be built;
+	// main is the directory of the main package of somebody's program that has to be built;
 	// "": there is none.
-	operator() string
+	main() string
+	// on is where alone it makes rings, as a plan has it; "": it makes some on machines.
+	on() string
 	// fit makes of a drawn plan one that it can be tried on in a place, as [explore.Search]
 	// wants it; nil: it can be tried on all that are drawn.
 	fit(place) func(ringproof.Plan) (ringproof.Plan, bool)
@@ -166,7 +168,9 @@ func (l linked) shown() (names []string) {
 
 func (linked) tools() bool { return false }
 
-func (linked) operator() string { return "" }
+func (linked) main() string { return "" }
+
+func (linked) on() string { return "" }
 
 func (l linked) lives(in World) error {
 	if in.Takes == nil {
@@ -212,20 +216,29 @@ func (s stranger) shown() []string { return nil }
 func (s stranger) tools() bool { return s.subject.Spec.UsesAnywhere("Etcdctl") }
 
 func (s stranger) lives(in World) error {
-	switch clusters := in.Build != nil; {
-	case s.operator() != "" && !clusters:
+	switch built := in.Build != nil; {
+	case s.on() != "" && !built:
 		return usage("%s is an operator, and runs where there is Kubernetes: ringproof run --world virtual --subject FILE", s.subject.Name)
-	case s.operator() == "" && (in.Virtual || clusters):
-		return usage("%s is a program that a file describes, and runs on real machines only: ringproof run --world local --subject FILE", s.subject.Name)
+	case s.on() == "" && in.Virtual, s.on() == "" && built && s.subject.Spec.Main == "":
+		return usage("%s is a program that a file describes, and runs on real machines only: ringproof run --world local --subject FILE; one in Go, whose file has main, runs in the virtual world too", s.subject.Name)
+	case s.on() == "" && built && s.subject.Spec.Abroad() != "":
+		return usage("%s can't be run in virtual time, as %s runs what isn't built for that; there is {{.Main}}, {{.Etcd}} and {{.Etcdctl}}: ringproof run --world local --subject FILE", s.subject.Name, s.subject.Spec.Abroad())
 	}
 	return nil
 }
 
-func (s stranger) operator() string {
+func (s stranger) main() string {
+	if s.subject.Spec.Operator == nil {
+		return s.subject.Spec.Main
+	}
+	return s.subject.Spec.Operator.Main
+}
+
+func (s stranger) on() string {
 	if s.subject.Spec.Operator == nil {
 		return ""
 	}
-	return s.subject.Spec.Operator.Main
+	return ringproof.OnKubernetes
 }
 
 // fit leaves out of a drawn plan what nodes can't have, if an operator is on trial.
@@ -233,7 +246,7 @@ func (s stranger) fit(in place) func(ringproof.Plan) (ringproof.Plan, bool) {
 	in.who = s
 	return func(p ringproof.Plan) (ringproof.Plan, bool) {
 		s.Enter(&p)
-		if s.operator() != "" {
+		if s.on() != "" {
 			p = explore.Without(p, func(s ringproof.Step) bool { return s.Fault != nil && local.HappensOnNodes(*s.Fault) != nil })
 			p = explore.OfOperator(p, s.Kind())
 		}
@@ -241,10 +254,11 @@ func (s stranger) fit(in place) func(ringproof.Plan) (ringproof.Plan, bool) {
 	}
 }
 
-func (s stranger) processes(runFlags, string) (trial.Subject, error) {
-	if s.operator() != "" {
+func (s stranger) processes(f runFlags, _ string) (trial.Subject, error) {
+	if s.on() != "" {
 		return foreign.NewPods(s.subject), nil
 	}
-	return foreign.New(s.subject), nil
+	p := foreign.New(s.subject)
+	p.Main = cmp.Or(f.built, f.kit.Programs[s.main()])
+	return p, nil
 }
-

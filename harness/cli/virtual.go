@@ -50,7 +50,7 @@ func runsVirtually(p ringproof.Plan) error {
 }
 
 func openVirtual(t Trial) (ringproof.World, error) {
-	w := &virtual.World{Kit: t.kit, Releases: t.releasesOf(t.Plan), Operator: t.kit.Operators[t.operator], Seat: []string{seatName}, Trace: t.traced}
+	w := &virtual.World{Kit: t.kit, Releases: t.releasesOf(t.Plan), Program: t.kit.Programs[t.main], Seat: []string{seatName}, Trace: t.traced}
 	if file := os.Getenv(traceEnv); file != "" {
 		f, err := os.Create(file)
 		if err != nil {
@@ -148,7 +148,7 @@ func (p *program) sit(ctx context.Context, in io.Reader, out io.Writer) error {
 }
 
 func (p *program) carryOut(ctx context.Context, t virtual.Trial, told func(ringproof.Event)) (h ringproof.History, logs map[string][]byte, journal json.RawMessage, err error) {
-	f := runFlags{program: p, ringadm: t.Ringadm}
+	f := runFlags{program: p, ringadm: t.Ringadm, built: t.Program}
 	subject, err := f.processes(t.Plan)
 	if err != nil {
 		return h, nil, nil, err

@@ -29,6 +29,8 @@ import (
 // Processes is such a subject as real processes.
 type Processes struct {
 	*Promise
+	Main string // what was built of its main package; "": it has none
+
 	site   trial.Site
 	tells  []telling
 	secure *tls.Config // what the run's clients show; nil: nobody asks
@@ -182,7 +184,7 @@ func (p *Processes) values(m trial.Machine) map[string]string {
 	version := p.own(m).Version
 	values := map[string]string{
 		"Machine": m.Name, "Address": m.Address, "DataDir": m.DataDir, "RunDir": m.Run, "SharedDir": p.site.Dir,
-		"SubjectDir": filepath.Dir(p.subject.File), "Version": version, "Etcdctl": m.Etcdctl[version],
+		"SubjectDir": filepath.Dir(p.subject.File), "Main": p.Main, "Version": version, "Etcdctl": m.Etcdctl[version],
 		"Etcd": filepath.Join(m.Run, "bin", version, "etcd"), // of a machine without the release, nothing
 		"Size": strconv.Itoa(ring.Size), "Scheme": scheme(ring), "Certificates": certificates(m), "Token": p.site.Plan.Cell,
 		"ClientPort": strconv.Itoa(etcd.Ports.Client), "PeerPort": strconv.Itoa(etcd.Ports.Peer),

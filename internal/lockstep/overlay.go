@@ -126,6 +126,33 @@ func MakeOverlay(ctx context.Context, dir string) (Overlay, error) {
 	return o, write(dir, g, files)
 }
 
+// entrance is beside the main package of a program that neither serves nor asks by HTTP: of
+// the standard library it is that package which begins a world's inside.
+const entrance = "package main\n\nimport _ \"net/http\"\n"
+
+// Beside is the overlay for a program of somebody's: its main package, in the directory, has
+// a file more, so that the program is in lockstep whatever it imports. Nothing is written
+// there.
+func (o Overlay) Beside(main string) (Overlay, error) {
+	text, err := os.ReadFile(o.File)
+	if err != nil {
+		return o, fmt.Errorf("reading the overlay: %w", err)
+	}
+	var list struct{ Replace map[string]string }
+	if err := json.Unmarshal(text, &list); err != nil {
+		return o, fmt.Errorf("reading the overlay: %w", err)
+	}
+	of := sha256.Sum256([]byte(main))
+	dir := filepath.Join(filepath.Dir(o.File), "beside-"+hex.EncodeToString(of[:4]))
+	file := filepath.Join(dir, "entrance.go")
+	list.Replace[filepath.Join(main, "zz_lockstep.go")] = file
+	if text, err = json.MarshalIndent(list, "", "\t"); err != nil {
+		return o, err
+	}
+	o.File = filepath.Join(dir, "overlay.json")
+	return o, errors.Join(replace(file, []byte(entrance)), replace(o.File, text))
+}
+
 func keyOf(g goTool, files map[string]string) string {
 	sum := sha256.New()
 	fmt.Fprintln(sum, g)

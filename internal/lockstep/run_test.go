@@ -26,11 +26,7 @@ import (
 
 // life is the program of testdata, built for a world.
 var life = sync.OnceValues(func() (string, error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	overlay, err := MakeOverlay(context.Background(), filepath.Join(cache, "ringproof", "virtual"))
+	overlay, err := overlaid()
 	if err != nil {
 		return "", err
 	}
@@ -39,14 +35,25 @@ var life = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	built = dir
-	path := filepath.Join(dir, "life")
-	build := exec.Command("go", "build", "-overlay", overlay.File, "-o", path, "./testdata/life")
+	return filepath.Join(dir, "life"), build(overlay, "testdata/life", filepath.Join(dir, "life"))
+})
+
+func overlaid() (Overlay, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return Overlay{}, err
+	}
+	return MakeOverlay(context.Background(), filepath.Join(cache, "ringproof", "virtual"))
+}
+
+func build(overlay Overlay, main, to string) error {
+	build := exec.Command("go", "build", "-overlay", overlay.File, "-o", to, "./"+main)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath")
 	if said, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, said)
+		return fmt.Errorf("%w: %s", err, said)
 	}
-	return path, nil
-})
+	return nil
+}
 
 // built is the directory of the program; "": no test has wanted it.
 var built string
@@ -70,6 +77,12 @@ func lived(t *testing.T, o Options, as string) (Outcome, string, error) {
 		needs.Lacking(t, err.Error())
 	}
 	require.NoError(t, err)
+	return livedAs(t, o, path, as)
+}
+
+// livedAs does so with any program.
+func livedAs(t *testing.T, o Options, path, as string) (Outcome, string, error) {
+	t.Helper()
 	in, out, err := os.Pipe()
 	require.NoError(t, err)
 	null, err := os.Open(os.DevNull)
@@ -122,6 +135,28 @@ func TestLife(t *testing.T) {
 			assert.Equal(t, strings.Join(lines, "\n"), strings.TrimSpace(said))
 		})
 	}
+}
+
+// TestBeside: a program is in lockstep whatever of the standard library it imports.
+func TestBeside(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: it builds the standard library: make test")
+	}
+	overlay, err := overlaid()
+	if errors.Is(err, errors.ErrUnsupported) {
+		needs.Lacking(t, err.Error())
+	}
+	require.NoError(t, err)
+	main, err := filepath.Abs("testdata/alone")
+	require.NoError(t, err)
+	overlay, err = overlay.Beside(main)
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "alone")
+	require.NoError(t, build(overlay, "testdata/alone", path))
+	o, said, err := livedAs(t, Options{Seed: 1}, path, "alone")
+	require.NoError(t, err)
+	assert.Equal(t, "slept 1h0m0s\n", said)
+	assert.GreaterOrEqual(t, o.Virtual, time.Hour)
 }
 
 // TestRepeats: a world is the same in every run, to the byte and the nanosecond, whatever the host

@@ -29,7 +29,7 @@ type Kit struct {
 	Self       string // paths
 	Ringadm    string
 	Kubernetes string            // the control plane's programs, in one; "": it wasn't built
-	Operators  map[string]string // the paths of somebody's, by the directories of their main packages
+	Programs   map[string]string // the paths of somebody's, by the directories of their main packages
 
 	root    string
 	overlay lockstep.Overlay
@@ -121,18 +121,38 @@ func (k Kit) kubernetes() string {
 	return filepath.Join(filepath.Dir(k.overlay.File), "kubernetes-"+KubernetesVersion, "kubernetes")
 }
 
-// WithOperator builds somebody's operator too, unless it is built: the main package in the
-// directory, in its own module, of which no file is changed.
-func (k Kit) WithOperator(ctx context.Context, dir string, progress func(string)) (Kit, error) {
+// WithProgram builds somebody's program too, unless it is built: the main package in the
+// directory, in its own module, of which no file is changed. A kit with nothing in it builds
+// it as it would be anywhere.
+func (k Kit) WithProgram(ctx context.Context, dir string, progress func(string)) (Kit, error) {
+	where, err := k.programs()
+	if err != nil {
+		return k, err
+	}
 	of := sha256.Sum256([]byte(dir))
-	to := filepath.Join(filepath.Dir(k.overlay.File), "operators", filepath.Base(dir)+"-"+hex.EncodeToString(of[:4]))
+	to := filepath.Join(where, filepath.Base(dir)+"-"+hex.EncodeToString(of[:4]))
 	if progress != nil {
-		progress("building " + dir + " for virtual time")
+		progress("building " + dir)
 	}
 	all := map[string]string{dir: to}
-	maps.Copy(all, k.Operators)
-	k.Operators = all
-	return k, build(ctx, dir, k.overlay, to, ".", "-mod=readonly")
+	maps.Copy(all, k.Programs)
+	k.Programs = all
+	overlay := k.overlay
+	if overlay.File != "" {
+		if overlay, err = overlay.Beside(dir); err != nil {
+			return k, err
+		}
+	}
+	return k, build(ctx, dir, overlay, to, ".", "-mod=readonly")
+}
+
+// programs is the directory of somebody's programs.
+func (k Kit) programs() (string, error) {
+	if k.overlay.File != "" {
+		return filepath.Join(filepath.Dir(k.overlay.File), "operators"), nil
+	}
+	etcd, err := etcdbin.DefaultCache()
+	return filepath.Join(filepath.Dir(etcd.Dir), "programs"), err
 }
 
 // sources are where the sources of this program are, and its main package.
@@ -158,12 +178,15 @@ func sources() (root, main string, err error) {
 }
 
 func build(ctx context.Context, root string, overlay lockstep.Overlay, to, of string, flags ...string) error {
-	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-overlay", overlay.File, "-o", to}, flags...)
+	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-o", to}, flags...)
+	if overlay.File != "" {
+		args = append(args, "-overlay", overlay.File)
+	}
 	cmd := exec.CommandContext(ctx, "go", append(args, of)...)
 	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOTOOLCHAIN=local")
 	said, err := cmd.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("building %s for virtual time: %w: %s", of, err, bytes.TrimSpace(said))
+		return fmt.Errorf("building %s in %s: %w: %s", of, root, err, bytes.TrimSpace(said))
 	}
 	return nil
 }

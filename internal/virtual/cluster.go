@@ -280,7 +280,7 @@ func (c *cluster) images() []image.Image {
 		return all
 	}
 	name, program := c.shipped.Image()
-	all = append(all, image.Image{Name: name, Programs: map[string]string{program: c.Operator}, Entrypoint: []string{program}})
+	all = append(all, image.Image{Name: name, Programs: map[string]string{program: c.Program}, Entrypoint: []string{program}})
 	for _, version := range slices.Sorted(maps.Keys(c.Releases)) {
 		r := c.Releases[version]
 		all = append(all, image.Etcd(c.shipped.EtcdImage(version), r.Etcd, r.Etcdctl, ""))

@@ -39,7 +39,7 @@ type Trial struct {
 
 	Journal    bool   `json:"journal,omitempty"`    // the subject is to keep one
 	Kubernetes string `json:"kubernetes,omitempty"` // the control plane's programs, in one; "": machines are no nodes
-	Operator   string `json:"operator,omitempty"`   // the program of somebody's operator; "": none is on trial
+	Program    string `json:"program,omitempty"`    // somebody's, that was built of its main package; "": none is on trial
 
 	shipped  trial.Shipped  // who has images of its own; nil: the subject hasn't
 	proxying trial.Proxying // who stands before the API server; nil: nobody does
@@ -62,7 +62,7 @@ type World struct {
 	ringproof.World // none
 	Kit             Kit
 	Releases        map[string]etcdbin.Release
-	Operator        string   // the program of somebody's operator; "": none is on trial
+	Program         string   // somebody's, that was built of its main package; "": none is on trial
 	Seat            []string // the arguments by which this program is the seat
 	Trace           func(line string)
 
@@ -207,7 +207,7 @@ func tidy(dir string) {
 }
 
 func (w *World) sit(ctx context.Context, plan ringproof.Plan, out *os.File, dir string) (lockstep.Outcome, error) {
-	job, err := json.Marshal(Trial{Plan: plan, Releases: w.Releases, Ringadm: w.Kit.Ringadm, Dir: filepath.Join(dir, "world"), Journal: w.journal != nil, Kubernetes: w.kubernetes(plan), Operator: w.Operator})
+	job, err := json.Marshal(Trial{Plan: plan, Releases: w.Releases, Ringadm: w.Kit.Ringadm, Dir: filepath.Join(dir, "world"), Journal: w.journal != nil, Kubernetes: w.kubernetes(plan), Program: w.Program})
 	if err != nil {
 		return lockstep.Outcome{}, err
 	}
