@@ -11,6 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -112,11 +113,15 @@ func start() error {
 
 // flags are etcd's.
 func flags(state string) []string {
-	url := func(port string) string { return *scheme + "://" + *address + ":" + port }
+	url := func(host, port string) string { return *scheme + "://" + host + ":" + port }
+	listen := *address
+	if _, err := netip.ParseAddr(listen); err != nil { // etcd listens at no name
+		listen = "0.0.0.0"
+	}
 	all := []string{"--name", *name, "--data-dir", filepath.Join(*data, "etcd"),
 		"--initial-cluster", *initial, "--initial-cluster-token", *token, "--initial-cluster-state", state,
-		"--listen-peer-urls", url("2380"), "--initial-advertise-peer-urls", url("2380"),
-		"--listen-client-urls", url("2379"), "--advertise-client-urls", url("2379")}
+		"--listen-peer-urls", url(listen, "2380"), "--initial-advertise-peer-urls", url(*address, "2380"),
+		"--listen-client-urls", url(listen, "2379"), "--advertise-client-urls", url(*address, "2379")}
 	if *scheme == "https" {
 		clients, peers := filepath.Join(*certs, "clients"), filepath.Join(*certs, "peers")
 		all = append(all, "--client-cert-auth", "--trusted-ca-file", clients+"/ca.crt", "--cert-file", clients+"/server.crt", "--key-file", clients+"/server.key",

@@ -25,6 +25,9 @@ case ",$FOUNDERS," in
 *) exec sleep infinity ;; # a spare machine
 esac
 
+listen=$ADDRESS
+case $ADDRESS in *[a-z]*) listen=0.0.0.0 ;; esac # etcd listens at no name
+
 tls=
 if [ "$SCHEME" = https ]; then
 	tls="--client-cert-auth --trusted-ca-file=$CERTS/clients/ca.crt
@@ -43,8 +46,8 @@ while :; do
 		# shellcheck disable=SC2086 # each word of $tls is a flag
 		"$ETCD" "$@" $tls --name "$NAME" --data-dir "$dir" \
 			--initial-cluster "$INITIAL" --initial-cluster-token "$TOKEN" --initial-cluster-state new \
-			--listen-peer-urls "$SCHEME://$ADDRESS:2380" --initial-advertise-peer-urls "$SCHEME://$ADDRESS:2380" \
-			--listen-client-urls "$SCHEME://$ADDRESS:2379" --advertise-client-urls "$SCHEME://$ADDRESS:2379" &
+			--listen-peer-urls "$SCHEME://$listen:2380" --initial-advertise-peer-urls "$SCHEME://$ADDRESS:2380" \
+			--listen-client-urls "$SCHEME://$listen:2379" --advertise-client-urls "$SCHEME://$ADDRESS:2379" &
 		echo $! >"$RUN/pid"
 	elif [ -z "$said" ]; then
 		echo "halted: the log of $NAME is gone; a person must remove the member and add it anew"
