@@ -15,7 +15,7 @@ import (
 // registry is what this program puts on trial, and where.
 var registry = cli.Registry{
 	Subjects: []cli.Subject{reference()},
-	Worlds:   []cli.World{cli.Sim(), cli.Local(), cli.Virtual()},
+	Worlds:   []cli.World{cli.Sim(), cli.Local(), cli.Virtual(), cli.Kind()},
 }
 
 func main() {

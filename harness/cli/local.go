@@ -36,6 +36,7 @@ type outside struct {
 	releases map[string]etcdbin.Release
 	kit      virtual.Kit // where other programs were built than those
 	traced   func(line string)
+	ringadm  func() (string, error) // its path
 	program  func() (trial.Subject, error)
 	main     string // the directory of somebody's main package that has to be built; "": there is none
 }

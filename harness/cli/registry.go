@@ -86,6 +86,7 @@ type World struct {
 	Short      string                               `json:"-"` // for the help of --world
 	Virtual    bool                                 `json:"-"` // time is simulated, in this process: nothing waits, and a plan is the same in every run
 	Repeatable bool                                 `json:"-"` // a plan is the same in every run, so that to attempt it again shows nothing
+	Outside    bool                                 `json:"-"` // it runs in no namespaces of this program's
 	Takes      func(Subject) error                  `json:"-"` // why the subject can't be put there; nil: any can
 	Supports   func(ringproof.Step) error           `json:"-"` // why a step can't be done there
 	Runs       func(ringproof.Plan) error           `json:"-"` // why the plan's ring can't be had there

@@ -397,6 +397,12 @@ func enclosed(c *cobra.Command, f runFlags, jobs []harness.Job, work func(runFla
 	if err != nil {
 		return errors.Join(notInstalled(err), leaveWord(f, err))
 	}
+	if f.in().Outside {
+		if !c.Flags().Changed("jobs") {
+			f.jobs = 1 // a cell has a cluster
+		}
+		return work(f, releases)
+	}
 	if !machines.Inside() && os.Getenv(bare) == "" {
 		args := slices.Clone(os.Args[1:])
 		if !c.Flags().Changed("out") {
@@ -594,7 +600,7 @@ func (f runFlags) enter(p ringproof.Plan, releases map[string]etcdbin.Release, t
 		return nil, err
 	}
 	t.main = who.main()
-	t.releases, t.kit, t.traced, t.program = releases, f.kit, traced, func() (trial.Subject, error) { return f.processes(p) }
+	t.releases, t.kit, t.traced, t.ringadm, t.program = releases, f.kit, traced, f.findRingadm, func() (trial.Subject, error) { return f.processes(p) }
 	return f.in().Open(t)
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
 )
@@ -37,8 +38,10 @@ rules:
 - {level: None}
 `
 
+// Where nodes have what they share with this machine.
 const (
-	volumesAt = "/var/local-path-provisioner" // in a node
+	VolumesAt = "/var/local-path-provisioner" // in a node
+	ToolsAt   = "/ringproof"                  // there too
 	auditAt   = "/var/log/ringproof"          // in the control plane's node, and in the API server's pod
 )
 
@@ -54,15 +57,20 @@ func (o Options) prepare() (*v1alpha4.Cluster, error) {
 		}
 		front.ExtraMounts = []v1alpha4.Mount{{HostPath: o.Audit, ContainerPath: auditAt}}
 	}
+	var tools []v1alpha4.Mount
+	if o.Tools != "" {
+		tools = []v1alpha4.Mount{{HostPath: o.Tools, ContainerPath: ToolsAt, Readonly: true}}
+	}
+	front.ExtraMounts = append(front.ExtraMounts, tools...)
 	config := &v1alpha4.Cluster{Nodes: []v1alpha4.Node{front}, KubeadmConfigPatchesJSON6902: o.patches()}
 	for i := range o.Workers {
-		worker := v1alpha4.Node{Role: v1alpha4.WorkerRole}
+		worker := v1alpha4.Node{Role: v1alpha4.WorkerRole, ExtraMounts: slices.Clone(tools)}
 		if o.Disks != "" {
 			disk := filepath.Join(o.Disks, fmt.Sprintf("m%d", i+1))
 			if err := os.MkdirAll(disk, 0o755); err != nil {
 				return nil, err
 			}
-			worker.ExtraMounts = []v1alpha4.Mount{{HostPath: disk, ContainerPath: volumesAt}}
+			worker.ExtraMounts = append(worker.ExtraMounts, v1alpha4.Mount{HostPath: disk, ContainerPath: VolumesAt})
 		}
 		config.Nodes = append(config.Nodes, worker)
 	}

@@ -26,7 +26,7 @@ func TestWorkersHaveDisksOfTheirOwn(t *testing.T) {
 	require.Len(t, config.Nodes, 3)
 	assert.Empty(t, config.Nodes[0].ExtraMounts)
 	for i, name := range []string{"m1", "m2"} {
-		assert.Equal(t, []v1alpha4.Mount{{HostPath: filepath.Join(dir, name), ContainerPath: volumesAt}}, config.Nodes[i+1].ExtraMounts)
+		assert.Equal(t, []v1alpha4.Mount{{HostPath: filepath.Join(dir, name), ContainerPath: VolumesAt}}, config.Nodes[i+1].ExtraMounts)
 		assert.DirExists(t, filepath.Join(dir, name))
 	}
 }

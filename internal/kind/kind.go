@@ -38,6 +38,9 @@ type Options struct {
 	// the Nth in its mN. What is there outlives the volume, if it is of StorageClass, and
 	// the node. "": the volumes are in the nodes. What pods write there is theirs.
 	Disks string
+	// Tools is a folder of this machine that nodes see at [ToolsAt], to run what is there; "":
+	// none.
+	Tools string
 	// Grace is after which time a silent node isn't Ready; 0: Kubernetes's own, 50 s.
 	// From Kubernetes 1.36 on.
 	Grace time.Duration

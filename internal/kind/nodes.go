@@ -4,9 +4,11 @@
 package kind
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -40,6 +42,23 @@ func load(node nodes.Node, file string) error {
 		return fmt.Errorf("load %s into the node %s: %w", file, node, err)
 	}
 	return nil
+}
+
+// Workers are the containers of the cluster's workers, the Nth that of the disk mN.
+func (c *Cluster) Workers() ([]string, error) {
+	all, err := c.provider.ListNodes(c.Name)
+	if err != nil {
+		return nil, fmt.Errorf("list the nodes of %s: %w", c.Name, err)
+	}
+	var names []string
+	for _, n := range all {
+		if strings.HasPrefix(n.String(), c.Name+"-worker") {
+			names = append(names, n.String())
+		}
+	}
+	// kind calls them worker, worker2, worker3, …
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	return names, nil
 }
 
 // apply has the control plane's node apply a manifest, as kind does its own.

@@ -89,6 +89,11 @@ type Slotted interface {
 	Slot() (name, host string, here bool)
 }
 
+// Reached is a host whose members' addresses the run can't reach but by it.
+type Reached interface {
+	Reach(ctx context.Context, address string) (net.Conn, error)
+}
+
 // bent is a host whose clock and network are the lab's to bend. One whose time is real has
 // its host's.
 type bent interface {

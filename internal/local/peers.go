@@ -99,7 +99,7 @@ func (w *World) tried(ctx context.Context, port func(*node) int, shown []tls.Cer
 		}
 		p := ringproof.Port{Machine: n.name}
 		for range 3 { // who is being refused may be hung up on before it hears why
-			if p.Admits, p.Err = admits(ctx, n.at(port(n)), shown); p.Err == "" {
+			if p.Admits, p.Err = admits(ctx, n.reach, n.at(port(n)), shown); p.Err == "" {
 				break
 			}
 		}
@@ -110,12 +110,12 @@ func (w *World) tried(ctx context.Context, port func(*node) int, shown []tls.Cer
 
 // admits reports whether the port answers who shows these certificates. A listener
 // says that it refuses one, or wants one, in an alert; all else is unknown.
-func admits(ctx context.Context, address string, certificates []tls.Certificate) (bool, string) {
+func admits(ctx context.Context, dial dialer, address string, certificates []tls.Certificate) (bool, string) {
 	ctx, cancel := context.WithTimeout(ctx, lastLook)
 	defer cancel()
 	// Whom the listener trusts is looked at, and not who it is.
 	shown := &tls.Config{Certificates: certificates, InsecureSkipVerify: true}
-	client := http.Client{Transport: &http.Transport{TLSClientConfig: shown, DisableKeepAlives: true, TLSHandshakeTimeout: lastLook}, Timeout: lastLook + time.Second}
+	client := http.Client{Transport: &http.Transport{DialContext: dial, TLSClientConfig: shown, DisableKeepAlives: true, TLSHandshakeTimeout: lastLook}, Timeout: lastLook + time.Second}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/version", nil)
 	if err != nil {
 		return false, err.Error()

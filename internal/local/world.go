@@ -8,6 +8,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -41,9 +42,11 @@ type World struct {
 	Releases map[string]etcdbin.Release // by version: at least those of the plan
 	Subject  trial.Subject
 	Version  string // of ringproof
-	// Labs makes its machines; nil: [OnThisHost], in real time. Elsewhere time is virtual,
-	// and no host keeps any of it from the run.
+	// Labs makes its machines; nil: [OnThisHost].
 	Labs func(context.Context, machines.Options) (Lab, error)
+	As   string // what the world is called; "": local
+	// Virtual says that time is, so that no host keeps any of it from the run.
+	Virtual bool
 
 	began    time.Time
 	lab      Lab
@@ -100,15 +103,8 @@ type node struct {
 
 var _ ringproof.World = (*World)(nil)
 
-// Name is local, or virtual where time is.
-func (w *World) Name() string {
-	if w.virtual() {
-		return "virtual"
-	}
-	return "local"
-}
-
-func (w *World) virtual() bool { return w.Labs != nil }
+// Name is what the world is called.
+func (w *World) Name() string { return cmp.Or(w.As, "local") }
 
 // Now is the time since the world started.
 func (w *World) Now() ringproof.Instant {
@@ -142,7 +138,7 @@ func (w *World) Go(ctx context.Context, _ string, f func(context.Context)) {
 
 // Supports tells whether this host can do the step with the subject.
 func (w *World) Supports(s ringproof.Step) error {
-	if err := Supports(w.Name(), s, limits()); err != nil {
+	if err := Supports(w.Name(), s, w.limits()); err != nil {
 		return err
 	}
 	return w.Subject.Supports(s)
@@ -177,6 +173,14 @@ func Runs(p ringproof.Plan, limits error) error {
 		return fmt.Errorf("machines in %s: %w", p.Ring.Domain, limits)
 	}
 	return nil
+}
+
+// limits are those of namespaces, which a lab of another sort has no use for.
+func (w *World) limits() error {
+	if w.As == "kind" {
+		return nil
+	}
+	return limits()
 }
 
 func limits() error {
@@ -222,7 +226,7 @@ func (w *World) Start(ctx context.Context, plan ringproof.Plan, recorder ringpro
 		}
 	}
 	w.began, w.over = time.Now(), make(chan struct{})
-	if !w.virtual() {
+	if !w.Virtual {
 		w.pressed = pressed()
 		w.tasks.Go(func() { w.pace.keep(w.over, w.Now, w.processes) })
 	}
@@ -477,7 +481,7 @@ func (w *World) dial(n *node, url string) (*clientv3.Client, error) {
 		return client.Dial(url, w.secure)
 	}
 	return client.Dial(url, w.secure, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "tcp", n.at(w.Subject.Etcd().Client))
+		return n.reach(ctx, "tcp", n.at(w.Subject.Etcd().Client))
 	}))
 }
 
@@ -487,6 +491,17 @@ func (w *World) url(n *node) string {
 		scheme = "https"
 	}
 	return fmt.Sprintf("%s://%s:%d", scheme, w.address(n), w.Subject.Etcd().Client)
+}
+
+// dialer is what has this name in package net.
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// reach dials an address of the machine's.
+func (n *node) reach(ctx context.Context, network, address string) (net.Conn, error) {
+	if by, ok := n.machine.(Reached); ok {
+		return by.Reach(ctx, address)
+	}
+	return (&net.Dialer{}).DialContext(ctx, network, address)
 }
 
 // at is a port of the machine, by its IP address.

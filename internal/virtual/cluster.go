@@ -24,7 +24,6 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/ringproof/ringproof/internal/image"
@@ -290,11 +289,8 @@ func (c *cluster) images() []image.Image {
 
 // forget deletes a Node.
 func (c *cluster) forget(name string) {
-	api, err := c.api()
-	for ; err == nil; time.Sleep(time.Second) {
-		if gone(api.CoreV1().Nodes().Delete(context.Background(), name, metav1.DeleteOptions{})) == nil {
-			return
-		}
+	if api, err := c.api(); err == nil {
+		_ = api.Forget(context.Background(), name) // it says no only when there is none
 	}
 }
 

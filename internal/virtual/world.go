@@ -241,7 +241,7 @@ func environment() []string {
 
 // Sit makes the world inside: in the seat, where the subject is known.
 func (t Trial) Sit(subject trial.Subject, version string) *local.World {
-	w := &local.World{Releases: t.Releases, Subject: subject, Version: version, Labs: newLab(t.Dir)}
+	w := &local.World{Releases: t.Releases, Subject: subject, Version: version, As: "virtual", Virtual: true, Labs: newLab(t.Dir)}
 	t.shipped, _ = subject.(trial.Shipped)
 	if slices.ContainsFunc(t.Plan.Steps, faults.AtSeam) {
 		t.proxying, _ = subject.(trial.Proxying)

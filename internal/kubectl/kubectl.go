@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the ringproof authors.
 
-//go:build linux
-
-package virtual
+// Package kubectl does to the objects of a member what an administrator does with kubectl:
+// its pod, the claim of that, the volume that the claim is bound to, and the node.
+package kubectl
 
 import (
 	"context"
@@ -25,20 +25,24 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/ringproof/ringproof"
-	"github.com/ringproof/ringproof/internal/local"
 	"github.com/ringproof/ringproof/internal/local/machines"
 )
 
-var _ local.Kept = (*node)(nil)
+// Client is an administrator's.
+type Client struct{ kubernetes.Interface }
 
-// api is an administrator's client.
-func (c *cluster) api() (kubernetes.Interface, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig())
+// Open makes a client. It asks nothing yet.
+func Open(kubeconfig string) (Client, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
-		return nil, err
+		return Client{}, err
 	}
-	return kubernetes.NewForConfig(config)
+	api, err := kubernetes.NewForConfig(config)
+	return Client{api}, err
 }
+
+// Member is the pod of one, by name. It may be gone.
+type Member struct{ Namespace, Name string }
 
 // insist tries once a second while the API server says nothing, until ctx ends.
 func insist(ctx context.Context, try func() error) error {
@@ -79,41 +83,30 @@ func (t thing) String() string {
 	return t.kind + " " + name
 }
 
-// find finds an object of the member that is on the node, or was last.
-func (n *node) find(ctx context.Context, object string) (t thing, err error) {
-	api, err := n.cluster.api()
-	if err != nil {
-		return t, err
-	}
-	err = insist(ctx, func() error { t, err = n.thing(ctx, api, object); return err })
+// find finds an object of the member.
+func (c Client) find(ctx context.Context, m Member, object string) (t thing, err error) {
+	err = insist(ctx, func() error { t, err = c.thing(ctx, m, object); return err })
 	return t, err
 }
 
-func (n *node) thing(ctx context.Context, api kubernetes.Interface, object string) (thing, error) {
-	n.Slot() // so that it is known whose pod is here
-	n.mu.Lock()
-	namespace, name := n.namespace, n.slot
-	n.mu.Unlock()
-	if name == "" {
-		return thing{}, fmt.Errorf("no member was on node %s", n.name)
-	}
-	pod, err := api.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+func (c Client) thing(ctx context.Context, m Member, object string) (thing, error) {
+	pod, err := c.CoreV1().Pods(m.Namespace).Get(ctx, m.Name, metav1.GetOptions{})
 	if err != nil || object == ringproof.ObjectPod {
-		return podThing(api, pod), err
+		return podThing(c, pod), err
 	}
 	i := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil })
 	if i < 0 {
-		return thing{}, fmt.Errorf("pod %s/%s has no claim", namespace, name)
+		return thing{}, fmt.Errorf("pod %s/%s has no claim", m.Namespace, m.Name)
 	}
-	claim, err := api.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, pod.Spec.Volumes[i].PersistentVolumeClaim.ClaimName, metav1.GetOptions{})
+	claim, err := c.CoreV1().PersistentVolumeClaims(m.Namespace).Get(ctx, pod.Spec.Volumes[i].PersistentVolumeClaim.ClaimName, metav1.GetOptions{})
 	if err != nil || object == ringproof.ObjectClaim {
-		return claimThing(api, claim), err
+		return claimThing(c, claim), err
 	}
 	if claim.Spec.VolumeName == "" {
-		return thing{}, fmt.Errorf("claim %s/%s is bound to no volume", namespace, claim.Name)
+		return thing{}, fmt.Errorf("claim %s/%s is bound to no volume", m.Namespace, claim.Name)
 	}
-	volume, err := api.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
-	return volumeThing(api, volume), err
+	volume, err := c.CoreV1().PersistentVolumes().Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
+	return volumeThing(c, volume), err
 }
 
 // client is what client-go has for one kind of objects.
@@ -146,10 +139,11 @@ func volumeThing(api kubernetes.Interface, o *corev1.PersistentVolume) thing {
 	return thingOf("pv", o, api.CoreV1().PersistentVolumes())
 }
 
-// Delete deletes an object of the member's. A volume is protected while a claim is bound to
+// Delete deletes an object of the member. It returns when the object is gone, but for a
+// claim, which a pod that uses it keeps. A volume is protected while a claim is bound to
 // it, and whoever wants it gone takes that off.
-func (n *node) Delete(ctx context.Context, object string, force bool) (machines.Evidence, error) {
-	t, err := n.find(ctx, object)
+func (c Client) Delete(ctx context.Context, m Member, object string, force bool) (machines.Evidence, error) {
+	t, err := c.find(ctx, m, object)
 	if err != nil {
 		return machines.Evidence{}, err
 	}
@@ -192,9 +186,9 @@ func (t thing) leave(ctx context.Context) error {
 	return fmt.Errorf("%s is still there: %w", t, ctx.Err())
 }
 
-// Hold gives an object of the member's a finalizer.
-func (n *node) Hold(ctx context.Context, object, finalizer string) (machines.Evidence, error) {
-	t, err := n.find(ctx, object)
+// Hold gives an object of the member a finalizer.
+func (c Client) Hold(ctx context.Context, m Member, object, finalizer string) (machines.Evidence, error) {
+	t, err := c.find(ctx, m, object)
 	if err != nil {
 		return machines.Evidence{}, err
 	}
@@ -212,17 +206,9 @@ func (t thing) finalize(ctx context.Context, all []string) error {
 }
 
 // Release takes a finalizer off whatever has it.
-func (c *cluster) Release(ctx context.Context, finalizer string) error {
-	api, err := c.api()
-	if err != nil {
-		return err
-	}
-	return release(ctx, api, finalizer)
-}
-
-func release(ctx context.Context, api kubernetes.Interface, finalizer string) (err error) {
+func (c Client) Release(ctx context.Context, finalizer string) (err error) {
 	var all []thing
-	err = insist(ctx, func() error { all, err = things(ctx, api); return err })
+	err = insist(ctx, func() error { all, err = c.things(ctx); return err })
 	for _, t := range all {
 		if before := t.object.GetFinalizers(); slices.Contains(before, finalizer) {
 			after := slices.DeleteFunc(slices.Clone(before), func(f string) bool { return f == finalizer })
@@ -233,27 +219,27 @@ func release(ctx context.Context, api kubernetes.Interface, finalizer string) (e
 }
 
 // things are all pods, claims and volumes.
-func things(ctx context.Context, api kubernetes.Interface) (all []thing, err error) {
-	pods, err := api.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+func (c Client) things(ctx context.Context) (all []thing, err error) {
+	pods, err := c.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
-	claims, err := api.CoreV1().PersistentVolumeClaims("").List(ctx, metav1.ListOptions{})
+	claims, err := c.CoreV1().PersistentVolumeClaims("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
-	volumes, err := api.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
+	volumes, err := c.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
 	for i := range pods.Items {
-		all = append(all, podThing(api, &pods.Items[i]))
+		all = append(all, podThing(c, &pods.Items[i]))
 	}
 	for i := range claims.Items {
-		all = append(all, claimThing(api, &claims.Items[i]))
+		all = append(all, claimThing(c, &claims.Items[i]))
 	}
 	for i := range volumes.Items {
-		all = append(all, volumeThing(api, &volumes.Items[i]))
+		all = append(all, volumeThing(c, &volumes.Items[i]))
 	}
 	return all, nil
 }
@@ -261,19 +247,15 @@ func things(ctx context.Context, api kubernetes.Interface) (all []thing, err err
 // evictAgain is how long kubectl drain waits after an eviction that a budget refused.
 const evictAgain = 5 * time.Second
 
-// Drain does what kubectl drain does, with its --ignore-daemonsets and
-// --delete-emptydir-data.
-func (n *node) Drain(ctx context.Context) (machines.Evidence, error) {
-	api, err := n.cluster.api()
-	if err != nil {
-		return machines.Evidence{}, err
-	}
-	if err := n.cordon(ctx, api, true); err != nil {
+// Drain cordons a node and evicts its pods, but for those of daemon sets and of the node
+// itself; it returns when they are gone.
+func (c Client) Drain(ctx context.Context, node string) (machines.Evidence, error) {
+	if err := c.cordon(ctx, node, true); err != nil {
 		return machines.Evidence{}, err
 	}
 	var pods *corev1.PodList
-	err = insist(ctx, func() error {
-		pods, err = api.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", n.name).String()})
+	err := insist(ctx, func() (err error) {
+		pods, err = c.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String()})
 		return err
 	})
 	if err != nil {
@@ -281,8 +263,11 @@ func (n *node) Drain(ctx context.Context) (machines.Evidence, error) {
 	}
 	var said []string
 	for i := range pods.Items {
-		t := podThing(api, &pods.Items[i])
-		refused, err := evict(ctx, api, &pods.Items[i])
+		if stays(&pods.Items[i]) {
+			continue
+		}
+		t := podThing(c, &pods.Items[i])
+		refused, err := c.evict(ctx, &pods.Items[i])
 		if err != nil {
 			return machines.Evidence{}, fmt.Errorf("evicting %s: %w", t, err)
 		}
@@ -291,14 +276,14 @@ func (n *node) Drain(ctx context.Context) (machines.Evidence, error) {
 		}
 		said = append(said, fmt.Sprintf("%s, refused %d times before", t, refused))
 	}
-	return machines.Evidence{What: "node " + n.name + " is cordoned", Detail: "evicted: " + strings.Join(said, "; ")}, nil
+	return machines.Evidence{What: "node " + node + " is cordoned", Detail: "evicted: " + strings.Join(said, "; ")}, nil
 }
 
 // evict evicts a pod, and tells how often its budget refused it.
-func evict(ctx context.Context, api kubernetes.Interface, p *corev1.Pod) (refused int, err error) {
+func (c Client) evict(ctx context.Context, p *corev1.Pod) (refused int, err error) {
 	for ; ; refused++ {
 		err = insist(ctx, func() error {
-			return api.CoreV1().Pods(p.Namespace).EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name},
+			return c.CoreV1().Pods(p.Namespace).EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name},
 				DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &p.UID}}})
 		})
 		if !apierrors.IsTooManyRequests(err) || ctx.Err() != nil {
@@ -308,18 +293,24 @@ func evict(ctx context.Context, api kubernetes.Interface, p *corev1.Pod) (refuse
 	}
 }
 
-// Uncordon lets the node take pods again.
-func (n *node) Uncordon(ctx context.Context) error {
-	api, err := n.cluster.api()
-	if err != nil {
-		return err
-	}
-	return n.cordon(ctx, api, false)
+// stays reports whether a pod is left on a node that is drained.
+func stays(p *corev1.Pod) bool {
+	_, static := p.Annotations[corev1.MirrorPodAnnotationKey]
+	owner := metav1.GetControllerOf(p)
+	return static || owner != nil && owner.Kind == "DaemonSet"
 }
 
-func (n *node) cordon(ctx context.Context, api kubernetes.Interface, is bool) error {
+// Uncordon lets the node take pods again.
+func (c Client) Uncordon(ctx context.Context, node string) error { return c.cordon(ctx, node, false) }
+
+func (c Client) cordon(ctx context.Context, node string, is bool) error {
 	return insist(ctx, func() error {
-		_, err := api.CoreV1().Nodes().Patch(ctx, n.name, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, is), metav1.PatchOptions{})
+		_, err := c.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, is), metav1.PatchOptions{})
 		return err
 	})
+}
+
+// Forget deletes a Node, as a cloud's controller does that finds no machine for it.
+func (c Client) Forget(ctx context.Context, node string) error {
+	return insist(ctx, func() error { return gone(c.CoreV1().Nodes().Delete(ctx, node, metav1.DeleteOptions{})) })
 }

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the ringproof authors.
 
-//go:build linux
-
-package virtual
+package kubectl
 
 import (
 	"context"
@@ -22,8 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-
-	"github.com/ringproof/ringproof/internal/virtual/kubelet"
 )
 
 // An API server that is away is asked again; one that answers has the last word.
@@ -57,7 +53,7 @@ func TestEvict(t *testing.T) {
 			return true, nil, nil
 		})
 		began := time.Now()
-		refused, err := evict(t.Context(), api, pod)
+		refused, err := Client{api}.evict(t.Context(), pod)
 		require.NoError(t, err)
 		assert.Equal(t, 2, refused)
 		assert.Equal(t, 2*evictAgain, time.Since(began))
@@ -75,19 +71,18 @@ func TestFinalizers(t *testing.T) {
 		return now.GetFinalizers()
 	}
 	assert.Equal(t, []string{"kubernetes.io/pvc-protection", "ringproof.dev/hold"}, held())
-	require.NoError(t, release(t.Context(), api, "ringproof.dev/hold"))
+	require.NoError(t, Client{api}.Release(t.Context(), "ringproof.dev/hold"))
 	assert.Equal(t, []string{"kubernetes.io/pvc-protection"}, held())
 }
 
-// A pod that runs nowhere, and a part that isn't there, can't be hit.
-func TestSignalsOfWhatIsNotThere(t *testing.T) {
-	n, _ := aNode(t, kubelet.Running{Namespace: "x", Name: "waits"})
-	c := &cluster{lab: n.lab}
-	_, err := c.SignalPod("x", "waits", syscall.SIGKILL)
-	assert.ErrorContains(t, err, "no container of pod x/waits runs")
-	_, err = c.SignalPod("x", "other", syscall.SIGKILL)
-	assert.ErrorContains(t, err, "no container of pod x/other runs")
-	n.cluster = c
-	_, err = n.thing(t.Context(), fake.NewClientset(), "pod")
-	assert.ErrorContains(t, err, "no member was on node m1")
+// What kubectl drain leaves on a node is left there.
+func TestStays(t *testing.T) {
+	yes := true
+	owned := func(kind string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: kind, Controller: &yes}}}}
+	}
+	assert.True(t, stays(owned("DaemonSet")))
+	assert.True(t, stays(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{corev1.MirrorPodAnnotationKey: "x"}}}))
+	assert.False(t, stays(owned("StatefulSet")))
+	assert.False(t, stays(&corev1.Pod{}))
 }

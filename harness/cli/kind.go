@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+//go:build linux
+
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/faults"
+	"github.com/ringproof/ringproof/internal/etcdbin"
+	"github.com/ringproof/ringproof/internal/image"
+	"github.com/ringproof/ringproof/internal/kind/keeper"
+	"github.com/ringproof/ringproof/internal/kind/nodes"
+	"github.com/ringproof/ringproof/internal/local"
+	"github.com/ringproof/ringproof/internal/trial"
+)
+
+// Kind is the world of a Kubernetes cluster in containers of this host, in real time: the
+// witness that the virtual one is true.
+func Kind() World {
+	return World{
+		Name:     kindName,
+		Doc:      "Kubernetes as it is, in containers of this host that kind makes: each node is a machine of the ring, in real time; a cluster a cell",
+		Needs:    "Linux, Docker, and root, whose the members' logs are",
+		Short:    "a cluster of kind's",
+		Outside:  true,
+		Takes:    startable,
+		Supports: func(s ringproof.Step) error { return local.Supports(kindName, s, nil) },
+		Runs:     runsOnKind,
+		Open:     openKind,
+	}
+}
+
+const kindName = "kind"
+
+// runsOnKind says why a plan's ring can't be had on a cluster of kind's.
+func runsOnKind(p ringproof.Plan) error {
+	switch {
+	case p.Ring.On != ringproof.OnKubernetes:
+		return fmt.Errorf("a ring on machines: a cluster has pods (%w)", errors.ErrUnsupported)
+	case slices.ContainsFunc(p.Steps, faults.AtSeam):
+		return fmt.Errorf("harm at the subject's own calls: nothing of the run's is in pods there (%w)", errors.ErrUnsupported)
+	}
+	return local.RunsOnNodes(p, nil)
+}
+
+func openKind(t Trial) (ringproof.World, error) {
+	if os.Geteuid() != 0 {
+		return nil, environment(errors.New("the kind world reads the members' logs, which are root's: run it as root"))
+	}
+	log.SetLogger(logr.Discard()) // of clients, who would say that nobody asked them to be silent
+	subject, err := t.program()
+	if err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	ringadm, err := t.ringadm()
+	if err != nil {
+		return nil, err
+	}
+	releases := t.releasesOf(t.Plan)
+	o := nodes.Options{Workers: t.Plan.Ring.Machines, Releases: releases, Members: labels.Everything(), Self: self, Keeper: keeperName,
+		Told: func(line string) { fmt.Fprintf(os.Stderr, "%s: %s\n", t.Plan.Cell, line) },
+		Images: func(dir string) ([]image.Image, error) {
+			ringadm := ringadm
+			if in, ok := subject.(trial.Imaged); ok {
+				if ringadm, err = in.Image(t.Plan, ringadm, dir); err != nil {
+					return nil, err
+				}
+			}
+			return images(ringadm, releases), nil
+		}}
+	return &local.World{Releases: releases, Subject: subject, Version: t.Version, As: kindName, Labs: nodes.New(o)}, nil
+}
+
+// images are those that nodes can run.
+func images(ringadm string, releases map[string]etcdbin.Release) []image.Image {
+	all := []image.Image{image.Ringadm(image.RingadmName, ringadm)}
+	for _, version := range slices.Sorted(maps.Keys(releases)) {
+		r := releases[version]
+		all = append(all, image.Etcd(image.EtcdRepository+":"+version, r.Etcd, r.Etcdctl, r.Etcdutl))
+	}
+	return all
+}
+
+const keeperName = "keeper"
+
+// keeperCommand is what this program is in a node.
+func (p *program) keeperCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    keeperName,
+		Short:  "keep a node of a kind cluster: orders on standard input, answers on standard output, in JSON",
+		Hidden: true,
+		Args:   none,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return environment(keeper.Run(c.Context(), os.Stdin, os.Stdout))
+		},
+	}
+}

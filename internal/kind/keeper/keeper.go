@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+//go:build linux
+
+// Package keeper is what ringproof has in a node of a kind cluster: it tells which processes
+// run there and what their pods print, does harm to them, and passes connections of the run
+// to pods, whose addresses nobody outside of the cluster can reach. It is asked on its
+// standard input and answers on its standard output, in JSON, a line each.
+package keeper
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Port is where a keeper passes connections on.
+const Port = 7379
+
+// Order is what a keeper is asked.
+type Order struct {
+	ID int    `json:"id"`
+	Do string `json:"do"`
+
+	Pids   []int            `json:"pids,omitempty"`   // of Signal and Environ
+	Signal syscall.Signal   `json:"signal,omitempty"` // of Signal
+	Pod    string           `json:"pod,omitempty"`    // of Wipe: the uid of whose processes are killed
+	Path   string           `json:"path,omitempty"`   // of Wipe: the directory
+	Seen   map[string]int64 `json:"seen,omitempty"`   // of Logs: how much of each file was told before
+}
+
+// What can be asked.
+const (
+	DoList    = "list"    // the processes
+	DoSignal  = "signal"  // processes
+	DoEnviron = "environ" // of one process
+	DoWipe    = "wipe"    // a directory, and kill all of a pod
+	DoLogs    = "logs"    // from now on, line by line
+)
+
+// Said is what a keeper says: the answer to the order of that ID, or with none a line that was
+// printed in a pod.
+type Said struct {
+	ID        int       `json:"id,omitempty"`
+	Err       string    `json:"err,omitempty"`
+	Processes []Process `json:"processes,omitempty"`
+	Texts     []string  `json:"texts,omitempty"` // of Environ
+	Line      *Line     `json:"line,omitempty"`
+}
+
+// Line is one that a container printed.
+type Line struct {
+	Namespace string `json:"namespace"` // of its pod
+	Text      string `json:"text"`
+	File      string `json:"file"`
+	Seen      int64  `json:"seen"` // how much of the file was told by then
+}
+
+// Process is one on the node.
+type Process struct {
+	PID    int      `json:"pid"`
+	Parent int      `json:"parent"`
+	Exe    string   `json:"exe"` // path, as its container has it
+	Args   []string `json:"args"`
+	State  string   `json:"state"`            // the kernel's letter
+	Pod    string   `json:"pod,omitempty"`    // uid; "": it is in none
+	First  bool     `json:"first,omitempty"`  // of its container
+	Digest string   `json:"digest,omitempty"` // SHA-256 of its program, if that is called etcd
+}
+
+// Keeper is one node's.
+type Keeper struct {
+	known map[life]Process // what never changes of a process
+
+	mu  sync.Mutex
+	out *json.Encoder
+}
+
+// Run answers until in ends, which is when whoever asks has gone.
+func Run(ctx context.Context, in io.Reader, out io.Writer) error {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", ":"+strconv.Itoa(Port))
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	go pass(ctx, l)
+	k := &Keeper{known: map[life]Process{}, out: json.NewEncoder(out)}
+	orders := json.NewDecoder(in)
+	for {
+		var o Order
+		err := orders.Decode(&o)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading an order: %w", err)
+		}
+		if err := k.say(k.obey(ctx, o)); err != nil {
+			return err
+		}
+	}
+}
+
+func (k *Keeper) say(s Said) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.out.Encode(s)
+}
+
+func (k *Keeper) obey(ctx context.Context, o Order) (s Said) {
+	var err error
+	switch o.Do {
+	case DoList:
+		s.Processes = k.list()
+	case DoSignal:
+		err = signal(o.Pids, o.Signal)
+	case DoEnviron:
+		s.Texts, err = environ(o.Pids)
+	case DoWipe:
+		err = k.wipe(o.Pod, o.Path)
+	case DoLogs:
+		go k.tell(ctx, o.Seen)
+	default:
+		err = fmt.Errorf("a keeper can't %q", o.Do)
+	}
+	s.ID = o.ID
+	if err != nil {
+		s.Err = err.Error()
+	}
+	return s
+}
+
+// signal signals all of them. One that has ended is not there to be signalled.
+func signal(pids []int, sig syscall.Signal) (err error) {
+	for _, pid := range pids {
+		if e := syscall.Kill(pid, sig); !errors.Is(e, syscall.ESRCH) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
+
+func environ(pids []int) ([]string, error) {
+	if len(pids) != 1 {
+		return nil, fmt.Errorf("the environment of %d processes", len(pids))
+	}
+	block, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pids[0]))
+	return strings.Split(strings.TrimSuffix(string(block), "\x00"), "\x00"), err
+}
+
+// wipe removes all that a directory holds, and kills before and after that whoever of the pod
+// runs: one that was about to write would put a file there again.
+func (k *Keeper) wipe(pod, path string) (err error) {
+	for range 2 {
+		err = errors.Join(signal(k.of(pod), syscall.SIGKILL), empty(path))
+	}
+	return err
+}
+
+func (k *Keeper) of(pod string) (pids []int) {
+	for _, p := range k.list() {
+		if pod != "" && p.Pod == pod && filepath.Base(p.Exe) != pause {
+			pids = append(pids, p.PID)
+		}
+	}
+	return pids
+}
+
+func empty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+	}
+	return err
+}
+
+// pass passes connections on: each begins with a line that has the address.
+func pass(ctx context.Context, l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer c.Close()
+			r := bufio.NewReader(c)
+			line, err := r.ReadString('\n')
+			if err != nil {
+				return
+			}
+			to, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", strings.TrimSpace(line))
+			if err != nil {
+				return
+			}
+			defer to.Close()
+			join(c, r, to)
+		}()
+	}
+}
+
+// join copies both ways until both have ended.
+func join(c net.Conn, r io.Reader, to net.Conn) {
+	var both sync.WaitGroup
+	half := func(dst net.Conn, src io.Reader) {
+		_, _ = io.Copy(dst, src)
+		_ = dst.(*net.TCPConn).CloseWrite()
+	}
+	both.Go(func() { half(to, r) })
+	both.Go(func() { half(c, to) })
+	both.Wait()
+}
+
+// logs is where the kubelet keeps what containers print.
+const logs = "/var/log/pods"
+
+// look is how often it is looked through.
+const look = 50 * time.Millisecond
+
+// tell tells what is printed, of each file what comes after what was seen.
+func (k *Keeper) tell(ctx context.Context, seen map[string]int64) {
+	if seen == nil {
+		seen = map[string]int64{}
+	}
+	for ctx.Err() == nil {
+		files, _ := filepath.Glob(filepath.Join(logs, "*", "*", "*.log"))
+		slices.Sort(files)
+		for _, file := range files {
+			lines, upTo := after(file, seen[file])
+			for _, l := range lines {
+				if k.say(Said{Line: &l}) != nil {
+					return
+				}
+			}
+			seen[file] = upTo
+		}
+		time.Sleep(look)
+	}
+}
+
+// after reads the whole lines of a file after what was seen. A file that is shorter is
+// another one.
+func after(file string, seen int64) (lines []Line, upTo int64) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, seen
+	}
+	defer f.Close()
+	if stat, err := f.Stat(); err != nil || stat.Size() == seen {
+		return nil, seen
+	} else if stat.Size() < seen {
+		seen = 0
+	}
+	if _, err := f.Seek(seen, io.SeekStart); err != nil {
+		return nil, seen
+	}
+	namespace, _, _ := strings.Cut(filepath.Base(filepath.Dir(filepath.Dir(file))), "_")
+	for r := bufio.NewReader(f); ; {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return lines, seen
+		}
+		seen += int64(len(line))
+		if text, ok := printed(line); ok {
+			lines = append(lines, Line{Namespace: namespace, Text: text, File: file, Seen: seen})
+		}
+	}
+}
+
+// printed is what of a line of a container runtime's log the container printed: it comes
+// after a time, the stream, and F if it is whole.
+func printed(line string) (text string, ok bool) {
+	f := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 4)
+	if len(f) < 4 {
+		return "", false
+	}
+	return f[3], true
+}

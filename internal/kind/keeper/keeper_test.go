@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+//go:build linux
+
+package keeper
+
+import (
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestAfter: a line of a log is told once, when it is whole, and a file that was begun anew is
+// told from its beginning.
+func TestAfter(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rings_r-0_uid", "etcd", "0.log")
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	write := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o644)) }
+	const one, two = "2026-11-27T10:00:00Z stdout F {\"event\": \"boot\"}\n", "2026-11-27T10:00:01Z stderr F it said F and more\n"
+	write(one + two[:20])
+	lines, seen := after(file, 0)
+	assert.Equal(t, []Line{{"rings", `{"event": "boot"}`, file, int64(len(one))}}, lines)
+	write(one + two)
+	lines, seen = after(file, seen)
+	assert.Equal(t, []Line{{"rings", "it said F and more", file, int64(len(one + two))}}, lines)
+	lines, seen = after(file, seen)
+	assert.Empty(t, lines)
+	write(one)
+	lines, _ = after(file, seen)
+	assert.Len(t, lines, 1, "it is another file")
+	lines, seen = after(file+".none", 7)
+	assert.Empty(t, lines)
+	assert.Equal(t, int64(7), seen)
+}
+
+// TestList: a process is listed with its own program as soon as it has that, and is gone when it
+// has ended.
+func TestList(t *testing.T) {
+	k := &Keeper{known: map[life]Process{}}
+	c := exec.Command("sleep", "100")
+	c.Env = []string{"MARK=here"}
+	require.NoError(t, c.Start())
+	find := func() *Process {
+		all := k.list()
+		i := slices.IndexFunc(all, func(p Process) bool { return p.PID == c.Process.Pid })
+		if i < 0 {
+			return nil
+		}
+		return &all[i]
+	}
+	p := find()
+	require.NotNil(t, p)
+	assert.Equal(t, os.Getpid(), p.Parent)
+	assert.Equal(t, []string{"sleep", "100"}, p.Args)
+	assert.False(t, p.First, "it is in no pod")
+	said := k.obey(t.Context(), Order{ID: 3, Do: DoEnviron, Pids: []int{p.PID}})
+	assert.Equal(t, Said{ID: 3, Texts: []string{"MARK=here"}}, said)
+	said = k.obey(t.Context(), Order{Do: DoSignal, Pids: []int{p.PID}, Signal: syscall.SIGKILL})
+	assert.Empty(t, said.Err)
+	assert.Error(t, c.Wait())
+	assert.Nil(t, find())
+	said = k.obey(t.Context(), Order{Do: DoSignal, Pids: []int{p.PID}, Signal: syscall.SIGKILL})
+	assert.Empty(t, said.Err, "who has ended is not there to be killed")
+	assert.Contains(t, k.obey(t.Context(), Order{Do: "dance"}).Err, "can't")
+}
+
+// A control group names the pod, as each of the ways to write it.
+func TestInPod(t *testing.T) {
+	for group, want := range map[string]string{
+		"0::/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/kubelet-kubepods-burstable-pod0a1b2c3d_0a1b_0a1b_0a1b_0a1b2c3d4e5f.slice/cri-containerd-ff.scope": "0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f",
+		"0::/../../kubelet/kubepods/besteffort/pod0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f/ff":                                                                                           "0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f",
+		"0::/system.slice/kubelet.service": "",
+	} {
+		found := inPod.FindStringSubmatch(group)
+		if want == "" {
+			assert.Nil(t, found)
+			continue
+		}
+		require.Len(t, found, 2)
+		assert.Equal(t, want, strings.ReplaceAll(found[1], "_", "-"))
+	}
+}
+
+// TestPass: a connection is passed on to whom its first line names, and each half ends by itself.
+func TestPass(t *testing.T) {
+	echo, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer echo.Close()
+	go func() {
+		c, err := echo.Accept()
+		if err == nil {
+			_, _ = io.Copy(c, c)
+			c.Close()
+		}
+	}()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	go pass(t.Context(), l)
+	c, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = io.WriteString(c, echo.Addr().String()+"\nthere and back")
+	require.NoError(t, err)
+	require.NoError(t, c.(*net.TCPConn).CloseWrite())
+	back, err := io.ReadAll(c)
+	require.NoError(t, err)
+	assert.Equal(t, "there and back", string(back))
+}
+
+// TestWipe: a directory is emptied, and stays.
+func TestWipe(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "etcd", "member"), 0o700))
+	k := &Keeper{known: map[life]Process{}}
+	said := k.obey(t.Context(), Order{Do: DoWipe, Pod: "none", Path: dir})
+	assert.Empty(t, said.Err)
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+//go:build linux
+
+package keeper
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// pause is what keeps a pod's namespaces.
+const pause = "pause"
+
+// life names a process for good: a pid alone is used again.
+type life struct {
+	pid   int
+	since string // in ticks since boot
+}
+
+// list lists what runs.
+func (k *Keeper) list() (all []Process) {
+	entries, _ := os.ReadDir("/proc")
+	living := map[life]Process{}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		parent, state, since, err := vital(pid)
+		if err != nil || state == "Z" || state == "X" {
+			continue
+		}
+		l := life{pid, since}
+		p, known := k.known[l]
+		if !known || p.Exe == "" {
+			p = describe(pid)
+		}
+		// A child has its parent's program until it has its own.
+		if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err == nil && exe != p.Exe {
+			p = describe(pid)
+		}
+		living[l] = p
+		p.PID, p.Parent, p.State = pid, parent, state
+		all = append(all, p)
+	}
+	k.known = living
+	return all
+}
+
+// vital is what changes of a process, or tells it from others.
+func vital(pid int) (parent int, state, since string, err error) {
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, "", "", err
+	}
+	// The name stands in brackets and may hold anything, brackets too.
+	f := strings.Fields(string(line[bytes.LastIndexByte(line, ')')+1:]))
+	if len(f) < 20 {
+		return 0, "", "", fmt.Errorf("/proc/%d/stat has %d fields after the name", pid, len(f))
+	}
+	parent, err = strconv.Atoi(f[1])
+	return parent, f[0], f[19], err
+}
+
+// inPod finds the uid of its pod in the name of a process's control group.
+var inPod = regexp.MustCompile(`pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-_][0-9a-f]{12})`)
+
+func describe(pid int) (p Process) {
+	dir := fmt.Sprintf("/proc/%d/", pid)
+	p.Exe, _ = os.Readlink(dir + "exe") // a thread of the kernel has none
+	line, _ := os.ReadFile(dir + "cmdline")
+	p.Args = strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
+	group, _ := os.ReadFile(dir + "cgroup")
+	if found := inPod.FindSubmatch(group); found != nil {
+		p.Pod = strings.ReplaceAll(string(found[1]), "_", "-")
+	}
+	p.First = p.Pod != "" && first(dir) && filepath.Base(p.Exe) != pause
+	if filepath.Base(p.Exe) == "etcd" {
+		p.Digest = digest(dir + "exe")
+	}
+	return p
+}
+
+// first reports whether the process is the first of its container's.
+func first(dir string) bool {
+	text, _ := os.ReadFile(dir + "status")
+	_, rest, found := strings.Cut(string(text), "\nNSpid:")
+	line, _, _ := strings.Cut(rest, "\n")
+	f := strings.Fields(line)
+	return found && len(f) > 1 && f[len(f)-1] == "1"
+}
+
+func digest(file string) string {
+	f, err := os.Open(file)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return ""
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}

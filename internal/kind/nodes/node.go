@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+//go:build linux
+
+package nodes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/ringproof/ringproof/internal/kind"
+	"github.com/ringproof/ringproof/internal/kind/keeper"
+	"github.com/ringproof/ringproof/internal/kubectl"
+	"github.com/ringproof/ringproof/internal/local"
+	"github.com/ringproof/ringproof/internal/local/machines"
+)
+
+// node is a worker of the cluster. What is asked of its volume and its address is about
+// those of the member's pod on it: a ring has one at most on a node.
+type node struct {
+	lab       *Lab
+	name      string
+	container string       // and the name of its Node
+	disk      string       // the directory of this host with its volumes
+	pods      netip.Prefix // their addresses
+
+	mu      sync.Mutex
+	on      bool
+	frozen  bool
+	addr    netip.Addr
+	asks    *asks
+	seen    map[string]int64  // how much of the logs of its pods was told
+	places  map[string]string // of volumes on the node, by the uids of the pods that had them
+	last    kubectl.Member    // that was here
+	dns     string            // of that
+	blocked []netip.Prefix
+}
+
+var (
+	_ local.Host    = (*node)(nil)
+	_ local.Slotted = (*node)(nil)
+	_ local.Kept    = (*node)(nil)
+	_ local.Reached = (*node)(nil)
+)
+
+// docker runs it, and returns what it printed.
+func docker(ctx context.Context, args ...string) (string, error) {
+	out, err := exec.CommandContext(ctx, "docker", args...).Output()
+	var failed *exec.ExitError
+	if errors.As(err, &failed) {
+		err = fmt.Errorf("docker %s: %w: %s", args[0], err, strings.TrimSpace(string(failed.Stderr)))
+	}
+	return strings.TrimSpace(string(out)), err
+}
+
+// boot learns where the node is, and has a keeper there.
+func (n *node) boot(ctx context.Context) error {
+	at, err := docker(ctx, "inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", n.container)
+	if err != nil {
+		return err
+	}
+	addr, err := netip.ParseAddr(at)
+	if err != nil {
+		return fmt.Errorf("the address of %s: %w", n.container, err)
+	}
+	asks, err := ask(n.container, n.lab.Keeper, n.hear)
+	if err != nil {
+		return err
+	}
+	n.mark(func() { n.addr, n.asks = addr, asks })
+	if n.name == "control-plane" { // whose pods are none of the run's
+		return nil
+	}
+	n.mu.Lock()
+	seen := maps.Clone(n.seen)
+	n.mu.Unlock()
+	_, err = asks.do(keeper.Order{Do: keeper.DoLogs, Seen: seen})
+	return err
+}
+
+func (n *node) mark(change func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	change()
+}
+
+func (n *node) hear(l keeper.Line) {
+	n.mark(func() { n.seen[l.File] = l.Seen })
+	n.lab.hear(n.name, l)
+}
+
+func (n *node) ask(o keeper.Order) (keeper.Said, error) {
+	n.mu.Lock()
+	asks, can := n.asks, n.on && !n.frozen
+	n.mu.Unlock()
+	if !can {
+		return keeper.Said{}, fmt.Errorf("machine %s is off or frozen", n.name)
+	}
+	return asks.do(o)
+}
+
+// On reports whether the node has power.
+func (n *node) On() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.on
+}
+
+// Slot is what the member's pod is called, and its DNS name.
+func (n *node) Slot() (name, host string, here bool) {
+	p := n.lab.member(n.container)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if p != nil {
+		n.last, n.dns = kubectl.Member{Namespace: p.Namespace, Name: p.Name}, ""
+		if p.Spec.Hostname != "" && p.Spec.Subdomain != "" {
+			n.dns = fmt.Sprintf("%s.%s.%s.svc", p.Spec.Hostname, p.Spec.Subdomain, p.Namespace)
+		}
+	}
+	return n.last.Name, n.dns, p != nil
+}
+
+// Addr is the address of the member's pod, or the node's own where there is none.
+func (n *node) Addr() netip.Addr {
+	if p := n.lab.member(n.container); p != nil {
+		if at, err := netip.ParseAddr(p.Status.PodIP); err == nil {
+			return at
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.addr
+}
+
+// DataDir is the volume of the member's pod. Without one it is a place where nothing is.
+func (n *node) DataDir() string {
+	p := n.lab.member(n.container)
+	if p == nil {
+		return "/none"
+	}
+	place := n.lab.place(p)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if place != "" {
+		n.places[string(p.UID)] = place
+	}
+	if at, known := n.places[string(p.UID)]; known { // though the volume is deleted by now
+		return at
+	}
+	return "/none"
+}
+
+// DataRoot is where this host has it.
+func (n *node) DataRoot() string {
+	below, found := strings.CutPrefix(n.DataDir(), kind.VolumesAt+"/")
+	if !found {
+		return filepath.Join(n.disk, "none")
+	}
+	return filepath.Join(n.disk, below)
+}
+
+// Start is nobody's: kubelets start what runs here.
+func (n *node) Start(context.Context, machines.Command) error {
+	return fmt.Errorf("starting a command on node %s: %w", n.name, errors.ErrUnsupported)
+}
+
+// Wait has nothing to wait for.
+func (n *node) Wait(context.Context, string) (machines.Exit, error) {
+	return machines.Exit{}, fmt.Errorf("waiting for a command on node %s: %w", n.name, errors.ErrUnsupported)
+}
+
+// Processes lists what runs on the node, its pods' and its own.
+func (n *node) Processes() ([]machines.Process, error) {
+	said, err := n.ask(keeper.Order{Do: keeper.DoList})
+	if err != nil {
+		return nil, err
+	}
+	uid := ""
+	if p := n.lab.member(n.container); p != nil {
+		uid = string(p.UID)
+	}
+	return n.described(said.Processes, uid), nil
+}
+
+// described are processes as a world knows them: those of the member's pod bear the tag of an
+// agent, and the first one of each container leads.
+func (n *node) described(all []keeper.Process, member string) (found []machines.Process) {
+	for _, p := range all {
+		q := machines.Process{PID: p.PID, Exe: path.Base(p.Exe), Args: p.Args, State: p.State, File: n.lab.program(p.Digest)}
+		if member != "" && p.Pod == member {
+			q.Tag, q.Leads = local.AgentTag, p.First
+		}
+		found = append(found, q)
+	}
+	return found
+}
+
+// program is the file of this host that is the same as a program in a node; "": none is known.
+func (l *Lab) program(digest string) string {
+	for _, r := range l.Releases { // order: none is the same as another
+		if digest != "" && r.Digests["etcd"] == digest {
+			return r.Etcd
+		}
+	}
+	return ""
+}
+
+// Environ is what a process has in its environment.
+func (n *node) Environ(p machines.Process) ([]string, error) {
+	said, err := n.ask(keeper.Order{Do: keeper.DoEnviron, Pids: []int{p.PID}})
+	return said.Texts, err
+}
+
+// became says what a signal makes of a process.
+var became = map[syscall.Signal]string{syscall.SIGKILL: "dead", syscall.SIGSTOP: "stopped", syscall.SIGCONT: "running", syscall.SIGTERM: "told to end"}
+
+// signal signals those that are hit.
+func (n *node) signal(which string, sig syscall.Signal, hit func(keeper.Process) bool) (machines.Evidence, error) {
+	said, err := n.ask(keeper.Order{Do: keeper.DoList})
+	if err != nil {
+		return machines.Evidence{}, err
+	}
+	all := slices.DeleteFunc(said.Processes, func(p keeper.Process) bool { return !hit(p) })
+	return n.signalled(which, sig, n.described(all, ""))
+}
+
+func (n *node) signalled(which string, sig syscall.Signal, all []machines.Process) (machines.Evidence, error) {
+	if len(all) == 0 {
+		return machines.Evidence{}, fmt.Errorf("signal %v did not land: no process %s runs on machine %s", sig, which, n.name)
+	}
+	o := keeper.Order{Do: keeper.DoSignal, Signal: sig}
+	for _, p := range all {
+		o.Pids = append(o.Pids, p.PID)
+	}
+	if _, err := n.ask(o); err != nil {
+		return machines.Evidence{}, err
+	}
+	return machines.Evidence{What: fmt.Sprintf("signal %v on machine %s", sig, n.name), Detail: became[sig] + ": " + machines.Roll(all), Processes: all}, nil
+}
+
+// SignalAny signals every process that is hit.
+func (n *node) SignalAny(which string, sig syscall.Signal, hit func(machines.Process) bool) (machines.Evidence, error) {
+	all, err := n.Processes()
+	if err != nil {
+		return machines.Evidence{}, err
+	}
+	return n.signalled(which, sig, slices.DeleteFunc(all, func(p machines.Process) bool { return !hit(p) }))
+}
+
+// Signal signals what bears the tag.
+func (n *node) Signal(tag string, sig syscall.Signal) (machines.Evidence, error) {
+	return n.SignalAny("tagged "+tag, sig, func(p machines.Process) bool { return p.Tag == tag })
+}
+
+// SignalExe signals every process of a program.
+func (n *node) SignalExe(program string, sig syscall.Signal) (machines.Evidence, error) {
+	return n.SignalAny("of program "+program, sig, func(p machines.Process) bool { return p.Exe == program || path.Base(p.Args[0]) == program })
+}
+
+// SignalKubelet signals the kubelet, and nothing that it started.
+func (n *node) SignalKubelet(sig syscall.Signal) (machines.Evidence, error) {
+	return n.SignalExe("kubelet", sig)
+}
+
+// Freeze stops everything on the node. Connections stay open, as with a hung machine.
+func (n *node) Freeze() (machines.Evidence, error) {
+	if _, err := docker(context.Background(), "pause", n.container); err != nil {
+		return machines.Evidence{}, err
+	}
+	n.mark(func() { n.frozen = true })
+	return machines.Evidence{What: "freeze of machine " + n.name, Detail: "the container " + n.container + " is paused"}, nil
+}
+
+// Thaw lets everything on the node go on.
+func (n *node) Thaw() (machines.Evidence, error) {
+	n.mu.Lock()
+	frozen := n.frozen
+	n.mu.Unlock()
+	if !frozen { // but for processes that were stopped one by one
+		return n.SignalAny("that is stopped", syscall.SIGCONT, func(p machines.Process) bool { return p.State == "T" })
+	}
+	if _, err := docker(context.Background(), "unpause", n.container); err != nil {
+		return machines.Evidence{}, err
+	}
+	n.mark(func() { n.frozen = false })
+	return machines.Evidence{What: "machine " + n.name, Detail: "the container " + n.container + " runs again"}, nil
+}
+
+// PowerOff ends every process on the node at once.
+func (n *node) PowerOff() (machines.Evidence, error) {
+	all, err := n.Processes()
+	if err != nil {
+		return machines.Evidence{}, err
+	}
+	n.mark(func() { n.on = false })
+	if _, err := docker(context.Background(), "kill", n.container); err != nil {
+		return machines.Evidence{}, err
+	}
+	hit := slices.DeleteFunc(all, func(p machines.Process) bool { return p.Tag != local.AgentTag })
+	return machines.Evidence{What: "power loss of machine " + n.name, Detail: fmt.Sprintf("dead: %d processes, of the member %s", len(all), machines.Roll(hit)), Processes: hit}, nil
+}
+
+// PowerOn gives the node power: it boots, and its kubelet goes on.
+func (n *node) PowerOn(ctx context.Context) (machines.Evidence, error) {
+	if n.On() {
+		return machines.Evidence{}, fmt.Errorf("refused to power on machine %s: it is on", n.name)
+	}
+	if _, err := docker(ctx, "start", n.container); err != nil {
+		return machines.Evidence{}, err
+	}
+	if err := n.boot(ctx); err != nil {
+		return machines.Evidence{}, err
+	}
+	n.mark(func() { n.on, n.blocked = true, nil })
+	return machines.Evidence{What: "power on", Detail: "the container " + n.container + " was started"}, nil
+}
+
+// nodeDeleted is when the Node of a lost machine is deleted, as a cloud's controller does
+// that finds no machine for it.
+const nodeDeleted = 10 * time.Second
+
+// Destroy takes the node away for good. Its volumes stay where whoever judges the run reads
+// them, and where no pod can come.
+func (n *node) Destroy() (machines.Evidence, error) {
+	n.DataDir() // is known for good
+	n.mark(func() { n.on = false })
+	if _, err := docker(context.Background(), "rm", "--force", "--volumes", n.container); err != nil {
+		return machines.Evidence{}, err
+	}
+	time.AfterFunc(nodeDeleted, func() { _ = n.lab.api.Forget(context.Background(), n.container) })
+	return machines.Evidence{What: "loss of node " + n.name, Detail: fmt.Sprintf("the container %s is removed; its Node goes in %v", n.container, nodeDeleted)}, nil
+}
+
+// SwapVolume wipes the volume under its claim, and kills those that hold it.
+func (n *node) SwapVolume(_ context.Context, directories ...string) (machines.Evidence, error) {
+	e, err := n.wipe("", "it holds no file")
+	for _, d := range directories {
+		err = errors.Join(err, os.MkdirAll(filepath.Join(n.DataRoot(), d), 0o777))
+	}
+	return e, err
+}
+
+// LoseDirectory removes one directory from the volume, and kills those that hold it.
+func (n *node) LoseDirectory(directory string) (machines.Evidence, error) {
+	return n.wipe(directory, "of what it held, "+directory+" is gone")
+}
+
+func (n *node) wipe(directory, how string) (machines.Evidence, error) {
+	p := n.lab.member(n.container)
+	if p == nil {
+		return machines.Evidence{}, fmt.Errorf("no pod on node %s has a volume", n.name)
+	}
+	if _, err := n.ask(keeper.Order{Do: keeper.DoWipe, Pod: string(p.UID), Path: path.Join(n.DataDir(), directory)}); err != nil {
+		return machines.Evidence{}, fmt.Errorf("wiping the volume of %s: %w", p.Name, err)
+	}
+	return machines.Evidence{What: "loss of the volume of " + p.Name + " on node " + n.name, Detail: how}, nil
+}
+
+func (n *node) cannot(what string) error {
+	return fmt.Errorf("%s of node %s: %w", what, n.name, errors.ErrUnsupported)
+}
+
+// Unmount is no harm of a cluster: its volumes are Kubernetes's to mount.
+func (n *node) Unmount(context.Context) (machines.Evidence, error) {
+	return machines.Evidence{}, n.cannot("unmounting a volume")
+}
+
+// Mount has nothing to mount.
+func (n *node) Mount(context.Context) error { return nil }
+
+// FillVolume is refused: the volumes of nodes are directories of this host, which would be
+// full.
+func (n *node) FillVolume() (machines.Evidence, error) {
+	return machines.Evidence{}, n.cannot("filling a volume")
+}
+
+// FreeVolume has nothing to free.
+func (n *node) FreeVolume() (machines.Evidence, error) {
+	return machines.Evidence{}, n.cannot("freeing a volume")
+}
+
+// Block drops what pods of the others' nodes send to pods here.
+func (n *node) Block(from ...netip.Addr) (machines.Evidence, error) {
+	n.lab.mu.Lock()
+	others := slices.Clone(n.lab.nodes)
+	n.lab.mu.Unlock()
+	for _, other := range others {
+		if !slices.ContainsFunc(from, other.has) {
+			continue
+		}
+		if err := n.rule("-I", other.pods); err != nil {
+			return machines.Evidence{}, err
+		}
+		n.mark(func() { n.blocked = append(n.blocked, other.pods) })
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return machines.Evidence{What: "partition of machine " + n.name, Detail: fmt.Sprintf("dropped is what comes from %v", n.blocked)}, nil
+}
+
+// has reports whether an address is the node's, or one of its pods'.
+func (n *node) has(at netip.Addr) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return at == n.addr || n.pods.Contains(at)
+}
+
+func (n *node) rule(verb string, from netip.Prefix) error {
+	return n.lab.cluster.Run(n.container, "iptables", "-w", verb, "FORWARD", "-s", from.String(), "-j", "DROP")
+}
+
+// Unblock lets everybody through.
+func (n *node) Unblock(context.Context) (machines.Evidence, error) {
+	n.mu.Lock()
+	blocked, on := n.blocked, n.on
+	n.blocked = nil
+	n.mu.Unlock()
+	var errs []error
+	for _, from := range blocked {
+		if on {
+			errs = append(errs, n.rule("-D", from))
+		}
+	}
+	return machines.Evidence{What: "machine " + n.name, Detail: "nothing is dropped"}, errors.Join(errs...)
+}
+
+// Reach dials an address of a pod: the node passes it on.
+func (n *node) Reach(ctx context.Context, address string) (net.Conn, error) {
+	n.mu.Lock()
+	at := n.addr
+	n.mu.Unlock()
+	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(at.String(), strconv.Itoa(keeper.Port)))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := fmt.Fprintln(c, address); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// DialContext dials as a program on the node would.
+func (n *node) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
+	return n.Reach(ctx, address)
+}
+
+// kept is the member that is on the node, or was last.
+func (n *node) kept() (kubectl.Member, error) {
+	n.Slot() // so that it is known whose pod is here
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.last.Name == "" {
+		return n.last, fmt.Errorf("no member was on node %s", n.name)
+	}
+	return n.last, nil
+}
+
+// Delete deletes an object of the member.
+func (n *node) Delete(ctx context.Context, object string, force bool) (machines.Evidence, error) {
+	m, err := n.kept()
+	if err != nil {
+		return machines.Evidence{}, err
+	}
+	return n.lab.api.Delete(ctx, m, object, force)
+}
+
+// Hold gives an object of the member a finalizer.
+func (n *node) Hold(ctx context.Context, object, finalizer string) (machines.Evidence, error) {
+	m, err := n.kept()
+	if err != nil {
+		return machines.Evidence{}, err
+	}
+	return n.lab.api.Hold(ctx, m, object, finalizer)
+}
+
+// Drain evicts the node's pods.
+func (n *node) Drain(ctx context.Context) (machines.Evidence, error) {
+	return n.lab.api.Drain(ctx, n.container)
+}
+
+// Uncordon lets the node take pods again.
+func (n *node) Uncordon(ctx context.Context) error { return n.lab.api.Uncordon(ctx, n.container) }
