@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/ringproof/ringproof"
@@ -30,16 +31,18 @@ import (
 // Kind is the world of a Kubernetes cluster in containers of this host, in real time: the
 // witness that the virtual one is true.
 func Kind() World {
+	var clusters nodes.Clusters
 	return World{
 		Name:     kindName,
-		Doc:      "Kubernetes as it is, in containers of this host that kind makes: each node is a machine of the ring, in real time; a cluster a cell",
+		Doc:      "Kubernetes as it is, in containers of this host that kind makes: each node is a machine of the ring, in real time",
 		Needs:    "Linux, Docker, and root, whose the members' logs are",
 		Short:    "a cluster of kind's",
 		Outside:  true,
 		Takes:    startable,
 		Supports: func(s ringproof.Step) error { return local.Supports(kindName, s, nil) },
 		Runs:     runsOnKind,
-		Open:     openKind,
+		Open:     func(t Trial) (ringproof.World, error) { return openKind(t, &clusters) },
+		Done:     clusters.Close,
 	}
 }
 
@@ -56,11 +59,12 @@ func runsOnKind(p ringproof.Plan) error {
 	return local.RunsOnNodes(p, nil)
 }
 
-func openKind(t Trial) (ringproof.World, error) {
+func openKind(t Trial, clusters *nodes.Clusters) (ringproof.World, error) {
 	if os.Geteuid() != 0 {
 		return nil, environment(errors.New("the kind world reads the members' logs, which are root's: run it as root"))
 	}
-	log.SetLogger(logr.Discard()) // of clients, who would say that nobody asked them to be silent
+	log.SetLogger(logr.Discard())  // clients would say that nobody asked them to be silent,
+	klog.SetLogger(logr.Discard()) // and watches that the API server is away, which is a fault
 	subject, err := t.program()
 	if err != nil {
 		return nil, err
@@ -85,7 +89,7 @@ func openKind(t Trial) (ringproof.World, error) {
 			}
 			return images(ringadm, releases), nil
 		}}
-	return &local.World{Releases: releases, Subject: subject, Version: t.Version, As: kindName, Labs: nodes.New(o)}, nil
+	return &local.World{Releases: releases, Subject: subject, Version: t.Version, As: kindName, Labs: clusters.Lab(o)}, nil
 }
 
 // images are those that nodes can run.

@@ -92,6 +92,7 @@ type World struct {
 	Runs       func(ringproof.Plan) error           `json:"-"` // why the plan's ring can't be had there
 	Build      Builder                              `json:"-"` // what else has to be built for it; nil: nothing
 	Open       func(Trial) (ringproof.World, error) `json:"-"` // the world of one plan
+	Done       func() error                         `json:"-"` // takes away what its worlds have left for those after them; nil: nothing
 }
 
 // Trial is one plan, and who is tried on it.

@@ -399,9 +399,13 @@ func enclosed(c *cobra.Command, f runFlags, jobs []harness.Job, work func(runFla
 	}
 	if f.in().Outside {
 		if !c.Flags().Changed("jobs") {
-			f.jobs = 1 // a cell has a cluster
+			f.jobs = 1 // all have the same cluster, one after another
 		}
-		return work(f, releases)
+		err := work(f, releases)
+		if done := f.in().Done; done != nil {
+			return cmp.Or(err, done())
+		}
+		return err
 	}
 	if !machines.Inside() && os.Getenv(bare) == "" {
 		args := slices.Clone(os.Args[1:])

@@ -250,7 +250,7 @@ const evictAgain = 5 * time.Second
 // Drain cordons a node and evicts its pods, but for those of daemon sets and of the node
 // itself; it returns when they are gone.
 func (c Client) Drain(ctx context.Context, node string) (machines.Evidence, error) {
-	if err := c.cordon(ctx, node, true); err != nil {
+	if err := c.Cordon(ctx, node, true); err != nil {
 		return machines.Evidence{}, err
 	}
 	var pods *corev1.PodList
@@ -301,9 +301,10 @@ func stays(p *corev1.Pod) bool {
 }
 
 // Uncordon lets the node take pods again.
-func (c Client) Uncordon(ctx context.Context, node string) error { return c.cordon(ctx, node, false) }
+func (c Client) Uncordon(ctx context.Context, node string) error { return c.Cordon(ctx, node, false) }
 
-func (c Client) cordon(ctx context.Context, node string, is bool) error {
+// Cordon keeps pods off the node, or lets it take them.
+func (c Client) Cordon(ctx context.Context, node string, is bool) error {
 	return insist(ctx, func() error {
 		_, err := c.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, is), metav1.PatchOptions{})
 		return err

@@ -72,7 +72,7 @@ const (
 func (*Pods) Etcd() trial.Etcd {
 	e := trial.UsualEtcd()
 	e.Output = func(run string) string {
-		return filepath.Join(run, "member", "volumes", kube.RunVolume, "etcd", "etcd.log")
+		return filepath.Join(run, trial.MemberDir, "volumes", kube.RunVolume, "etcd", "etcd.log")
 	}
 	return e
 }

@@ -140,6 +140,10 @@ type Imaged interface {
 	Image(plan ringproof.Plan, ringadm, dir string) (string, error)
 }
 
+// MemberDir is what the directory of a run has of a node's: where the volumes of the pod of a
+// member are found that are no claim's (volumes), and what its containers print (output).
+const MemberDir = "member"
+
 // PodsDir is what a subject in pods makes of the directory that it is given, where it tells
 // those in its pods something beside the cluster, or has them tell it: all containers have it
 // as PodsAll, and what is in it for their node, a directory of the node's name, as PodsOwn.

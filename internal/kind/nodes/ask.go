@@ -73,8 +73,17 @@ func (a *asks) listen(from io.Reader) {
 	}
 }
 
-// patience is how long a keeper may take to answer.
-const patience = 30 * time.Second
+// end ends the keeper, and returns when it has ended.
+func (a *asks) end() {
+	a.to.Close()
+	select {
+	case <-a.over:
+	case <-time.After(answering): // its node is frozen, or gone
+	}
+}
+
+// answering is how long a keeper may take to answer.
+const answering = 30 * time.Second
 
 // do has the keeper do it.
 func (a *asks) do(o keeper.Order) (keeper.Said, error) {
@@ -96,7 +105,7 @@ func (a *asks) do(o keeper.Order) (keeper.Said, error) {
 		return s, nil
 	case <-a.over:
 		return keeper.Said{}, fmt.Errorf("asking the keeper to %s: it has ended", o.Do)
-	case <-time.After(patience):
-		return keeper.Said{}, fmt.Errorf("asking the keeper to %s: no answer in %v", o.Do, patience)
+	case <-time.After(answering):
+		return keeper.Said{}, fmt.Errorf("asking the keeper to %s: no answer in %v", o.Do, answering)
 	}
 }

@@ -12,28 +12,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/informers"
-	corelisters "k8s.io/client-go/listers/core/v1"
 
 	"github.com/ringproof/ringproof/internal/etcdbin"
 	"github.com/ringproof/ringproof/internal/image"
-	"github.com/ringproof/ringproof/internal/kind"
 	"github.com/ringproof/ringproof/internal/kind/keeper"
-	"github.com/ringproof/ringproof/internal/kubectl"
 	"github.com/ringproof/ringproof/internal/local"
 	"github.com/ringproof/ringproof/internal/local/machines"
 )
@@ -46,23 +36,15 @@ type Options struct {
 	Members  labels.Selector                         // which pods run a member, of those with a claim
 	Self     string                                  // this program, with the command that is a [keeper]
 	Keeper   string                                  // the name of that command
-	Log      func(string)                            // hears how the cluster comes up; may be nil
+	Told     func(string)                            // hears what takes long; may be nil
 }
 
-// grace is after which time a node that is silent isn't Ready.
-const grace = 12 * time.Second
-
-// Lab is a cluster.
+// Lab is a cluster as one world has it.
 type Lab struct {
 	Options
-	dir     string
-	cluster *kind.Cluster
-	api     kubectl.Client
-	pods    corelisters.PodLister
-	claims  corelisters.PersistentVolumeClaimLister
-	volumes corelisters.PersistentVolumeLister
-	stop    context.CancelFunc // of what watches the API server
-	workers []string           // their containers, the Nth that of mN
+	*cluster
+	of  *Clusters
+	dir string // of the run
 
 	mu    sync.Mutex
 	front *node   // of the control plane
@@ -72,99 +54,35 @@ type Lab struct {
 
 var _ local.Nodes = (*Lab)(nil)
 
-// New brings a cluster up.
-func New(o Options) func(context.Context, machines.Options) (local.Lab, error) {
+// Lab takes a cluster, or brings one up.
+func (c *Clusters) Lab(o Options) func(context.Context, machines.Options) (local.Lab, error) {
 	return func(ctx context.Context, _ machines.Options) (local.Lab, error) {
 		dir, err := os.MkdirTemp("", "ringproof-kind-")
 		if err != nil {
 			return nil, err
 		}
-		l := &Lab{Options: o, dir: dir, stop: func() {}}
-		if err := l.up(ctx); err != nil {
+		l := &Lab{Options: o, of: c, dir: dir}
+		if l.cluster, err = c.take(ctx, o); err == nil {
+			err = l.begin(ctx)
+		}
+		if err != nil {
 			return nil, errors.Join(err, l.Close())
 		}
 		return l, nil
 	}
 }
 
-func (l *Lab) up(ctx context.Context) error {
-	tools := filepath.Join(l.dir, "tools")
-	if err := errors.Join(os.Mkdir(tools, 0o755), os.Mkdir(l.Shared(), 0o755)); err != nil {
-		return err
-	}
-	if err := copied(l.Self, filepath.Join(tools, keeperName)); err != nil {
-		return err
-	}
-	l.say("bringing up a cluster of %d nodes", l.Workers+1)
-	var err error
-	l.cluster, err = kind.Up(ctx, kind.Options{Dir: l.dir, Workers: l.Workers, Disks: filepath.Join(l.dir, "disks"), Grace: grace, Tools: tools})
-	if err != nil {
-		return err
-	}
-	if err := l.load(); err != nil {
-		return err
-	}
-	if l.workers, err = l.cluster.Workers(); err != nil {
-		return err
-	}
-	if l.api, err = kubectl.Open(l.cluster.Kubeconfig); err != nil {
-		return err
-	}
-	l.watch(ctx)
-	l.front, err = l.node(ctx, "control-plane", l.cluster.Name+"-control-plane")
-	return err
-}
-
-func (l *Lab) say(format string, args ...any) {
-	if l.Told != nil {
-		l.Told(fmt.Sprintf(format, args...))
-	}
-}
-
-// keeperName is what this program is called in nodes.
-const keeperName = "ringproof"
-
-func copied(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
-}
-
-// load gives the nodes the images.
-func (l *Lab) load() error {
+// begin gives the cluster what the world's ring needs.
+func (l *Lab) begin(ctx context.Context) (err error) {
 	all, err := l.Images(l.dir)
 	if err != nil {
 		return err
 	}
-	for _, i := range all {
-		file := filepath.Join(l.dir, i.File())
-		if _, err := i.Write(file); err != nil {
-			return err
-		}
-		if err := errors.Join(l.cluster.Load(file), os.Remove(file)); err != nil {
-			return err
-		}
+	if err := errors.Join(l.load(all, l.dir), l.spare(ctx, l.Workers)); err != nil {
+		return err
 	}
-	return nil
-}
-
-// watch keeps what the API server said last of pods, claims and volumes: while it is away
-// that is what there is.
-func (l *Lab) watch(ctx context.Context) {
-	ctx, l.stop = context.WithCancel(context.WithoutCancel(ctx))
-	all := informers.NewSharedInformerFactory(l.api, 0)
-	core := all.Core().V1()
-	l.pods, l.claims, l.volumes = core.Pods().Lister(), core.PersistentVolumeClaims().Lister(), core.PersistentVolumes().Lister()
-	all.Start(ctx.Done())
-	all.WaitForCacheSync(ctx.Done())
+	l.front, err = l.node(ctx, "control-plane", l.Name+"-control-plane")
+	return err
 }
 
 // Add takes one of the cluster's workers for a machine.
@@ -172,14 +90,14 @@ func (l *Lab) Add(ctx context.Context, name string) (local.Host, error) {
 	l.mu.Lock()
 	i := len(l.nodes)
 	l.mu.Unlock()
-	if i == len(l.workers) {
-		return nil, fmt.Errorf("the cluster has %d workers, and none for %s (%w)", i, name, errors.ErrUnsupported)
+	if i == l.Workers {
+		return nil, fmt.Errorf("the cluster has %d workers for this ring, and none for %s (%w)", i, name, errors.ErrUnsupported)
 	}
 	n, err := l.node(ctx, name, l.workers[i])
 	if err != nil {
 		return nil, err
 	}
-	n.disk = filepath.Join(l.dir, "disks", fmt.Sprintf("m%d", i+1))
+	n.disk = l.disk(i)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.nodes = append(l.nodes, n)
@@ -200,7 +118,7 @@ func (l *Lab) node(ctx context.Context, name, container string) (*node, error) {
 }
 
 // Shared is a directory of the run alone: pods see nothing of it.
-func (l *Lab) Shared() string { return filepath.Join(l.dir, "shared") }
+func (l *Lab) Shared() string { return l.dir }
 
 // Gateway is nobody's address: what of the run goes to pods comes from their nodes.
 func (l *Lab) Gateway() netip.Addr { return netip.IPv4Unspecified() }
@@ -243,9 +161,9 @@ const server = "kube-apiserver"
 // Outage takes the API server from the kubelet that runs it, or gives it back.
 func (l *Lab) Outage(away bool) (machines.Evidence, error) {
 	if !away {
-		return machines.Evidence{What: server, Detail: "it is started again"}, l.cluster.Run(l.front.container, "mv", aside, manifest)
+		return machines.Evidence{What: server, Detail: "it is started again"}, l.Run(l.front.container, "mv", aside, manifest)
 	}
-	if err := l.cluster.Run(l.front.container, "mv", manifest, aside); err != nil {
+	if err := l.Run(l.front.container, "mv", manifest, aside); err != nil {
 		return machines.Evidence{}, err
 	}
 	return l.SignalPart(server, syscall.SIGKILL)
@@ -278,68 +196,25 @@ func (l *Lab) Release(ctx context.Context, finalizer string) error {
 	return l.api.Release(ctx, finalizer)
 }
 
-// member is the pod of a member on the node; nil: there is none. Of two, one of which is
-// about to go, it is the other.
-func (l *Lab) member(node string) (found *corev1.Pod) {
-	pods, _ := l.pods.List(l.Members) // of a store
-	for _, p := range pods {
-		over := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-		if p.Spec.NodeName != node || over || p.Status.PodIP == "" || claimOf(p) == "" {
-			continue
-		}
-		if found == nil || found.DeletionTimestamp != nil {
-			found = p
-		}
-	}
-	return found
-}
+// Left are those whose command line has one of these paths: in a node, none.
+func (l *Lab) Left([]string) []string { return nil }
 
-// claimOf is the claim of a pod; "": it has none.
-func claimOf(p *corev1.Pod) string {
-	for _, v := range p.Spec.Volumes {
-		if v.PersistentVolumeClaim != nil {
-			return v.PersistentVolumeClaim.ClaimName
-		}
-	}
-	return ""
-}
-
-// place is where on its node the pod's volume is; "": that isn't known.
-func (l *Lab) place(p *corev1.Pod) string {
-	claim, err := l.claims.PersistentVolumeClaims(p.Namespace).Get(claimOf(p))
-	if err != nil {
-		return ""
-	}
-	volume, err := l.volumes.Get(claim.Spec.VolumeName)
-	switch {
-	case err != nil:
-		return ""
-	case volume.Spec.HostPath != nil:
-		return volume.Spec.HostPath.Path
-	case volume.Spec.Local != nil:
-		return volume.Spec.Local.Path
-	}
-	return ""
-}
-
-// Left are the containers of the cluster that are there still.
-func (l *Lab) Left([]string) []string {
-	if l.cluster == nil {
-		return nil
-	}
-	said, err := exec.Command("docker", "ps", "-aq", "--filter", "label=io.x-k8s.kind.cluster="+l.cluster.Name).Output()
-	if err != nil {
-		return []string{"perhaps the cluster " + l.cluster.Name + ": " + err.Error()}
-	}
-	return strings.Fields(string(said))
-}
-
-// Close takes the cluster down, and what was on its disks.
+// Close gives the cluster back.
 func (l *Lab) Close() error {
-	l.stop()
+	for _, n := range l.nodes {
+		n.leave()
+	}
+	if l.front != nil {
+		l.front.leave()
+	}
 	var err error
 	if l.cluster != nil {
-		err = l.cluster.Close()
+		err = l.of.giveBack(l.cluster, l.whole())
 	}
 	return errors.Join(err, os.RemoveAll(l.dir))
+}
+
+// whole reports whether every node is as it was.
+func (l *Lab) whole() bool {
+	return l.front != nil && !slices.ContainsFunc(l.nodes, func(n *node) bool { return !n.whole() })
 }

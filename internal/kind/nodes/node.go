@@ -23,11 +23,14 @@ import (
 	"syscall"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/ringproof/ringproof/internal/kind"
 	"github.com/ringproof/ringproof/internal/kind/keeper"
 	"github.com/ringproof/ringproof/internal/kubectl"
 	"github.com/ringproof/ringproof/internal/local"
 	"github.com/ringproof/ringproof/internal/local/machines"
+	"github.com/ringproof/ringproof/internal/trial"
 )
 
 // node is a worker of the cluster. What is asked of its volume and its address is about
@@ -37,6 +40,7 @@ type node struct {
 	name      string
 	container string       // and the name of its Node
 	disk      string       // the directory of this host with its volumes
+	state     string       // and that with its /var
 	pods      netip.Prefix // their addresses
 
 	mu      sync.Mutex
@@ -47,6 +51,7 @@ type node struct {
 	seen    map[string]int64  // how much of the logs of its pods was told
 	places  map[string]string // of volumes on the node, by the uids of the pods that had them
 	last    kubectl.Member    // that was here
+	linked  string            // the uid of the pod whose files the run's directory leads to
 	dns     string            // of that
 	blocked []netip.Prefix
 }
@@ -77,6 +82,9 @@ func (n *node) boot(ctx context.Context) error {
 	addr, err := netip.ParseAddr(at)
 	if err != nil {
 		return fmt.Errorf("the address of %s: %w", n.container, err)
+	}
+	if n.state, err = docker(ctx, "inspect", "--format", `{{range .Mounts}}{{if eq .Destination "/var"}}{{.Source}}{{end}}{{end}}`, n.container); err != nil {
+		return err
 	}
 	asks, err := ask(n.container, n.lab.Keeper, n.hear)
 	if err != nil {
@@ -121,9 +129,28 @@ func (n *node) On() bool {
 	return n.on
 }
 
+// member is the pod of a member on the node; nil: there is none.
+func (n *node) member() *corev1.Pod { return n.lab.member(n.container, n.lab.Members) }
+
+// leave ends the keeper.
+func (n *node) leave() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.asks != nil {
+		n.asks.end()
+	}
+}
+
+// whole reports whether the node is as it was when it came up.
+func (n *node) whole() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.on && !n.frozen && len(n.blocked) == 0
+}
+
 // Slot is what the member's pod is called, and its DNS name.
 func (n *node) Slot() (name, host string, here bool) {
-	p := n.lab.member(n.container)
+	p := n.member()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if p != nil {
@@ -131,13 +158,28 @@ func (n *node) Slot() (name, host string, here bool) {
 		if p.Spec.Hostname != "" && p.Spec.Subdomain != "" {
 			n.dns = fmt.Sprintf("%s.%s.%s.svc", p.Spec.Hostname, p.Spec.Subdomain, p.Namespace)
 		}
+		n.link(string(p.UID))
 	}
 	return n.last.Name, n.dns, p != nil
 }
 
+// link has the run's directory of the node lead to the volumes of its member's pod, as a
+// kubelet in virtual time does. The node is locked.
+func (n *node) link(uid string) {
+	if n.linked == uid {
+		return
+	}
+	link := filepath.Join(n.lab.Shared(), n.name, trial.MemberDir)
+	_ = os.RemoveAll(link)
+	to := filepath.Join(n.state, "lib", "kubelet", "pods", uid, "volumes", "kubernetes.io~empty-dir")
+	if os.MkdirAll(link, 0o755) == nil && os.Symlink(to, filepath.Join(link, "volumes")) == nil {
+		n.linked = uid
+	}
+}
+
 // Addr is the address of the member's pod, or the node's own where there is none.
 func (n *node) Addr() netip.Addr {
-	if p := n.lab.member(n.container); p != nil {
+	if p := n.member(); p != nil {
 		if at, err := netip.ParseAddr(p.Status.PodIP); err == nil {
 			return at
 		}
@@ -149,7 +191,7 @@ func (n *node) Addr() netip.Addr {
 
 // DataDir is the volume of the member's pod. Without one it is a place where nothing is.
 func (n *node) DataDir() string {
-	p := n.lab.member(n.container)
+	p := n.member()
 	if p == nil {
 		return "/none"
 	}
@@ -191,7 +233,7 @@ func (n *node) Processes() ([]machines.Process, error) {
 		return nil, err
 	}
 	uid := ""
-	if p := n.lab.member(n.container); p != nil {
+	if p := n.member(); p != nil {
 		uid = string(p.UID)
 	}
 	return n.described(said.Processes, uid), nil
@@ -361,7 +403,7 @@ func (n *node) LoseDirectory(directory string) (machines.Evidence, error) {
 }
 
 func (n *node) wipe(directory, how string) (machines.Evidence, error) {
-	p := n.lab.member(n.container)
+	p := n.member()
 	if p == nil {
 		return machines.Evidence{}, fmt.Errorf("no pod on node %s has a volume", n.name)
 	}
@@ -421,7 +463,7 @@ func (n *node) has(at netip.Addr) bool {
 }
 
 func (n *node) rule(verb string, from netip.Prefix) error {
-	return n.lab.cluster.Run(n.container, "iptables", "-w", verb, "FORWARD", "-s", from.String(), "-j", "DROP")
+	return n.lab.Run(n.container, "iptables", "-w", verb, "FORWARD", "-s", from.String(), "-j", "DROP")
 }
 
 // Unblock lets everybody through.

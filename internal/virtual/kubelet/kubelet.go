@@ -327,8 +327,5 @@ func replace(file string, text []byte) error {
 	return os.Rename(file+".new", file)
 }
 
-// Link is where the directory of the pod with a claim is found, below the kubelet's.
-const Link = "member"
-
 // below reports whether a path is one of the directory's, or it itself.
 func below(dir, path string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }

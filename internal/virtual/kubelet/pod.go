@@ -22,6 +22,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/ringproof/ringproof/internal/lockstep"
+	"github.com/ringproof/ringproof/internal/trial"
 )
 
 // pod is a pod from when it is heard of until it is gone.
@@ -161,7 +162,7 @@ func (p *pod) setUp(ctx context.Context) error {
 	p.machine = machine
 	p.mu.Unlock()
 	if p.volume != "" {
-		if err := link(p.dir, filepath.Join(p.k.Dir, Link)); err != nil {
+		if err := link(p.dir, filepath.Join(p.k.Dir, trial.MemberDir)); err != nil {
 			return err
 		}
 	}
