@@ -18,7 +18,7 @@ ATTEMPTS := 3
 RELEASES := v3.6.16,v3.5.35,v3.7.3
 REPORT = $(or $(OUT),out/chaos)
 
-.PHONY: help build images test trials test-realtime test-properties test-kind upstream manifests check vet chaos kubernetes explore sweep gauge canaries fidelity found bench etcd etcd-test golden fuzz clean
+.PHONY: help build images test trials test-realtime test-properties test-kind trials-kind upstream manifests check vet chaos kubernetes explore sweep gauge canaries fidelity found bench etcd etcd-test golden fuzz clean
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -51,6 +51,9 @@ test-properties:
 
 test-kind: ## what needs a Kubernetes cluster: its own, in Docker
 	RINGPROOF_KIND=1 $(GO) test -p 1 -count=1 -timeout 25m ./internal/kind ./sim/kube/fidelity ./config -run 'Kind|Interrupted'
+
+trials-kind: ## a cluster of its own, in Docker: those tests, and what scenarios on Kubernetes can be had there
+	.ci/trials kind
 
 upstream: ## the model of StatefulSets against Kubernetes's own controller, ten thousand times
 	cd sim/kube/upstream && $(GO) vet . && $(GO) test -count=1 . -rapid.checks=10000

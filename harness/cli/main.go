@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -96,9 +97,26 @@ func (p *program) run(args []string) (code int) {
 			code = exitBug
 		}
 	}()
+	if names := forget(); len(names) > 0 {
+		fmt.Fprintf(os.Stderr, "ringproof: in the environment here, and kept from every etcd and etcdctl: %s\n", strings.Join(names, ", "))
+	}
 	root := p.command()
 	root.SetArgs(args)
 	return exitCode(root, root.ExecuteContext(ctx))
+}
+
+// forget takes out of this program's environment what an etcd or an etcdctl would read there,
+// and names it: ETCD_FORCE_NEW_CLUSTER in a shell that was used for a rescue would make each
+// member of a stranger's ring a ring of its own.
+func forget() (names []string) {
+	for _, pair := range os.Environ() {
+		name, _, _ := strings.Cut(pair, "=")
+		if slices.ContainsFunc([]string{"ETCD_", "ETCDCTL_", "ETCDUTL_"}, func(of string) bool { return strings.HasPrefix(name, of) }) {
+			os.Unsetenv(name)
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func exitCode(root *cobra.Command, err error) int {

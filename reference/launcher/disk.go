@@ -22,6 +22,7 @@ import (
 const (
 	DataDir  = "etcd"
 	diskFile = "disk.json"
+	keysFile = DataDir + "/member/snap/db"
 )
 
 // Disk is what the data filesystem says of itself. It is written before
@@ -298,13 +299,17 @@ func emptyFull(h host.Host, d Disk) (Disk, error) {
 }
 
 // asideName is where the data belong that are on the disk, by their member and the date;
-// "" when there is no log in them.
+// "" when there are none. Without a log nothing says whose they are, and a member's keys are
+// there all the same.
 func (d Disk) asideName(h host.Host) string {
 	member := "unread"
 	log, err := h.Disk().WAL(DataDir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return ""
+		if there, _ := h.Disk().Exists(keysFile); !there {
+			return ""
+		}
+		member = "logless"
 	case err != nil && d.Spoiled != 0:
 		member = d.Spoiled.String()
 	case err == nil:

@@ -187,6 +187,21 @@ func TestEmptyMayBreakAnywhere(t *testing.T) {
 	}
 }
 
+// TestKeysWithoutALogAreKept: whose they are nothing says, and a person may want them.
+func TestKeysWithoutALogAreKept(t *testing.T) {
+	m := used()
+	m.files = map[string]string{"disk.json": `{"id":"disk-1","launched":true,"aside":"etcd.removed-7"}`, "etcd/member/snap/db": "keys", "etcd.removed-7/wal.0": "w"}
+	m.breakAt = -1
+	d, err := launcher.Empty(m, "m1")
+	if err != nil || d.Aside != "etcd.removed-logless-19700101T000000Z" || m.files[d.Aside+"/member/snap/db"] != "keys" {
+		t.Fatalf("%+v, %v; on the disk: %v", d, err, m.files)
+	}
+	m.files = map[string]string{"disk.json": `{"id":"disk-1","launched":true,"aside":"etcd.removed-7"}`, "etcd/member/snap/tmp": "", "etcd.removed-7/wal.0": "w"}
+	if d, err := launcher.Empty(m, "m1"); err != nil || d.Aside != "etcd.removed-7" || m.files["etcd.removed-7/wal.0"] == "" {
+		t.Errorf("an etcd that has kept nothing took the place of who has: %+v, %v; on the disk: %v", d, err, m.files)
+	}
+}
+
 // turn is what an agent does at its start, when its member has left.
 func (m *machine) turn(t *testing.T, n int) {
 	d, _, err := launcher.OpenDisk(m, "m1", launcher.Disk{})

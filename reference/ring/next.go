@@ -268,7 +268,9 @@ func corrupt(_ Spec, o Observed) (Decision, bool) {
 	}
 	id := o.Alarms[i].Member
 	d := Barred(Corrupt, o.whose(o.Alarms[i]))
-	if slices.ContainsFunc(o.Members, func(m Member) bool { return m.ID == id }) {
+	// Of an only voter's data there is no other copy.
+	listed := slices.ContainsFunc(o.Members, func(m Member) bool { return m.ID == id })
+	if others := slices.ContainsFunc(o.Members, func(m Member) bool { return m.ID != id && !m.Learner }); listed && others {
 		d.Commands = slices.Insert(d.Commands, 1, "ringadm member remove "+id.String())
 	}
 	return d, true

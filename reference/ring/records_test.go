@@ -122,3 +122,22 @@ func TestRecordsAreMadeAnew(t *testing.T) {
 		require.NotContains(t, command, "remove", "the leader serves")
 	}
 }
+
+// TestCorruptMembersAdvice: of an only voter's data there is no other copy, so nobody is told to
+// remove it, also while a learner is on its way.
+func TestCorruptMembersAdvice(t *testing.T) {
+	advice := func(members int, learner bool) []string {
+		o := three()
+		o.Members = o.Members[:members]
+		for i, m := range o.Members {
+			o.Members[i].Disk = "disk-" + m.Name
+			o.Members[i].Learner = learner && i > 0
+		}
+		o.Alarms = []ring.Alarm{{Kind: ring.Corrupt, Member: 1}}
+		return ring.Next(ring.Spec{Nodes: members, Version: asked, ReplaceAfter: time.Minute}, o).Commands
+	}
+	require.Contains(t, advice(3, false), "ringadm member remove 1")
+	require.NotContains(t, advice(1, false), "ringadm member remove 1")
+	require.NotContains(t, advice(2, true), "ringadm member remove 1")
+	require.NotEmpty(t, advice(1, false))
+}

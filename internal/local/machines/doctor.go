@@ -154,7 +154,7 @@ func tryFuse() error {
 }
 
 func tryDocker(ctx context.Context) Capability {
-	c := Capability{Name: "docker", Fix: "start Docker, or point DOCKER_HOST at it; only kind needs it"}
+	c := Capability{Name: "docker", Fix: "start Docker, or point DOCKER_HOST at it; only the kind world needs it"}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "docker", "version", "--format", "server {{.Server.Version}}").CombinedOutput()
