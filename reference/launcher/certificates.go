@@ -14,6 +14,7 @@ import (
 	"hash/fnv"
 	"io/fs"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ringproof/ringproof/reference/host"
@@ -102,7 +103,26 @@ func (c *certificates) keep(ctx context.Context, lifetime time.Duration) (change
 		}
 	}
 	c.looked = begun
+	c.warn()
 	return changed, nil
+}
+
+// warn tells long before the end of an authority that it comes: what it signs can't be
+// renewed beyond that, and nothing here makes another. A year is short for that.
+func (c *certificates) warn() {
+	all, err := Certificates(c.host)
+	if err != nil {
+		return // of a pair, and keep has told it
+	}
+	var ending []string
+	for _, of := range all {
+		if slices.Contains([]string{ClientsCA, PeersCA}, of.File) && of.Trouble != "" {
+			ending = append(ending, fmt.Sprintf("the authority in %s is good until %s: %s", of.File, of.Until.UTC().Format(time.RFC3339), of.Trouble))
+		}
+	}
+	if len(ending) > 0 {
+		c.log.Say(host.EventTrouble, strings.Join(ending, "; "))
+	}
 }
 
 // dueOnDisk lists the pairs that are to be renewed, once those that the disk has lost

@@ -23,6 +23,46 @@ type dated struct {
 
 func (d dated) Now() time.Time { return d.now }
 
+// said is a host whose log is read.
+type said struct {
+	dated
+	lines *[]host.Line
+}
+
+func (s said) Log(l host.Line) { *s.lines = append(*s.lines, l) }
+
+// TestAnAuthoritysEndIsTold: once, and while there is a certificate's time left.
+func TestAnAuthoritysEndIsTold(t *testing.T) {
+	begin := time.Now()
+	record, err := NewAuthority(begin)
+	require.NoError(t, err)
+	c := signed(t, record)
+	var lines []host.Line
+	keep := func(later time.Duration) (told []string) {
+		h := said{dated{c.host, begin.Add(later)}, &lines}
+		if s, ok := c.host.(said); ok {
+			h.dated.Host = s.dated.Host
+		}
+		c.host, c.log.Host, lines = h, h, nil
+		_, err := c.keep(t.Context(), pki.LeafLifetime)
+		require.NoError(t, err)
+		for _, l := range lines {
+			if l.Event == host.EventTrouble {
+				told = append(told, l.Text)
+			}
+		}
+		return told
+	}
+	_, err = NewDisk(c.host, "m1")
+	require.NoError(t, err)
+	assert.Empty(t, keep(0))
+	assert.Empty(t, keep(pki.AuthorityLifetime-pki.LeafLifetime-time.Hour))
+	told := keep(pki.AuthorityLifetime - pki.LeafLifetime + time.Hour)
+	require.Len(t, told, 1)
+	assert.Contains(t, told[0], "ca.crt is good until")
+	assert.Empty(t, keep(pki.AuthorityLifetime-pki.LeafLifetime+2*time.Hour), "it was told")
+}
+
 // TestCertificatesOfAMachine: what is good, what the agent should have renewed, what
 // is over, and an authority that ends before what it would sign.
 func TestCertificatesOfAMachine(t *testing.T) {

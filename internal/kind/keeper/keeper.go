@@ -59,6 +59,16 @@ type Said struct {
 	Processes []Process `json:"processes,omitempty"`
 	Texts     []string  `json:"texts,omitempty"` // of Environ
 	Line      *Line     `json:"line,omitempty"`
+	Part      *Part     `json:"part,omitempty"`
+}
+
+// Part is what has come to a log that a pod keeps in a volume of its own, which may be in
+// memory and is seen by nobody outside of the node.
+type Part struct {
+	Pod   string `json:"pod"`  // uid
+	Path  string `json:"path"` // below its volumes: "run/etcd/etcd.log"
+	At    int64  `json:"at"`   // where in the file; 0: it begins anew
+	Bytes []byte `json:"bytes"`
 }
 
 // Line is one that a container printed.
@@ -246,8 +256,44 @@ func (k *Keeper) tell(ctx context.Context, seen map[string]int64) {
 			}
 			seen[file] = upTo
 		}
+		for _, p := range parts(volumes, seen) {
+			if k.say(Said{Part: &p}) != nil {
+				return
+			}
+		}
 		time.Sleep(look)
 	}
+}
+
+// volumes is where the kubelet has those of pods, by their uids.
+const volumes = "/var/lib/kubelet/pods"
+
+// mostOf is how much of a file is told at once.
+const mostOf = 256 << 10
+
+// parts reads of each log in a pod's own volumes what comes after what was seen.
+func parts(volumes string, seen map[string]int64) (all []Part) {
+	files, _ := filepath.Glob(filepath.Join(volumes, "*", "volumes", "kubernetes.io~empty-dir", "*", "*", "*.log"))
+	for _, file := range files {
+		stat, err := os.Stat(file)
+		if err != nil || stat.Size() == seen[file] {
+			continue
+		}
+		if stat.Size() < seen[file] {
+			seen[file] = 0
+		}
+		below, _ := filepath.Rel(volumes, file)
+		names := strings.Split(below, "/")
+		p := Part{Pod: names[0], Path: filepath.Join(names[3:]...), At: seen[file], Bytes: make([]byte, min(stat.Size()-seen[file], mostOf))}
+		if f, err := os.Open(file); err == nil {
+			n, _ := f.ReadAt(p.Bytes, p.At) // what it lacks comes next time
+			p.Bytes = p.Bytes[:n]
+			seen[file] += int64(n)
+			f.Close()
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // after reads the whole lines of a file after what was seen. A file that is shorter is

@@ -43,6 +43,23 @@ func TestAfter(t *testing.T) {
 	assert.Equal(t, int64(7), seen)
 }
 
+// TestParts: what a pod logs to a volume of its own is told as it comes, and anew where it was
+// begun anew.
+func TestParts(t *testing.T) {
+	root := t.TempDir()
+	file := filepath.Join(root, "uid", "volumes", "kubernetes.io~empty-dir", "run", "etcd", "etcd.log")
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	write := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o644)) }
+	seen := map[string]int64{}
+	write("one\n")
+	assert.Equal(t, []Part{{"uid", "run/etcd/etcd.log", 0, []byte("one\n")}}, parts(root, seen))
+	assert.Empty(t, parts(root, seen))
+	write("one\ntwo\n")
+	assert.Equal(t, []Part{{"uid", "run/etcd/etcd.log", 4, []byte("two\n")}}, parts(root, seen))
+	write("new\n")
+	assert.Equal(t, []Part{{"uid", "run/etcd/etcd.log", 0, []byte("new\n")}}, parts(root, seen))
+}
+
 // TestList: a process is listed with its own program as soon as it has that, and is gone when it
 // has ended.
 func TestList(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 
 // asks is one life of a node's keeper.
 type asks struct {
-	hear func(keeper.Line)
+	hear func(keeper.Said)
 	over chan struct{} // closed when it has ended
 
 	mu      sync.Mutex
@@ -31,7 +31,7 @@ type asks struct {
 }
 
 // ask starts a keeper in the container. It ends when that does, or this program.
-func ask(container, command string, hear func(keeper.Line)) (*asks, error) {
+func ask(container, command string, hear func(keeper.Said)) (*asks, error) {
 	cmd := exec.Command("docker", "exec", "-i", container, path.Join(kind.ToolsAt, keeperName), command)
 	to, err := cmd.StdinPipe()
 	if err != nil {
@@ -59,8 +59,8 @@ func (a *asks) listen(from io.Reader) {
 		if d.Decode(&s) != nil {
 			return
 		}
-		if s.Line != nil {
-			a.hear(*s.Line)
+		if s.ID == 0 {
+			a.hear(s)
 			continue
 		}
 		a.mu.Lock()

@@ -44,6 +44,7 @@ type Lab struct {
 	Options
 	*cluster
 	of  *Clusters
+	run context.Context
 	dir string // of the run
 
 	mu    sync.Mutex
@@ -61,7 +62,7 @@ func (c *Clusters) Lab(o Options) func(context.Context, machines.Options) (local
 		if err != nil {
 			return nil, err
 		}
-		l := &Lab{Options: o, of: c, dir: dir}
+		l := &Lab{Options: o, of: c, run: ctx, dir: dir}
 		if l.cluster, err = c.take(ctx, o); err == nil {
 			err = l.begin(ctx)
 		}
@@ -214,7 +215,7 @@ func (l *Lab) Close() error {
 	return errors.Join(err, os.RemoveAll(l.dir))
 }
 
-// whole reports whether every node is as it was.
+// whole reports whether every node is as it was, and there may be another run.
 func (l *Lab) whole() bool {
-	return l.front != nil && !slices.ContainsFunc(l.nodes, func(n *node) bool { return !n.whole() })
+	return l.run.Err() == nil && l.front != nil && !slices.ContainsFunc(l.nodes, func(n *node) bool { return !n.whole() })
 }

@@ -40,7 +40,6 @@ type node struct {
 	name      string
 	container string       // and the name of its Node
 	disk      string       // the directory of this host with its volumes
-	state     string       // and that with its /var
 	pods      netip.Prefix // their addresses
 
 	mu      sync.Mutex
@@ -83,9 +82,6 @@ func (n *node) boot(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the address of %s: %w", n.container, err)
 	}
-	if n.state, err = docker(ctx, "inspect", "--format", `{{range .Mounts}}{{if eq .Destination "/var"}}{{.Source}}{{end}}{{end}}`, n.container); err != nil {
-		return err
-	}
 	asks, err := ask(n.container, n.lab.Keeper, n.hear)
 	if err != nil {
 		return err
@@ -107,9 +103,36 @@ func (n *node) mark(change func()) {
 	change()
 }
 
-func (n *node) hear(l keeper.Line) {
-	n.mark(func() { n.seen[l.File] = l.Seen })
-	n.lab.hear(n.name, l)
+// hear takes what the keeper tells by itself.
+func (n *node) hear(s keeper.Said) {
+	switch {
+	case s.Line != nil:
+		n.mark(func() { n.seen[s.Line.File] = s.Line.Seen })
+		n.lab.hear(n.name, *s.Line)
+	case s.Part != nil:
+		_ = n.keep(*s.Part) // without it that log is not known whole, and what rests on it is untold
+	}
+}
+
+// dir is the run's directory of the node.
+func (n *node) dir() string { return filepath.Join(n.lab.Shared(), n.name) }
+
+// keep adds to the copy of a log that a pod keeps in a volume of its own.
+func (n *node) keep(p keeper.Part) error {
+	file := filepath.Join(n.dir(), "pods", p.Pod, "volumes", p.Path)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	how := os.O_CREATE | os.O_WRONLY
+	if p.At == 0 {
+		how |= os.O_TRUNC
+	}
+	f, err := os.OpenFile(file, how, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(p.Bytes, p.At)
+	return errors.Join(err, f.Close())
 }
 
 func (n *node) ask(o keeper.Order) (keeper.Said, error) {
@@ -163,16 +186,15 @@ func (n *node) Slot() (name, host string, here bool) {
 	return n.last.Name, n.dns, p != nil
 }
 
-// link has the run's directory of the node lead to the volumes of its member's pod, as a
+// link has the run's directory of the node lead to what is known of its member's pod, as a
 // kubelet in virtual time does. The node is locked.
 func (n *node) link(uid string) {
 	if n.linked == uid {
 		return
 	}
-	link := filepath.Join(n.lab.Shared(), n.name, trial.MemberDir)
-	_ = os.RemoveAll(link)
-	to := filepath.Join(n.state, "lib", "kubelet", "pods", uid, "volumes", "kubernetes.io~empty-dir")
-	if os.MkdirAll(link, 0o755) == nil && os.Symlink(to, filepath.Join(link, "volumes")) == nil {
+	link := filepath.Join(n.dir(), trial.MemberDir)
+	_ = os.Remove(link)
+	if os.MkdirAll(n.dir(), 0o755) == nil && os.Symlink(filepath.Join("pods", uid), link) == nil {
 		n.linked = uid
 	}
 }
