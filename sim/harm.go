@@ -34,7 +34,7 @@ func Supports(s ringproof.Step) error {
 // model doesn't know would end each etcd at its start.
 func Runs(p ringproof.Plan) error {
 	if p.Ring.On != "" {
-		return fmt.Errorf("a ring on %s: only virtual has one (%w)", p.Ring.On, errors.ErrUnsupported)
+		return fmt.Errorf("a ring on %s: only virtual and kind have one (%w)", p.Ring.On, errors.ErrUnsupported)
 	}
 	try := func(version string, flags map[string]string) error {
 		var args []string

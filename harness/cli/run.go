@@ -144,6 +144,9 @@ func replay(c *cobra.Command, f runFlags, what string) error {
 	if f.subject != "" {
 		plan.Subject, plan.SubjectFile = f.subject, ""
 	}
+	if e := plan.Expect; e != nil && cmp.Or(plan.World, f.Worlds[0].Name) != f.world {
+		plan.Expect = &ringproof.Expect{Verdict: e.Verdict, Check: e.Check} // of another world's run
+	}
 	plan.World = f.world
 	who, err := f.trial(c.ErrOrStderr(), plan)
 	if err != nil {
@@ -537,10 +540,25 @@ func conduct(c *cobra.Command, f runFlags, jobs []harness.Job, releases map[stri
 	if err := reports.Write(f.out, report); err != nil {
 		return environment(err)
 	}
+	for i, cell := range report.Cells {
+		if how := parted(jobs[i].Plan, cell); how != "" {
+			fmt.Fprintln(c.ErrOrStderr(), how)
+		}
+	}
 	if err := announced(c, report); err != nil {
 		return environment(err)
 	}
 	return told(c, f.out, report)
+}
+
+// parted says that a saved plan took another way than when it was saved; "": it didn't, or
+// that isn't known.
+func parted(p ringproof.Plan, now reports.Cell) string {
+	if p.Expect == nil || p.Expect.Hash == "" || now.Trace == "" || strings.HasPrefix(now.Trace, p.Expect.Hash) {
+		return ""
+	}
+	hash, _, _ := strings.Cut(now.Trace, ",")
+	return fmt.Sprintf("%s took another way than when its plan was saved: trace %s, and %s then. Another build may; where it is the same one, %s is not repeatable", p.Cell, hash, p.Expect.Hash, p.Subject)
 }
 
 // report is the report of a run that begins now.

@@ -44,7 +44,7 @@ func TestRunsOnNodes(t *testing.T) {
 		}
 	}
 	assert.ErrorIs(t, RunsOnNodes(plain(), ringproof.ErrHost), ringproof.ErrHost, "without namespaces there are no pods")
-	assert.ErrorContains(t, Runs(plain(), nil), "only virtual has one")
+	assert.ErrorContains(t, Runs(plain(), nil), "only virtual and kind have one")
 }
 
 // What only a cluster has no ring on machines can suffer: it is not applicable.

@@ -167,7 +167,7 @@ func Supports(world string, s ringproof.Step, limits error) error {
 // plan's ring; nil: it can. Names are resolved by a file that is mounted on machines.
 func Runs(p ringproof.Plan, limits error) error {
 	if p.Ring.On != "" {
-		return fmt.Errorf("a ring on %s: only virtual has one (%w)", p.Ring.On, errors.ErrUnsupported)
+		return fmt.Errorf("a ring on %s: only virtual and kind have one (%w)", p.Ring.On, errors.ErrUnsupported)
 	}
 	if p.Ring.Domain != "" && limits != nil {
 		return fmt.Errorf("machines in %s: %w", p.Ring.Domain, limits)
