@@ -86,8 +86,8 @@ var (
 	// What real processes say to each other nobody else reads.
 	simulated = []string{"sim"}
 
-	// The parts of it that are stateless.
-	controlPlane = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"}
+	// The parts of it; etcd is the API server's own, which keeps its disk.
+	controlPlane = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"}
 
 	target  = Param{Name: "target", Type: TypeTarget, Doc: "which machines it hits", Required: true}
 	someone = Param{Name: "target", Type: TypeTarget, Doc: "whose calls it hits; all when absent"}

@@ -51,7 +51,7 @@ func (p *program) benchCommand() *cobra.Command {
 	}
 	simulation.Flags().StringVar(&profile, "profile", "", "write where the time goes to `FILE`, for go tool pprof and go build -pgo")
 	simulation.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	bench.AddCommand(simulation)
+	bench.AddCommand(simulation, p.benchVirtualCommand())
 	return bench
 }
 

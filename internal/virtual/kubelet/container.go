@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -53,6 +54,7 @@ type container struct {
 	cmd         *exec.Cmd
 	root        string
 	env         variables // of this life
+	words       *words    // that were printed in it last
 }
 
 func newContainer(p *pod, spec corev1.Container, init bool) *container {
@@ -164,6 +166,7 @@ func (c *container) await(wait time.Duration) bool {
 // life is one life of the container, and how it ended.
 func (c *container) life() corev1.ContainerStateTerminated {
 	began := metav1.Now()
+	c.words = &words{over: make(chan struct{})}
 	err := c.start()
 	if err == nil {
 		living, dead := context.WithCancel(context.Background())
@@ -173,6 +176,9 @@ func (c *container) life() corev1.ContainerStateTerminated {
 	}
 	end := corev1.ContainerStateTerminated{StartedAt: began, FinishedAt: metav1.Now(), ContainerID: c.id(), Message: c.lastWords()}
 	end.ExitCode, end.Signal, end.Reason = ended(err)
+	if end.Message == "" && end.ExitCode != 0 && c.spec.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError {
+		end.Message = c.words.last()
+	}
 	if end.Reason == startError && end.Message == "" {
 		end.Message = err.Error()
 	}
@@ -233,7 +239,7 @@ func (c *container) start() error {
 		out.Close()
 		return err
 	}
-	go c.read(out)
+	go c.read(out, c.words)
 	c.change(func() {
 		c.root, c.cmd, c.state = root, cmd, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}
 		c.started = c.spec.StartupProbe == nil
@@ -253,8 +259,9 @@ func (c *container) program(root string, words []string) *exec.Cmd {
 const outputDir = "output"
 
 // read prints what the container prints, and keeps it.
-func (c *container) read(from io.ReadCloser) {
+func (c *container) read(from io.ReadCloser, printed *words) {
 	defer from.Close()
+	defer close(printed.over)
 	name := filepath.Join(c.pod.k.Dir, "logs", c.pod.object.Namespace+"_"+c.pod.object.Name+"_"+c.spec.Name+".log")
 	_ = os.MkdirAll(filepath.Dir(name), 0o755)
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -272,6 +279,7 @@ func (c *container) read(from io.ReadCloser) {
 		text, err := lines.ReadString('\n')
 		if text != "" {
 			_, _ = file.WriteString(text)
+			printed.add(text)
 			c.pod.k.print(Line{Namespace: c.pod.object.Namespace, Pod: c.pod.object.Name, Container: c.spec.Name, Text: strings.TrimSuffix(text, "\n")})
 		}
 		if err != nil {
@@ -279,6 +287,41 @@ func (c *container) read(from io.ReadCloser) {
 		}
 	}
 }
+
+// words are what was printed last in a life of a container.
+type words struct {
+	over chan struct{} // closed when nothing more comes
+
+	mu    sync.Mutex
+	lines []string
+}
+
+// What a log is cut to that stands for a termination message.
+const (
+	mostLines = 80
+	mostOfLog = 2048
+)
+
+func (w *words) add(line string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lines = append(w.lines[max(0, len(w.lines)-mostLines+1):], line)
+}
+
+// last is the end of the log, once it is read.
+func (w *words) last() string {
+	select {
+	case <-w.over:
+	case <-time.After(lull):
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	text := strings.Join(w.lines, "")
+	return text[max(0, len(text)-mostOfLog):]
+}
+
+// lull is how long the end of a log is waited for: a descendant may hold it open.
+const lull = 200 * time.Millisecond
 
 // attend waits until the program ends, of itself or because its pod does, and ends with it
 // what it has started: that shares its fate, as those do whose first process has died.

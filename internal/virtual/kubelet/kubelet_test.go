@@ -7,9 +7,11 @@ package kubelet
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,6 +47,21 @@ func TestEnded(t *testing.T) {
 	code, _, reason := ended(errors.New("no such file"))
 	assert.Equal(t, int32(128), code)
 	assert.Equal(t, startError, reason)
+}
+
+// TestWords: of a log that stands for a termination message the end counts, and no more of it than
+// the kubelet takes.
+func TestWords(t *testing.T) {
+	w := &words{over: make(chan struct{})}
+	for i := range 200 {
+		w.add(fmt.Sprintf("line %d\n", i))
+	}
+	close(w.over)
+	assert.True(t, strings.HasPrefix(w.last(), "line 120\n"), w.last())
+	assert.True(t, strings.HasSuffix(w.last(), "line 199\n"))
+	w.add(strings.Repeat("x", 5000))
+	assert.Equal(t, strings.Repeat("x", 2048), w.last())
+	assert.Empty(t, (&words{over: make(chan struct{})}).last(), "nothing was printed, and somebody holds the pipe")
 }
 
 // A projected volume is changed at once, and what it shows no more is gone from it.
