@@ -67,16 +67,14 @@ func (p *program) benchVirtualCommand() *cobra.Command {
 	f := runFlags{program: p, world: "virtual", subject: p.own().Name}
 	asJSON, kubernetes, rounds := false, true, 3
 	c := &cobra.Command{
-		Use:   "virtual",
-		Short: "virtual seconds a second of real etcd, on machines and on Kubernetes",
-		Args:  none,
+		Use:     "virtual",
+		Short:   "virtual seconds a second of real etcd, on machines and on Kubernetes",
+		Args:    none,
+		PreRunE: func(c *cobra.Command, _ []string) error { return counts(c, "rounds") },
 		RunE: func(c *cobra.Command, _ []string) error {
 			names, plans, err := p.lives(kubernetes)
 			if err != nil {
 				return err
-			}
-			if rounds < 1 {
-				return usage("--rounds is %d; one at least is measured", rounds)
 			}
 			var jobs []harness.Job
 			for _, plan := range plans {

@@ -37,13 +37,11 @@ func (p *program) confirmCommand() *cobra.Command {
 Exit codes: 0 CONFIRMED, 1 SIM-ONLY, 3 UNDECIDED and NOT-PORTABLE.`,
 		Example: "  ringproof confirm out/findings/quorum-margin-0a1b2c3d/plan.yaml",
 		Args:    exactly(1, "the file of a plan"),
+		PreRunE: func(c *cobra.Command, _ []string) error { return counts(c, "jobs", "attempts", "times") },
 		RunE: func(c *cobra.Command, args []string) error {
 			plan, err := readPlan(c, args[0])
 			if err != nil {
 				return err
-			}
-			if times < 1 {
-				return usage("--times %d: a plan is confirmed by running it once or more", times)
 			}
 			if f.subject != "" {
 				plan.Subject, plan.SubjectFile = f.subject, ""

@@ -83,7 +83,7 @@ func (p *program) gaugeCommand() *cobra.Command {
   ringproof gauge voter-first --world local
   ringproof gauge --search voter-first
   ringproof gauge --canaries`,
-		PreRunE: func(c *cobra.Command, _ []string) error { return counts(c, "jobs", "attempts") },
+		PreRunE: func(c *cobra.Command, _ []string) error { return counts(c, "jobs", "attempts", "seeds") },
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.choose(c); err != nil {
 				return err

@@ -38,7 +38,8 @@ The plan is printed, and written beside the first one with the check and the
 trace that are to be expected, and the line that replays it.`,
 		Example: `  ringproof shrink out/cells/flap_1/plan.yaml
   ringproof shrink out/cells/flap_1/plan.yaml --world virtual --for 10m`,
-		Args: exactly(1, "the file of a plan"),
+		Args:    exactly(1, "the file of a plan"),
+		PreRunE: func(c *cobra.Command, _ []string) error { return counts(c, "jobs", "runs") },
 		RunE: func(c *cobra.Command, args []string) error {
 			plan, err := readPlan(c, args[0])
 			if err != nil {

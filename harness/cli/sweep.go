@@ -48,8 +48,13 @@ plan no room for a loss of its own.`,
   ringproof sweep 'flap#1' --pairs --limit 2000
   ringproof sweep kube-create --world virtual --limit 20
   ringproof sweep kube-scale --world virtual --at 'etcd member'`,
-		Args:    exactly(1, "a scenario, a saved plan, or the name of a cell"),
-		PreRunE: func(c *cobra.Command, _ []string) error { return counts(c, "jobs") },
+		Args: exactly(1, "a scenario, a saved plan, or the name of a cell"),
+		PreRunE: func(c *cobra.Command, _ []string) error {
+			if s.Limit < 0 {
+				return usage("--limit %d: write how many plans at most, or 0 for all", s.Limit)
+			}
+			return counts(c, "jobs")
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			plans, err := f.plans(c, args[0], seed)
 			if err != nil {
