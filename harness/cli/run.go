@@ -198,6 +198,9 @@ func (f runFlags) chosen(c *cobra.Command, files []string) ([]harness.Job, error
 	if err != nil {
 		return nil, err
 	}
+	if shown := who.shown(); len(files)+len(f.cells) == 0 && len(shown) > 0 && !machines.Inside() {
+		fmt.Fprintf(c.ErrOrStderr(), "%s runs only the scenarios that show what is wrong with it, %s; --run names others\n", f.subject, strings.Join(shown, ", "))
+	}
 	if len(files) == 0 && len(patterns) > 0 {
 		// A canary fails where all is well, so it runs only when it is named.
 		canaries, err := scenarios.Canaries()

@@ -4,6 +4,7 @@
 package subject
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -19,7 +20,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -39,8 +39,8 @@ import (
 	"github.com/ringproof/ringproof/reference/api/v1alpha1"
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/kube"
-	"github.com/ringproof/ringproof/reference/launcher"
 	"github.com/ringproof/ringproof/reference/pki"
+	"github.com/ringproof/ringproof/reference/store"
 )
 
 // Pods is the reference on Kubernetes: its controller, deployed as `kubectl apply -k
@@ -352,19 +352,16 @@ func (p *Pods) Hear(line string) (ringproof.Event, bool) {
 	return hear(l, p.plan.Ring)
 }
 
-// Credentials are those of the first member as a client, which the controller issues.
-func (p *Pods) Credentials(ctx context.Context) (*tls.Config, error) {
-	secret := &corev1.Secret{}
-	key := kubeclient.ObjectKey{Namespace: p.ring.Namespace, Name: p.ring.Certificates(0)}
-	var err error
-	for began := time.Now(); time.Since(began) < settling; time.Sleep(200 * time.Millisecond) {
-		err = p.api.Get(ctx, key, secret)
-		if err == nil || ctx.Err() != nil || !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
-			break
+// Credentials are of the ring's authority, as an administrator may have them issued: those of a
+// member end in the time of the ring's.
+func (p *Pods) Credentials(ctx context.Context) (secure *tls.Config, err error) {
+	records := store.Marked{Unmarked: kube.Records{Live: p.api, Namespace: p.ring.Namespace, Ring: p.ring.Ring}}
+	for began := time.Now(); time.Since(began) < settling && ctx.Err() == nil; time.Sleep(200 * time.Millisecond) {
+		var authority pki.Authority
+		var pair pki.Pair
+		if authority, pair, err = issue(ctx, records, time.Now()); err == nil {
+			return pki.ClientTLS(authority.CertPEM(), pair)
 		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("the certificates of %s: %w", key.Name, err)
-	}
-	return pki.ClientTLS(secret.Data[launcher.ClientsCA], pki.Pair{CertPEM: secret.Data["client.crt"], KeyPEM: secret.Data["client.key"]})
+	return nil, fmt.Errorf("the authority of %s: %w", p.ring.Ring, cmp.Or(err, ctx.Err()))
 }

@@ -49,6 +49,7 @@ const (
 	DoEnviron = "environ" // of one process
 	DoWipe    = "wipe"    // a directory, and kill all of a pod
 	DoLogs    = "logs"    // from now on, line by line
+	DoHeard   = "heard"   // how etcds of the node's pods were spoken to
 )
 
 // Said is what a keeper says: the answer to the order of that ID, or with none a line that was
@@ -58,6 +59,7 @@ type Said struct {
 	Err       string    `json:"err,omitempty"`
 	Processes []Process `json:"processes,omitempty"`
 	Texts     []string  `json:"texts,omitempty"` // of Environ
+	Heard     []Heard   `json:"heard,omitempty"`
 	Line      *Line     `json:"line,omitempty"`
 	Part      *Part     `json:"part,omitempty"`
 }
@@ -94,6 +96,8 @@ type Process struct {
 // Keeper is one node's.
 type Keeper struct {
 	known map[life]Process // what never changes of a process
+	wire  wire
+	deaf  error // why the wire can't be listened to
 
 	mu  sync.Mutex
 	out *json.Encoder
@@ -108,6 +112,7 @@ func Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	defer l.Close()
 	go pass(ctx, l)
 	k := &Keeper{known: map[life]Process{}, out: json.NewEncoder(out)}
+	go k.listen()
 	orders := json.NewDecoder(in)
 	for {
 		var o Order
@@ -122,6 +127,19 @@ func Run(ctx context.Context, in io.Reader, out io.Writer) error {
 			return err
 		}
 	}
+}
+
+func (k *Keeper) listen() {
+	err := k.wire.listen()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.deaf = err
+}
+
+func (k *Keeper) heard() ([]Heard, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.wire.all(), k.deaf
 }
 
 func (k *Keeper) say(s Said) error {
@@ -141,6 +159,8 @@ func (k *Keeper) obey(ctx context.Context, o Order) (s Said) {
 		s.Texts, err = environ(o.Pids)
 	case DoWipe:
 		err = k.wipe(o.Pod, o.Path)
+	case DoHeard:
+		s.Heard, err = k.heard()
 	case DoLogs:
 		go k.tell(ctx, o.Seen)
 	default:

@@ -8,6 +8,7 @@ package keeper
 import (
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,9 +16,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/net/bpf"
 )
 
 // TestAfter: a line of a log is told once, when it is whole, and a file that was begun anew is
@@ -58,6 +61,30 @@ func TestParts(t *testing.T) {
 	assert.Equal(t, []Part{{"uid", "run/etcd/etcd.log", 4, []byte("two\n")}}, parts(root, seen))
 	write("new\n")
 	assert.Equal(t, []Part{{"uid", "run/etcd/etcd.log", 0, []byte("new\n")}}, parts(root, seen))
+}
+
+// TestWire: how a connection speaks is told by its first words; what comes later in it says
+// nothing, and neither does an answer.
+func TestWire(t *testing.T) {
+	var w wire
+	at := time.Unix(100, 0)
+	say := func(port int, text string) {
+		packet := append([]byte{0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2},
+			0x80, 1, byte(port>>8), byte(port), 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0, 0, 0, 0, 0, 0, 0)
+		at = at.Add(time.Second)
+		w.hear(append(packet, text...), at)
+	}
+	say(2380, "GET /raft/stream/msgappv2/1 HTTP/1.1\r\n")
+	say(2380, "\x00\x00binary")
+	say(2381, "\x16\x03\x01\x02\x00")
+	say(2381, "\x17\x03\x03GET ")
+	say(2380, "")
+	from, to := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
+	assert.ElementsMatch(t, []Heard{{From: from, To: netip.AddrPortFrom(to, 2380), Plain: time.Unix(101, 0)}, {From: from, To: netip.AddrPortFrom(to, 2381), TLS: time.Unix(103, 0)}}, w.all())
+	w.hear([]byte{0x60}, at)
+	w.hear(nil, at)
+	_, err := bpf.Assemble(onlyPorts)
+	assert.NoError(t, err)
 }
 
 // TestList: a process is listed with its own program as soon as it has that, and is gone when it

@@ -192,6 +192,32 @@ func (l *Lab) SignalPod(namespace, name string, sig syscall.Signal) (machines.Ev
 	return machines.Evidence{}, fmt.Errorf("pod %s/%s is on no node", namespace, name)
 }
 
+var _ local.Switchboard = (*Lab)(nil)
+
+// Heard is how pods on the nodes were spoken to at etcd's ports. What a node heard that is off
+// or gone by now is what it had told before.
+func (l *Lab) Heard() (all []local.Heard, err error) {
+	l.mu.Lock()
+	nodes := slices.Clone(l.nodes)
+	l.mu.Unlock()
+	for _, n := range nodes {
+		n.mu.Lock()
+		heard := slices.Clone(n.heard)
+		n.mu.Unlock()
+		if n.On() {
+			said, err := n.ask(keeper.Order{Do: keeper.DoHeard})
+			if err != nil {
+				return nil, fmt.Errorf("what was heard on %s: %w", n.name, err)
+			}
+			heard = append(heard, said.Heard...)
+		}
+		for _, h := range heard {
+			all = append(all, local.Heard{From: h.From, To: h.To, Plain: h.Plain, TLS: h.TLS})
+		}
+	}
+	return all, nil
+}
+
 // Release takes a finalizer off whatever has it.
 func (l *Lab) Release(ctx context.Context, finalizer string) error {
 	return l.api.Release(ctx, finalizer)

@@ -53,6 +53,7 @@ type node struct {
 	linked  string            // the uid of the pod whose files the run's directory leads to
 	dns     string            // of that
 	blocked []netip.Prefix
+	heard   []keeper.Heard // by its keepers before this one
 }
 
 var (
@@ -372,6 +373,9 @@ func (n *node) PowerOff() (machines.Evidence, error) {
 		return machines.Evidence{}, err
 	}
 	n.mark(func() { n.on = false })
+	if said, err := n.asks.do(keeper.Order{Do: keeper.DoHeard}); err == nil {
+		n.mark(func() { n.heard = append(n.heard, said.Heard...) })
+	}
 	if _, err := docker(context.Background(), "kill", n.container); err != nil {
 		return machines.Evidence{}, err
 	}
