@@ -38,7 +38,8 @@ type outside struct {
 	traced   func(line string)
 	ringadm  func() (string, error) // its path
 	program  func() (trial.Subject, error)
-	main     string // the directory of somebody's main package that has to be built; "": there is none
+	over     func() error // why nothing is run after this; nil: something may be
+	main     string       // the directory of somebody's main package that has to be built; "": there is none
 }
 
 // releasesOf are those of the plan.

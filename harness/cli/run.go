@@ -54,8 +54,9 @@ type runFlags struct {
 	without  bool
 	twice    bool
 
-	kit   virtual.Kit // what was built for the world
-	built string      // somebody's program, where it was built outside; "": it is in the kit
+	kit   virtual.Kit  // what was built for the world
+	over  func() error // why nothing is run after this; nil: something may be
+	built string       // somebody's program, where it was built outside; "": it is in the kit
 }
 
 func (f *runFlags) add(c *cobra.Command) {
@@ -407,6 +408,7 @@ func enclosed(c *cobra.Command, f runFlags, jobs []harness.Job, work func(runFla
 		if !c.Flags().Changed("jobs") {
 			f.jobs = 1 // all have the same cluster, one after another
 		}
+		f.over = c.Context().Err
 		err := work(f, releases)
 		if done := f.in().Done; done != nil {
 			return cmp.Or(err, done())
@@ -625,7 +627,7 @@ func (f runFlags) enter(p ringproof.Plan, releases map[string]etcdbin.Release, t
 		return nil, err
 	}
 	t.main = who.main()
-	t.releases, t.kit, t.traced, t.ringadm, t.program = releases, f.kit, traced, f.findRingadm, func() (trial.Subject, error) { return f.processes(p) }
+	t.releases, t.kit, t.traced, t.ringadm, t.over, t.program = releases, f.kit, traced, f.findRingadm, f.over, func() (trial.Subject, error) { return f.processes(p) }
 	return f.in().Open(t)
 }
 

@@ -72,11 +72,18 @@ func (c *Clusters) take(ctx context.Context, o Options) (*cluster, error) {
 	return up(ctx, o)
 }
 
-// giveBack takes from the cluster what its world has made, and keeps it for the next.
-func (c *Clusters) giveBack(k *cluster, whole bool) error {
+// giveBack takes from the cluster what its world has made, and keeps it for the next. One for
+// which that fails is taken down, and told is why.
+func (c *Clusters) giveBack(k *cluster, whole bool, told func(string)) error {
+	if !whole {
+		return k.end()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if !whole || k.reset(ctx) != nil { // the next brings up its own
+	if err := k.reset(ctx); err != nil {
+		if told != nil {
+			told("the cluster isn't used again: " + err.Error())
+		}
 		return k.end()
 	}
 	c.mu.Lock()

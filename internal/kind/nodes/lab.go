@@ -37,6 +37,7 @@ type Options struct {
 	Self     string                                  // this program, with the command that is a [keeper]
 	Keeper   string                                  // the name of that command
 	Told     func(string)                            // hears what takes long; may be nil
+	Over     func() error                            // why nobody will need the cluster after this; nil: somebody may
 }
 
 // Lab is a cluster as one world has it.
@@ -44,7 +45,6 @@ type Lab struct {
 	Options
 	*cluster
 	of  *Clusters
-	run context.Context
 	dir string // of the run
 
 	mu    sync.Mutex
@@ -62,7 +62,7 @@ func (c *Clusters) Lab(o Options) func(context.Context, machines.Options) (local
 		if err != nil {
 			return nil, err
 		}
-		l := &Lab{Options: o, of: c, run: ctx, dir: dir}
+		l := &Lab{Options: o, of: c, dir: dir}
 		if l.cluster, err = c.take(ctx, o); err == nil {
 			err = l.begin(ctx)
 		}
@@ -236,12 +236,12 @@ func (l *Lab) Close() error {
 	}
 	var err error
 	if l.cluster != nil {
-		err = l.of.giveBack(l.cluster, l.whole())
+		err = l.of.giveBack(l.cluster, l.whole(), l.Told)
 	}
 	return errors.Join(err, os.RemoveAll(l.dir))
 }
 
 // whole reports whether every node is as it was, and there may be another run.
 func (l *Lab) whole() bool {
-	return l.run.Err() == nil && l.front != nil && !slices.ContainsFunc(l.nodes, func(n *node) bool { return !n.whole() })
+	return (l.Over == nil || l.Over() == nil) && l.front != nil && !slices.ContainsFunc(l.nodes, func(n *node) bool { return !n.whole() })
 }
