@@ -121,6 +121,12 @@ func (k *cluster) reset(ctx context.Context) error {
 			return k.clear()
 		}
 		for _, o := range first {
+			if o.of.Resource == "namespaces" { // in order its pods would take half a minute to end
+				at := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
+				if err := k.api.CoreV1().Pods(o.name).DeleteCollection(ctx, at, metav1.ListOptions{}); err != nil {
+					return err
+				}
+			}
 			if err := objects.Resource(o.of).Namespace(o.namespace).Delete(ctx, o.name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 				return err
 			}
