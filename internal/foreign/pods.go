@@ -81,7 +81,9 @@ func (p *Pods) Etcd() trial.Etcd {
 	place := p.subject.Spec.Etcd
 	e := trial.UsualEtcd()
 	e.Program, e.Dir, e.Client, e.Peer = place.Program, place.DataDir, place.Ports.Client, place.Ports.Peer
-	e.Output = func(run string) string { return filepath.Join(run, trial.MemberDir, "output", p.operator.Pods.Container) }
+	e.Output = func(run string) string {
+		return filepath.Join(run, trial.MemberDir, "output", p.operator.Pods.Container)
+	}
 	return e
 }
 
