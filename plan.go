@@ -38,7 +38,7 @@ type Plan struct {
 	Expect *Expect `json:"expect,omitempty"` // a saved plan's: what it came to when it was saved
 }
 
-// Expect is what a run of a plan comes to in the simulated world.
+// Expect is what a run of a plan came to in the world that saved it.
 type Expect struct {
 	Verdict string `json:"verdict"`         // "pass" or "fail"
 	Check   string `json:"check,omitempty"` // the check that fails it

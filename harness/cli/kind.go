@@ -8,9 +8,7 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -20,12 +18,12 @@ import (
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/faults"
-	"github.com/ringproof/ringproof/internal/etcdbin"
 	"github.com/ringproof/ringproof/internal/image"
 	"github.com/ringproof/ringproof/internal/kind/keeper"
 	"github.com/ringproof/ringproof/internal/kind/nodes"
 	"github.com/ringproof/ringproof/internal/local"
 	"github.com/ringproof/ringproof/internal/trial"
+	"github.com/ringproof/ringproof/internal/virtual"
 )
 
 // Kind is the world of a Kubernetes cluster in containers of this host, in real time: the
@@ -39,7 +37,7 @@ func Kind() World {
 		Short:    "a cluster of kind's",
 		Outside:  true,
 		Takes:    startable,
-		Supports: func(s ringproof.Step) error { return local.Supports(kindName, s, nil) },
+		Supports: onKind,
 		Runs:     runsOnKind,
 		Open:     func(t Trial) (ringproof.World, error) { return openKind(t, &clusters) },
 		Done:     clusters.Close,
@@ -48,13 +46,21 @@ func Kind() World {
 
 const kindName = "kind"
 
+// onKind says why a step can't be done on a cluster of kind's.
+func onKind(s ringproof.Step) error {
+	switch {
+	case faults.AtSeam(s):
+		return fmt.Errorf("%s: harm at the subject's own calls: nothing of the run's is in pods there (%w)", s.Fault.Kind, errors.ErrUnsupported)
+	case s.Fault != nil && s.Fault.Kind == ringproof.FaultDiskFull:
+		return fmt.Errorf("%s: volumes there are directories of this host, which would be full (%w)", s.Fault.Kind, errors.ErrUnsupported)
+	}
+	return local.Supports(kindName, s, nil)
+}
+
 // runsOnKind says why a plan's ring can't be had on a cluster of kind's.
 func runsOnKind(p ringproof.Plan) error {
-	switch {
-	case p.Ring.On != ringproof.OnKubernetes:
+	if p.Ring.On != ringproof.OnKubernetes {
 		return fmt.Errorf("a ring on machines: a cluster has pods (%w)", errors.ErrUnsupported)
-	case slices.ContainsFunc(p.Steps, faults.AtSeam):
-		return fmt.Errorf("harm at the subject's own calls: nothing of the run's is in pods there (%w)", errors.ErrUnsupported)
 	}
 	return local.RunsOnNodes(p, nil)
 }
@@ -88,19 +94,9 @@ func openKind(t Trial, clusters *nodes.Clusters) (ringproof.World, error) {
 					return nil, err
 				}
 			}
-			return images(ringadm, releases), nil
+			return virtual.Images(ringadm, releases), nil
 		}}
 	return &local.World{Releases: releases, Subject: subject, Version: t.Version, As: kindName, Labs: clusters.Lab(o)}, nil
-}
-
-// images are those that nodes can run.
-func images(ringadm string, releases map[string]etcdbin.Release) []image.Image {
-	all := []image.Image{image.Ringadm(image.RingadmName, ringadm)}
-	for _, version := range slices.Sorted(maps.Keys(releases)) {
-		r := releases[version]
-		all = append(all, image.Etcd(image.EtcdRepository+":"+version, r.Etcd, r.Etcdctl, r.Etcdutl))
-	}
-	return all
 }
 
 const keeperName = "keeper"

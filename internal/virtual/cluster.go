@@ -26,6 +26,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/ringproof/ringproof/internal/etcdbin"
 	"github.com/ringproof/ringproof/internal/image"
 	"github.com/ringproof/ringproof/internal/local"
 	"github.com/ringproof/ringproof/internal/local/machines"
@@ -268,13 +269,19 @@ func (c *cluster) describe(name string, options any) (file string, err error) {
 	return file, os.WriteFile(file, text, 0o600)
 }
 
-// images are those that nodes can run.
-func (c *cluster) images() []image.Image {
-	all := []image.Image{image.Ringadm(image.RingadmName, c.Ringadm)}
-	for _, version := range slices.Sorted(maps.Keys(c.Releases)) {
-		r := c.Releases[version]
+// Images are ringadm's, and those of releases of etcd by the names that an EtcdRing asks for.
+func Images(ringadm string, releases map[string]etcdbin.Release) []image.Image {
+	all := []image.Image{image.Ringadm(image.RingadmName, ringadm)}
+	for _, version := range slices.Sorted(maps.Keys(releases)) {
+		r := releases[version]
 		all = append(all, image.Etcd(image.EtcdRepository+":"+version, r.Etcd, r.Etcdctl, ""))
 	}
+	return all
+}
+
+// images are those that nodes can run.
+func (c *cluster) images() []image.Image {
+	all := Images(c.Ringadm, c.Releases)
 	if c.shipped == nil {
 		return all
 	}

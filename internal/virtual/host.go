@@ -340,7 +340,7 @@ func (h *host) SignalAny(which string, sig syscall.Signal, hit func(machines.Pro
 	if err := h.lab.orders.Do(d); err != nil {
 		return machines.Evidence{}, err
 	}
-	return machines.Evidence{What: fmt.Sprintf("signal %v on machine %s", sig, h.name), Detail: became(sig) + ": " + machines.Roll(all), Processes: all}, nil
+	return machines.Evidence{What: fmt.Sprintf("signal %v on machine %s", sig, h.name), Detail: machines.Became(sig) + ": " + machines.Roll(all), Processes: all}, nil
 }
 
 // Freeze stops everything on the machine. Connections stay open, as with a hung program.

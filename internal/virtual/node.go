@@ -207,20 +207,11 @@ func (n *node) wipe(dir, how string) (machines.Evidence, error) {
 			return machines.Evidence{}, err
 		}
 	}
-	if err := empty(dir); err != nil {
+	if err := machines.Empty(dir); err != nil {
 		return machines.Evidence{}, fmt.Errorf("wiping the volume of %s: %w", p.Name, err)
 	}
 	hit := n.gone(before)
 	return machines.Evidence{What: "loss of the volume of " + p.Name + " on node " + n.name, Detail: how + "; dead: " + machines.Roll(hit), Processes: hit}, nil
-}
-
-// empty removes all that a directory holds.
-func empty(dir string) error {
-	entries, err := os.ReadDir(dir)
-	for _, e := range entries {
-		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
-	}
-	return err
 }
 
 // Unmount is no harm of a cluster: its volumes are Kubernetes's to mount.

@@ -16,19 +16,6 @@ import (
 	"github.com/ringproof/ringproof/internal/virtual/kubelet"
 )
 
-// became says what a signal makes of a process.
-func became(sig syscall.Signal) string {
-	switch sig {
-	case syscall.SIGKILL:
-		return "dead"
-	case syscall.SIGSTOP:
-		return "stopped"
-	case syscall.SIGCONT:
-		return "running"
-	}
-	return "sent"
-}
-
 // SignalPart signals a program of the control plane.
 func (c *cluster) SignalPart(name string, sig syscall.Signal) (machines.Evidence, error) {
 	all := c.controlPlane()
@@ -43,7 +30,7 @@ func (c *cluster) SignalPart(name string, sig syscall.Signal) (machines.Evidence
 		return machines.Evidence{}, fmt.Errorf("no %s runs", name)
 	}
 	pid := running.Process.Pid
-	return machines.Evidence{What: name, Detail: fmt.Sprintf("%s: pid %d", became(sig), pid)},
+	return machines.Evidence{What: name, Detail: fmt.Sprintf("%s: pid %d", machines.Became(sig), pid)},
 		c.orders.Do(lockstep.Deed{Do: lockstep.DoSignal, Machines: []byte{all[i].machine}, Signal: sig, Pids: []int{pid}})
 }
 
@@ -63,7 +50,7 @@ func (c *cluster) SignalPod(namespace, name string, sig syscall.Signal) (machine
 				continue
 			}
 			pids := slices.Sorted(maps.Values(p.Mains))
-			return machines.Evidence{What: fmt.Sprintf("pod %s/%s on node %s", namespace, name, n.name), Detail: fmt.Sprintf("%s: pids %v", became(sig), pids)},
+			return machines.Evidence{What: fmt.Sprintf("pod %s/%s on node %s", namespace, name, n.name), Detail: fmt.Sprintf("%s: pids %v", machines.Became(sig), pids)},
 				c.orders.Do(lockstep.Deed{Do: lockstep.DoSignal, Machines: []byte{p.Machine}, Signal: sig, Pids: pids})
 		}
 	}

@@ -52,8 +52,8 @@ const (
 	DoHeard   = "heard"   // how etcds of the node's pods were spoken to
 )
 
-// Said is what a keeper says: the answer to the order of that ID, or with none a line that was
-// printed in a pod.
+// Said is what a keeper says: the answer to the order of that ID, or with none what a pod has
+// printed, or logged.
 type Said struct {
 	ID        int       `json:"id,omitempty"`
 	Err       string    `json:"err,omitempty"`
@@ -84,7 +84,6 @@ type Line struct {
 // Process is one on the node.
 type Process struct {
 	PID    int      `json:"pid"`
-	Parent int      `json:"parent"`
 	Exe    string   `json:"exe"` // path, as its container has it
 	Args   []string `json:"args"`
 	State  string   `json:"state"`            // the kernel's letter
@@ -191,8 +190,8 @@ func environ(pids []int) ([]string, error) {
 	return strings.Split(strings.TrimSuffix(string(block), "\x00"), "\x00"), err
 }
 
-// wipe removes all that a directory holds, and kills before and after that whoever of the pod
-// runs: one that was about to write would put a file there again.
+// wipe kills whoever of the pod runs, and removes all that a directory holds; twice, as one
+// that was about to write puts a file there again. What the second time comes to counts.
 func (k *Keeper) wipe(pod, path string) (err error) {
 	for range 2 {
 		err = errors.Join(signal(k.of(pod), syscall.SIGKILL), empty(path))
@@ -200,6 +199,7 @@ func (k *Keeper) wipe(pod, path string) (err error) {
 	return err
 }
 
+// of are the processes of a pod, but for what keeps its namespaces.
 func (k *Keeper) of(pod string) (pids []int) {
 	for _, p := range k.list() {
 		if pod != "" && p.Pod == pod && filepath.Base(p.Exe) != pause {

@@ -36,7 +36,7 @@ func (k *Keeper) list() (all []Process) {
 		if err != nil {
 			continue
 		}
-		parent, state, since, err := vital(pid)
+		state, since, err := vital(pid)
 		if err != nil || state == "Z" || state == "X" {
 			continue
 		}
@@ -50,7 +50,7 @@ func (k *Keeper) list() (all []Process) {
 			p = describe(pid)
 		}
 		living[l] = p
-		p.PID, p.Parent, p.State = pid, parent, state
+		p.PID, p.State = pid, state
 		all = append(all, p)
 	}
 	k.known = living
@@ -58,18 +58,17 @@ func (k *Keeper) list() (all []Process) {
 }
 
 // vital is what changes of a process, or tells it from others.
-func vital(pid int) (parent int, state, since string, err error) {
+func vital(pid int) (state, since string, err error) {
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 0, "", "", err
+		return "", "", err
 	}
 	// The name stands in brackets and may hold anything, brackets too.
 	f := strings.Fields(string(line[bytes.LastIndexByte(line, ')')+1:]))
 	if len(f) < 20 {
-		return 0, "", "", fmt.Errorf("/proc/%d/stat has %d fields after the name", pid, len(f))
+		return "", "", fmt.Errorf("/proc/%d/stat has %d fields after the name", pid, len(f))
 	}
-	parent, err = strconv.Atoi(f[1])
-	return parent, f[0], f[19], err
+	return f[0], f[19], nil
 }
 
 // inPod finds the uid of its pod in the name of a process's control group.

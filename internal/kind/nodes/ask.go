@@ -73,12 +73,16 @@ func (a *asks) listen(from io.Reader) {
 	}
 }
 
-// end ends the keeper, and returns when it has ended.
-func (a *asks) end() {
+// end ends the keeper. Of one that answers it returns when that has ended: the next has the
+// same port.
+func (a *asks) end(answers bool) {
 	a.to.Close()
+	if !answers { // its node is off or frozen, and goes with the cluster
+		return
+	}
 	select {
 	case <-a.over:
-	case <-time.After(answering): // its node is frozen, or gone
+	case <-time.After(answering):
 	}
 }
 

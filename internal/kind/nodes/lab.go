@@ -5,7 +5,7 @@
 
 // Package nodes makes the workers of a kind cluster machines of a world in real time: what
 // package virtual has of a control plane and a model of the kubelet, here is Kubernetes as it
-// is, in containers of this host. A cluster lives as long as its world.
+// is, in containers of this host. Worlds have one cluster after another.
 package nodes
 
 import (
@@ -73,6 +73,9 @@ func (c *Clusters) Lab(o Options) func(context.Context, machines.Options) (local
 	}
 }
 
+// front is what the node of the control plane is called, which is no machine of a ring.
+const front = "control-plane"
+
 // begin gives the cluster what the world's ring needs.
 func (l *Lab) begin(ctx context.Context) (err error) {
 	all, err := l.Images(l.dir)
@@ -82,7 +85,7 @@ func (l *Lab) begin(ctx context.Context) (err error) {
 	if err := errors.Join(l.load(all, l.dir), l.spare(ctx, l.Workers)); err != nil {
 		return err
 	}
-	l.front, err = l.node(ctx, "control-plane", l.Name+"-control-plane")
+	l.front, err = l.node(ctx, front, l.Name+"-control-plane")
 	return err
 }
 

@@ -88,7 +88,7 @@ func (n *node) boot(ctx context.Context) error {
 		return err
 	}
 	n.mark(func() { n.addr, n.asks = addr, asks })
-	if n.name == "control-plane" { // whose pods are none of the run's
+	if n.name == front { // whose pods are none of the run's
 		return nil
 	}
 	n.mu.Lock()
@@ -156,12 +156,13 @@ func (n *node) On() bool {
 // member is the pod of a member on the node; nil: there is none.
 func (n *node) member() *corev1.Pod { return n.lab.member(n.container, n.lab.Members) }
 
-// leave ends the keeper.
+// leave ends the keeper. What it is about to tell is heard: the node isn't locked meanwhile.
 func (n *node) leave() {
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.asks != nil {
-		n.asks.end()
+	asks, answers := n.asks, n.on && !n.frozen
+	n.mu.Unlock()
+	if asks != nil {
+		asks.end(answers)
 	}
 }
 
@@ -291,9 +292,6 @@ func (n *node) Environ(p machines.Process) ([]string, error) {
 	return said.Texts, err
 }
 
-// became says what a signal makes of a process.
-var became = map[syscall.Signal]string{syscall.SIGKILL: "dead", syscall.SIGSTOP: "stopped", syscall.SIGCONT: "running", syscall.SIGTERM: "told to end"}
-
 // signal signals those that are hit.
 func (n *node) signal(which string, sig syscall.Signal, hit func(keeper.Process) bool) (machines.Evidence, error) {
 	said, err := n.ask(keeper.Order{Do: keeper.DoList})
@@ -315,7 +313,7 @@ func (n *node) signalled(which string, sig syscall.Signal, all []machines.Proces
 	if _, err := n.ask(o); err != nil {
 		return machines.Evidence{}, err
 	}
-	return machines.Evidence{What: fmt.Sprintf("signal %v on machine %s", sig, n.name), Detail: became[sig] + ": " + machines.Roll(all), Processes: all}, nil
+	return machines.Evidence{What: fmt.Sprintf("signal %v on machine %s", sig, n.name), Detail: machines.Became(sig) + ": " + machines.Roll(all), Processes: all}, nil
 }
 
 // SignalAny signals every process that is hit.
@@ -356,8 +354,8 @@ func (n *node) Thaw() (machines.Evidence, error) {
 	n.mu.Lock()
 	frozen := n.frozen
 	n.mu.Unlock()
-	if !frozen { // but for processes that were stopped one by one
-		return n.SignalAny("that is stopped", syscall.SIGCONT, func(p machines.Process) bool { return p.State == "T" })
+	if !frozen { // but processes were stopped one by one, and may have ended since
+		return n.SignalAny("at all", syscall.SIGCONT, func(machines.Process) bool { return true })
 	}
 	if _, err := docker(context.Background(), "unpause", n.container); err != nil {
 		return machines.Evidence{}, err

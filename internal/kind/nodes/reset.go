@@ -9,8 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -20,6 +18,8 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/ringproof/ringproof/internal/local/machines"
 )
 
 // belonging is an object of a cluster's.
@@ -167,11 +167,7 @@ func (k *cluster) first(now []belonging) []belonging {
 func (k *cluster) clear() error {
 	var errs []error
 	for i := range k.workers {
-		entries, err := os.ReadDir(k.disk(i))
-		errs = append(errs, err)
-		for _, e := range entries {
-			errs = append(errs, os.RemoveAll(filepath.Join(k.disk(i), e.Name())))
-		}
+		errs = append(errs, machines.Empty(k.disk(i)))
 	}
 	return errors.Join(errs...)
 }

@@ -6,6 +6,8 @@ package machines
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -75,6 +77,28 @@ type Process struct {
 }
 
 func (p Process) String() string { return fmt.Sprintf("%s[%d@%d]", p.Exe, p.PID, p.ticks) }
+
+// Became says what a signal makes of a process.
+func Became(sig syscall.Signal) string {
+	switch sig {
+	case syscall.SIGKILL:
+		return "dead"
+	case syscall.SIGSTOP:
+		return "stopped"
+	case syscall.SIGCONT:
+		return "running"
+	}
+	return "sent"
+}
+
+// Empty removes all that a directory holds.
+func Empty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+	}
+	return err
+}
 
 // Evidence says that a harm, or its healing, really landed, and how that is known.
 type Evidence struct {
