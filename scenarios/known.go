@@ -124,7 +124,7 @@ func (k Known) suiting(p ringproof.Plan) []ringproof.Invariant {
 func Standard() Known {
 	safe := []ringproof.Mode{ringproof.ModeSafe}
 	return Known{
-		Actions: []string{"bootstrap", "add-learner", "bind", "promote", "remove", "move-leader", "upgrade", "listen", "update", "launch", "restart", "clear", "disown"},
+		Actions: []string{"bootstrap", "add-learner", "bind", "promote", "remove", "move-leader", "upgrade", "listen", "update", "advance-log", "launch", "restart", "clear", "disown"},
 		Writes:  []string{"kube create pod", "kube create statefulset", "kube replace statefulset", "kube delete pod", "kube delete persistentvolumeclaim"},
 		Flags: []string{
 			"name", "data-dir", "wal-dir", "config-file", "listen-peer-urls", "listen-client-urls", "listen-client-http-urls", "advertise-client-urls",

@@ -294,5 +294,5 @@ func (m mount) WAL(dir string) (host.WAL, error) {
 	case !found:
 		return host.WAL{}, missing
 	}
-	return host.WAL{Member: member, Cluster: cluster, Last: last}.With(data.Changes()), nil
+	return host.WAL{Member: member, Cluster: cluster, Last: last, V2: data.V2()}.With(data.Changes()), nil
 }

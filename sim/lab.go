@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -51,6 +52,15 @@ type exit struct {
 	code int
 	why  string
 	ok   bool
+}
+
+// said is the last that an etcd prints which ends by itself: Go's line of a panic, after which
+// the code is 2, or etcd's own of what it took for fatal.
+func (e exit) said() string {
+	if e.code == 2 {
+		return "panic: " + strings.TrimPrefix(e.why, "panic: ")
+	}
+	return "fatal: " + e.why
 }
 
 // TellEtcd sends SIGTERM to the machine's etcd, if one runs, and doesn't wait for its end.

@@ -131,7 +131,7 @@ func (s *server) hangUp() {
 	}
 	text := fmt.Sprintf("etcd, pid %d", s.pid)
 	if m.etcd == s && m.exit.ok && m.exit.code != 0 {
-		text += ", fatal: " + m.exit.why
+		text += ", " + m.exit.said()
 	}
 	m.tell(ringproof.Event{Kind: ringproof.EventProcessExited, Machine: m.name, Text: text})
 	if m.etcd == s {

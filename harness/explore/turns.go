@@ -3,14 +3,19 @@
 
 package explore
 
-import "github.com/ringproof/ringproof"
+import (
+	"slices"
+
+	"github.com/ringproof/ringproof"
+)
 
 // turn is something that every member is asked for, which each comes to in its turn: to
 // run another release, or to speak TLS to its peers.
 type turn struct {
 	name string
 	op   ringproof.Op
-	at   int // after so many other operations
+	at   int    // after so many other operations
+	join string // and after the turn of that name
 	way  []ringproof.Trigger
 }
 
@@ -35,15 +40,23 @@ func (c *composer) inTurn(ops int) {
 	}
 }
 
-// upgrades asks for the next minor. Nobody is asked for the one after it: v3.7 can't read what
-// v3.5 wrote into the log before the last snapshot, and when that was no subject can tell.
+// upgrades asks for the next minor, and every other time for the one after it once that is
+// done, if there is one.
 func (c *composer) upgrades(ops int) {
 	if newer[c.plan.Ring.Version] == "" {
 		c.plan.Ring.Version = versions[0]
 	}
 	c.release = newer[c.plan.Ring.Version]
-	c.turns = append(c.turns, turn{name: "upgrade", op: ringproof.Op{Kind: ringproof.OpUpgrade, Version: c.release}, at: c.draw("ring/upgrade-at", ops+1),
-		way: beginnings("upgrade", c.plan.Ring.Size, "move-leader", 1)})
+	to := func(name, join string) {
+		c.turns = append(c.turns, turn{name: name, join: join, op: ringproof.Op{Kind: ringproof.OpUpgrade, Version: c.release}, at: c.draw("ring/"+name+"-at", ops+1),
+			way: beginnings("upgrade", c.plan.Ring.Size, "move-leader", 1)})
+	}
+	to("upgrade", "")
+	if next := newer[c.release]; next != "" && c.draw("ring/upgrades-on", 2) == 1 {
+		c.release = next
+		to("upgrade-on", "upgrade")
+		c.turns[1].at = max(c.turns[0].at, c.turns[1].at)
+	}
 }
 
 // beginnings is the way of a turn: so many actions of a kind, so many of another, and the
@@ -71,7 +84,14 @@ func (c *composer) begin(at int) (way []ringproof.Trigger) {
 			continue
 		}
 		label := func(what string) string { return "ring/" + t.name + "-" + what }
-		c.add(ringproof.Step{Name: t.name, Op: &t.op, After: c.soon(label), Detach: c.draw(label("detach"), 4) > 0})
+		step := ringproof.Step{Name: t.name, Op: &t.op, Detach: c.draw(label("detach"), 4) > 0}
+		switch {
+		case t.join == "":
+			step.After = c.soon(label)
+		case slices.Contains(c.joins, t.join):
+			step.Join = []string{t.join}
+		}
+		c.add(step)
 		way = t.way
 	}
 	return way
@@ -79,12 +99,15 @@ func (c *composer) begin(at int) (way []ringproof.Trigger) {
 
 // takingTurns is how long the turns take when nothing else happens.
 func (c *composer) takingTurns() ringproof.Duration {
-	restarts := 0
+	restarts, snapshot := 0, ringproof.Duration(0)
 	for _, t := range c.turns {
 		restarts++
 		if t.op.Kind == ringproof.OpPeers {
 			restarts++
 		}
+		if t.join != "" {
+			snapshot = 2 * 60 * second // by some ten thousand entries before the first turn
+		}
 	}
-	return eachTurn * ringproof.Duration(restarts*c.most)
+	return snapshot + eachTurn*ringproof.Duration(restarts*c.most)
 }

@@ -37,7 +37,7 @@ var mutants = []Mutant{
 	removesHealthy, removesSlow, removesAlarmed, startsForced, obeysForced, startsOlder, leavesDamaged,
 	kubeResetAll,
 	kubeRollingUpdate, kubeForgetsClaims, adoptsAtOnce, distrustsBeginnings,
-	upgradesAtOnce, upgradesLeaderFirst, upgradesOverSilent,
+	upgradesAtOnce, upgradesLeaderFirst, upgradesOverSilent, upgradesUnread,
 	closesBeforeListed, joinsByOldURLs, keepsPlainPort, movesInBatches,
 }
 

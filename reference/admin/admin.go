@@ -243,8 +243,26 @@ func (r *Ring) do(ctx context.Context, a ring.Action, members []*etcdserverpb.Me
 		return r.rewrite(ctx, a, holds, func(b *Binding) { b.Peers = a.Peers })
 	case ring.Update:
 		return r.update(ctx, a, members)
+	case ring.AdvanceLog:
+		return r.advanceLog(ctx, a.Entries)
 	}
 	return fmt.Errorf("there is no such change")
+}
+
+// advanceLog adds entries to the ring's log that change nothing, not even the revision: each
+// is a transaction that would write on a condition that never holds.
+func (r *Ring) advanceLog(ctx context.Context, entries uint64) error {
+	never := clientv3.Compare(clientv3.CreateRevision(LeadKey), "<", 0)
+	for n := range entries {
+		err := r.change(ctx, func(ctx context.Context, c host.Etcd) error {
+			_, err := c.Txn(ctx).If(never).Then(clientv3.OpPut(LeadKey, "")).Commit()
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("after %d of %d entries: %w", n, entries, err)
+		}
+	}
+	return nil
 }
 
 // addLearner is done when a learner that has not started is at the peer URL:

@@ -79,14 +79,20 @@ type Presence struct {
 	// Log is whose log the disk holds, a member's ID or NoLog, told only while the
 	// record of a member that has run is missing.
 	Log string `json:"log,omitempty"`
+	// V2 is the raft index of the last request of etcd's v2 API in the member's log, in
+	// decimal, or NoV2, told once the ring is of v3.6.
+	V2 string `json:"v2,omitempty"`
 }
+
+// NoV2 says that a log has no request of the v2 API in it since its last snapshot.
+const NoV2 = "none"
 
 // NoLog says that a disk holds no log of a member of this ring.
 const NoLog = "none"
 
 func (p Presence) same(o Presence) bool {
 	return p.Machine == o.Machine && p.PeerURL == o.PeerURL && p.ClientURL == o.ClientURL && p.Peers == o.Peers &&
-		p.Disk == o.Disk && p.Used == o.Used && p.Spoiled == o.Spoiled && p.Log == o.Log &&
+		p.Disk == o.Disk && p.Used == o.Used && p.Spoiled == o.Spoiled && p.Log == o.Log && p.V2 == o.V2 &&
 		p.Failing == o.Failing && p.Unsteady == o.Unsteady && slices.Equal(p.Versions, o.Versions)
 }
 
@@ -407,11 +413,12 @@ func (o *Observer) health(ctx context.Context, r *Ring, v View, members []ring.M
 	}
 	for i := range members {
 		members[i].Version = o.release[members[i].ID]
-		members[i].Lag = head - min(head, applied[members[i].ID])
+		members[i].Applied = applied[members[i].ID]
+		members[i].Lag = head - min(head, members[i].Applied)
 		// A member that holds other data answers as if nothing were.
 		members[i].Serving = members[i].Serving && alarms[members[i].ID] != ring.Corrupt
 		// etcd promotes a learner that holds nine tenths of the leader's log.
-		members[i].Ready = members[i].Serving && applied[members[i].ID]*10 >= head*9
+		members[i].Ready = members[i].Serving && members[i].Applied*10 >= head*9
 	}
 	return ring.ID(leader), alarms
 }
@@ -462,19 +469,20 @@ func readAlarms(alarms map[ring.ID]string, texts []string) {
 	}
 }
 
-// Applied is the raft index up to which the member at a URL has applied its log.
-func (r *Ring) Applied(ctx context.Context, url string, id ring.ID) (index uint64, err error) {
+// Applied is the raft index up to which the member at a URL has applied its log, and the
+// minor that its files are of, "v3.6"; "v0.0" before v3.6.
+func (r *Ring) Applied(ctx context.Context, url string, id ring.ID) (index uint64, schema string, err error) {
 	err = r.ask(ctx, url, func(ctx context.Context, c host.Etcd) error {
 		is, err := c.Status(ctx, url)
 		if err == nil && is.Header.MemberId != uint64(id) {
 			err = fmt.Errorf("member %x answers at %s", is.Header.MemberId, url)
 		}
 		if err == nil {
-			index = is.RaftAppliedIndex
+			index, schema = is.RaftAppliedIndex, release(is.StorageVersion).Minor()
 		}
 		return err
 	})
-	return index, err
+	return index, schema, err
 }
 
 // patience is short with a member that was silent before: the lead's lease
@@ -554,5 +562,7 @@ func (p Presence) machine(name string) ring.Machine {
 	if m.Told = err == nil || p.Log == NoLog; err == nil {
 		m.Holds = ring.ID(id)
 	}
+	v2, err := strconv.ParseUint(p.V2, 10, 64)
+	m.ToldV2, m.V2 = err == nil || p.V2 == NoV2, v2
 	return m
 }

@@ -85,7 +85,7 @@ automation logs that command.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
 	})
-	root.AddCommand(seedCommand(), adoptCommand(), specCommand(), autoCommand(s), infoCommand(), memberCommand(), isRunningCommand(), snapshotCommand(), defragCommand(), certsCommand(), resetCommand(), initDiskCommand(), launchCommand(s), probeCommand(), controllerCommand(s))
+	root.AddCommand(seedCommand(), adoptCommand(), specCommand(), autoCommand(s), infoCommand(), memberCommand(), isRunningCommand(), snapshotCommand(), defragCommand(), advanceLogCommand(), certsCommand(), resetCommand(), initDiskCommand(), launchCommand(s), probeCommand(), controllerCommand(s))
 	return root
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ringproof/ringproof/reference/admin"
+	"github.com/ringproof/ringproof/reference/ring"
 )
 
 const pause = 2 * time.Second // between two looks at a ring that isn't there yet
@@ -58,6 +59,31 @@ func awaitWrites(ctx context.Context, r *admin.Ring, within time.Duration, out i
 		case <-time.After(pause):
 		}
 	}
+}
+
+func advanceLogCommand() *cobra.Command {
+	var r reach
+	a := ring.Action{Kind: ring.AdvanceLog}
+	c := &cobra.Command{
+		Use:   "advance-log --entries N",
+		Short: "add entries that change nothing to the ring's log, so that its members take a snapshot",
+		Long: `advance-log adds entries to the ring's log that change nothing, not even the revision.
+A member takes a snapshot when as many were added since its last as --snapshot-count says,
+10000 by itself, and begins with what comes after it when it is started again.
+
+It is for a ring that was of v3.5: v3.7 panics on what v3.5 wrote into the log. Before an
+upgrade the automation does this by itself.`,
+		Args: exactly(0, "no argument"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if a.Entries == 0 {
+				return usageError{errors.New("--entries is missing: how many are to be added")}
+			}
+			return r.do(c, a)
+		},
+	}
+	r.flags(c)
+	c.Flags().Uint64Var(&a.Entries, "entries", 0, "how many (required)")
+	return c
 }
 
 func snapshotCommand() *cobra.Command {

@@ -152,11 +152,15 @@ func (d disk) WAL(dir string) (WAL, error) {
 	return found.With(entries), nil
 }
 
-// With adds what the entries of the log say of the membership. etcd gives each change that
-// somebody asked for an ID; those that --force-new-cluster writes have none
-// (storage.CreateConfigChangeEnts).
+// With adds what the entries of the log say of the membership, and which of them is a
+// request of the v2 API: what v3.7 reads every entry as, it isn't. etcd gives each change of
+// the membership that somebody asked for an ID; those that --force-new-cluster writes have
+// none (storage.CreateConfigChangeEnts).
 func (w WAL) With(entries []*raftpb.Entry) WAL {
 	for _, e := range entries {
+		if e.GetType() == raftpb.EntryNormal && proto.Unmarshal(e.GetData(), &etcdserverpb.InternalRaftRequest{}) != nil {
+			w.V2 = e.GetIndex()
+		}
 		var change raftpb.ConfChange
 		if e.GetType() != raftpb.EntryConfChange || proto.Unmarshal(e.GetData(), &change) != nil || change.GetType() != raftpb.ConfChangeRemoveNode {
 			continue

@@ -79,6 +79,9 @@ type WAL struct {
 	Cluster uint64
 	Last    uint64 // raft index of the last entry
 	Left    bool   // the log itself says that its member is removed
+	// V2 is the raft index of the last request of etcd's v2 API since the last snapshot; 0:
+	// there is none. etcd before v3.6 writes its own name so, and v3.7 can't read it.
+	V2 uint64
 	// Forced is the raft index from which on the log is that of a ring of one, as somebody
 	// has started etcd on it with --force-new-cluster; 0: it is not. What the others have
 	// acknowledged since is not in it, and what is in it since nobody else has.

@@ -25,6 +25,7 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
 	"go.etcd.io/raft/v3/raftpb"
 	"go.uber.org/zap"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/ringproof/ringproof/internal/needs"
@@ -255,7 +256,7 @@ func TestWALOfAnOldMember(t *testing.T) {
 	w, err := wal.Create(zap.NewNop(), dir, metadata)
 	require.NoError(t, err)
 	for i := range uint64(100) {
-		entry := &raftpb.Entry{Term: proto.Uint64(1), Index: proto.Uint64(i + 1), Data: make([]byte, 100)}
+		entry := &raftpb.Entry{Term: proto.Uint64(1), Index: proto.Uint64(i + 1), Data: request(t, 100)}
 		require.NoError(t, w.Save(&raftpb.HardState{Term: proto.Uint64(1), Commit: proto.Uint64(i)}, []*raftpb.Entry{entry}))
 		if i%2 == 0 {
 			continue
@@ -297,12 +298,54 @@ func TestWALOfAMemberThatGotASnapshot(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, host.WAL{Member: 7, Cluster: 9, Last: 29}, found)
 
-	entry := &raftpb.Entry{Term: proto.Uint64(2), Index: proto.Uint64(30), Data: []byte("x")}
+	entry := &raftpb.Entry{Term: proto.Uint64(2), Index: proto.Uint64(30), Data: request(t, 1)}
 	require.NoError(t, w.Save(&raftpb.HardState{Term: proto.Uint64(2), Commit: proto.Uint64(30)}, []*raftpb.Entry{entry}))
 	require.NoError(t, w.Close())
 	found, err = d.WAL("etcd")
 	require.NoError(t, err)
 	require.Equal(t, host.WAL{Member: 7, Cluster: 9, Last: 30}, found)
+}
+
+// request is an entry's data as etcd writes it since v3.6: a put of so many bytes.
+func request(t *testing.T, size int) []byte {
+	data, err := proto.Marshal(&etcdserverpb.InternalRaftRequest{Header: &etcdserverpb.RequestHeader{ID: 1}, Put: &etcdserverpb.PutRequest{Key: []byte("k"), Value: make([]byte, size)}})
+	require.NoError(t, err)
+	return data
+}
+
+// TestWALWithARequestOfTheV2API has what a v3.5 writes when it starts, a Request of etcd's
+// first protocol, until a snapshot covers it.
+func TestWALWithARequestOfTheV2API(t *testing.T) {
+	d := host.NewReal("m1", t.TempDir(), t.TempDir(), nil).Disk()
+	dir := d.Path("etcd/member/wal")
+	require.NoError(t, os.MkdirAll(filepath.Dir(dir), 0o700))
+	metadata, err := proto.Marshal(&etcdserverpb.Metadata{NodeID: proto.Uint64(7), ClusterID: proto.Uint64(9)})
+	require.NoError(t, err)
+	w, err := wal.Create(zap.NewNop(), dir, metadata)
+	require.NoError(t, err)
+	var published []byte
+	for field, text := range map[protowire.Number]string{2: "PUT", 3: "/0/members/7/attributes", 4: `{"name":"m1"}`} { // order: a message's fields have none
+		published = protowire.AppendString(protowire.AppendTag(published, field, protowire.BytesType), text)
+	}
+	save := func(index uint64, data []byte) {
+		entry := &raftpb.Entry{Term: proto.Uint64(1), Index: proto.Uint64(index), Data: data}
+		require.NoError(t, w.Save(&raftpb.HardState{Term: proto.Uint64(1), Commit: proto.Uint64(index)}, []*raftpb.Entry{entry}))
+	}
+	read := func() uint64 {
+		found, err := d.WAL("etcd")
+		require.NoError(t, err)
+		return found.V2
+	}
+	save(1, nil) // a term begins
+	save(2, request(t, 1))
+	require.Zero(t, read())
+	save(3, published)
+	save(4, request(t, 1))
+	require.EqualValues(t, 3, read())
+	require.NoError(t, w.SaveSnapshot(&walpb.Snapshot{Index: proto.Uint64(4), Term: proto.Uint64(1), ConfState: &raftpb.ConfState{}}))
+	save(5, request(t, 1))
+	require.Zero(t, read())
+	require.NoError(t, w.Close())
 }
 
 func TestWALThatIsNotThere(t *testing.T) {

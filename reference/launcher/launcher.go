@@ -56,6 +56,7 @@ type Launcher struct {
 	starts       starts
 	listens      ring.Security // how the etcd that runs listens for its peers; "": none runs
 	held         held
+	v2           v2
 	versions     []ring.Version // the releases on this machine, sorted
 	halted       string         // why no etcd may start here: the machine is no spare
 	spoils       spoils         // of the log that may never run again

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/ringproof/ringproof/reference/admin"
@@ -62,18 +63,54 @@ func (l *Launcher) tellLog(ctx context.Context, look *Look) error {
 		return nil
 	}
 	l.told = l.host.Now()
-	applied, err := l.Ring.Applied(ctx, l.clientURL(), m.ID)
-	if err != nil || !promoted && applied < b.Log+tellEvery+margin {
+	applied, schema, err := l.Ring.Applied(ctx, l.clientURL(), m.ID)
+	if err != nil {
 		return nil // it is asked again
+	}
+	l.lookForV2(schema, applied)
+	if !promoted && applied < b.Log+tellEvery+margin {
+		return nil
 	}
 	b.Learner, b.Log = m.Learner, max(b.Log, applied-min(applied, margin))
 	return l.Ring.Rebind(ctx, m.ID, b, look.View)
+}
+
+// v2 is what is known of requests of etcd's v2 API in the log on a disk.
+type v2 struct {
+	disk string
+	told string // as a presence tells it; "": nothing is known
+	last uint64 // the raft index of the last; 0: none
+}
+
+// lookForV2 looks for requests of the v2 API in the log here, which a later release can't
+// read. Once the files are of [ring.ReadsV2] all members are, and nobody writes such a request
+// any more: a log without one stays so, and one with them until the next snapshot.
+func (l *Launcher) lookForV2(schema string, applied uint64) {
+	if schema != ring.ReadsV2 || l.v2.disk != l.disk.ID {
+		l.v2 = v2{disk: l.disk.ID}
+	}
+	every := cmp.Or(l.Known.Spec.Wanted().SnapshotCount, ring.SnapshotCount)
+	if schema != ring.ReadsV2 || l.v2.told == admin.NoV2 || l.v2.told != "" && applied <= l.v2.last+every {
+		return
+	}
+	log, err := l.host.Disk().WAL(DataDir)
+	switch {
+	case err != nil:
+		l.log.Say(host.EventTrouble, "whether a later etcd can read the log is not known: "+err.Error())
+	case log.V2 == 0:
+		l.v2.told = admin.NoV2
+	default:
+		l.v2.told, l.v2.last = strconv.FormatUint(log.V2, 10), log.V2
+	}
 }
 
 // presence says that the machine is there, and which disk is in it.
 func (l *Launcher) presence(view admin.View) admin.Presence {
 	p := admin.Presence{Machine: l.Machine, PeerURL: l.peerURL(), ClientURL: l.clientURL(), Disk: l.disk.ID,
 		Failing: cmp.Or(l.halted, l.starts.failing(l.host.Now())), Unsteady: l.starts.vain > 0, Used: l.disk.Launched, Versions: l.versions}
+	if l.v2.disk == l.disk.ID {
+		p.V2 = l.v2.told
+	}
 	if l.disk.Spoiled != 0 {
 		p.Spoiled = l.disk.Spoiled.String()
 	}

@@ -18,6 +18,7 @@ const (
 	Upgrade    Kind = "upgrade"     // Member is to run Version from now on: its machine restarts it
 	Listen     Kind = "listen"      // Member is to listen for Peers so from now on: its machine restarts it
 	Update     Kind = "update"      // Member is at PeerURL from now on
+	AdvanceLog Kind = "advance-log" // Entries that change nothing are added to the ring's log
 )
 
 // Action is one change. It prints as the ringadm command that does it by hand.
@@ -28,6 +29,7 @@ type Action struct {
 	Disk    string
 	PeerURL string
 	Version Version  // upgrade, bind: what the member is to run; "": what its machine's was before
+	Entries uint64   // advance-log: how many
 	Peers   Security // listen, bind: how the member is to listen for its peers; "": as its machine did before
 	// On is the membership that this was decided on: it is made in no other. nil: it
 	// was decided on nothing, and is never made.
@@ -55,6 +57,8 @@ func (a Action) String() string {
 		return fmt.Sprintf("ringadm member listen %s --peers %s", a.Member, a.Peers)
 	case Update:
 		return fmt.Sprintf("ringadm member update %s --peer-url %s", a.Member, a.PeerURL)
+	case AdvanceLog:
+		return fmt.Sprintf("ringadm advance-log --entries %d", a.Entries)
 	default:
 		return fmt.Sprintf("ringadm member %s %s", a.Kind, a.Member)
 	}

@@ -133,8 +133,11 @@ func breaks(spec ring.Spec, o ring.Observed, a ring.Action) string {
 	if spec.Paused {
 		return "it is paused"
 	}
-	if a.Kind == ring.AddLearner {
+	switch a.Kind {
+	case ring.AddLearner:
 		return breaksAdd(spec, o, a)
+	case ring.AdvanceLog:
+		return breaksAdvance(spec, o, a)
 	}
 	i := slices.IndexFunc(o.Members, func(m ring.Member) bool { return m.ID == a.Member })
 	if i < 0 {
@@ -175,6 +178,15 @@ func breaksAdd(spec ring.Spec, o ring.Observed, a ring.Action) string {
 		}
 	}
 	return "its machine is absent, unable, without a disk, or retired"
+}
+
+// breaksAdvance wants a release to be asked for that can't read a log.
+func breaksAdvance(spec ring.Spec, o ring.Observed, a ring.Action) string {
+	unread := slices.ContainsFunc(o.Machines, func(m ring.Machine) bool { return m.V2 > 0 })
+	if spec.Version.Minor() != "v3.7" || !unread || a.Entries == 0 || a.Entries > spec.SnapshotCount {
+		return "every log can be read"
+	}
+	return ""
 }
 
 // begins reports whether a member that is added on the machine may begin with a release:

@@ -39,6 +39,7 @@ type Member struct {
 	Peers   Security // how its etcd listens for peers, by the flags of the one that served last; "" when it is not known
 	Listen  Security // how it is to listen for them, by its record; "" when none says so
 	Schema  string   // the minor that its files are of, by its own word, "v3.6"; "" before v3.6, and until it is known
+	Applied uint64   // the raft index of the last entry that it has applied; 0 until it is known
 	Lag     uint64   // entries that others have and it has not applied yet
 }
 
@@ -80,6 +81,12 @@ type Machine struct {
 
 	Spoiled ID // the member whose log there may never run again; 0: none
 
+	// ToldV2: it has told whether the log of its member has requests of etcd's v2 API in it
+	// since the last snapshot, which it does once the ring is of v3.6. V2 is the raft index
+	// of the last; 0: there is none.
+	ToldV2 bool
+	V2     uint64
+
 	Told       bool // it was asked whose log its disk holds, as a record is missing, and has told
 	Holds      ID   // whose; 0: none
 	Registered bool // the store knows it, at this address, as one of the ring's
@@ -87,14 +94,15 @@ type Machine struct {
 
 // Spec is what was asked for.
 type Spec struct {
-	Nodes        int                // voters
-	Version      Version            // what members run, once it was their turn
-	From         Version            // what they ran when Version was asked for; "": no other was ever
-	Own          map[string]Version // what members run on single machines, instead
-	Encrypt      bool               // peers spoke plain text, and are to speak TLS
-	Retire       []string           // machines that must lose their member
-	Paused       bool               // leave everything as it is
-	ReplaceAfter time.Duration      // how long a machine may be absent before a spare takes its place
+	Nodes         int                // voters
+	Version       Version            // what members run, once it was their turn
+	From          Version            // what they ran when Version was asked for; "": no other was ever
+	Own           map[string]Version // what members run on single machines, instead
+	Encrypt       bool               // peers spoke plain text, and are to speak TLS
+	SnapshotCount uint64             // entries from one raft snapshot to the next; 0: etcd's default
+	Retire        []string           // machines that must lose their member
+	Paused        bool               // leave everything as it is
+	ReplaceAfter  time.Duration      // how long a machine may be absent before a spare takes its place
 }
 
 // VersionOf returns the release that a member on the machine runs in the end.

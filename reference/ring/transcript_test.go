@@ -149,6 +149,7 @@ func (w *world) line(t *testing.T, line []string) {
 	}
 	if has("voter") || has("learner") {
 		w.members = append(w.members, m)
+		w.publish(m.version)
 	}
 	if has("leader") {
 		w.leader = m.id
@@ -221,7 +222,7 @@ func describe(d ring.Decision) string {
 }
 
 func parseSpec(t *testing.T, d *datadriven.TestData) ring.Spec {
-	spec := ring.Spec{Version: "v3.6.16", ReplaceAfter: time.Minute, Nodes: number(t, d, "nodes"), Paused: d.HasArg("paused"), Encrypt: d.HasArg("encrypt")}
+	spec := ring.Spec{Version: "v3.6.16", ReplaceAfter: time.Minute, SnapshotCount: 500, Nodes: number(t, d, "nodes"), Paused: d.HasArg("paused"), Encrypt: d.HasArg("encrypt")}
 	if arg, ok := d.Arg("retire"); ok {
 		spec.Retire = arg.Vals
 	}

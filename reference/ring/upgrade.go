@@ -4,6 +4,7 @@
 package ring
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -112,7 +113,43 @@ func unsettled(spec Spec, o Observed, behind []Member) (Decision, bool) {
 			return wait("%s runs %s, and its files are not of that minor yet", m, m.Version)
 		}
 	}
-	return o.outOfStep()
+	if d, decided := o.outOfStep(); decided {
+		return d, true
+	}
+	return unread(spec, o, behind)
+}
+
+// ReadsV2 is the minor that writes no request of etcd's v2 API any more, and reads those in
+// its log. Each etcd before wrote one when it started, which stays until the next snapshot:
+// for months where little is written. The one after panics on it.
+const ReadsV2 = "v3.6"
+
+// SnapshotCount is how many entries an etcd of that minor adds to its log from one snapshot
+// to the next, if it isn't told (DefaultSnapshotCount).
+const SnapshotCount = 10_000
+
+// advanceBy is how many entries are written in one action: while it lasts nothing else is
+// looked at.
+const advanceBy = 200
+
+// unread sees to it that the release can read all that is in the members' logs: nobody is
+// upgraded until each has taken a snapshot after the last request that it can't read.
+func unread(spec Spec, o Observed, behind []Member) (Decision, bool) {
+	for _, m := range behind {
+		machine, _ := o.own(m)
+		switch after := machine.V2 + cmp.Or(spec.SnapshotCount, SnapshotCount); {
+		case m.Version.Minor() != ReadsV2 || spec.Version.Minor() == ReadsV2:
+		case !machine.ToldV2:
+			return wait("whether etcd %s can read the log of %s is not known yet", spec.Version, m)
+		case machine.V2 == 0:
+		case m.Applied > after:
+			return wait("%s is to take a snapshot: etcd %s can't read entry %d of its log", m, spec.Version, machine.V2)
+		default:
+			return act(Action{Kind: AdvanceLog, Entries: min(advanceBy, after+1-m.Applied),
+				Why: fmt.Sprintf("etcd %s can't read entry %d in the log of %s, which takes its next snapshot at %d", spec.Version, machine.V2, m, after)})
+		}
+	}
+	return pass()
 }
 
 // outOfStep waits until no voter's restart would be one too many: all have run for a

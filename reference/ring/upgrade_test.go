@@ -71,7 +71,7 @@ type upgrades struct {
 
 func drawUpgraded(t *rapid.T) *world {
 	n := rapid.SampledFrom([]int{1, 3, 5}).Draw(t, "voters")
-	w := newWorld(ring.Spec{Nodes: n, Version: chain[0], ReplaceAfter: 10 * time.Second})
+	w := newWorld(ring.Spec{Nodes: n, Version: chain[0], ReplaceAfter: 10 * time.Second, SnapshotCount: 500})
 	for i := range n + rapid.IntRange(0, 3).Draw(t, "spares") {
 		if b := w.put(i + 1); i < n {
 			w.found(b, i+1)

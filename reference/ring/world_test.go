@@ -60,6 +60,7 @@ type entry struct {
 	heard   ring.Version // that it said last to whoever observes
 	release ring.Version // that it is to run, by its record
 	down    bool         // for a second, as it is restarted
+	v2      uint64       // where in the log the last request of the v2 API is since its snapshot; 0: nowhere
 
 	peers  ring.Security // how it listens for them
 	known  ring.Security // by whoever observes
@@ -79,6 +80,7 @@ type world struct {
 	plain    bool   // the ring's peers spoke plain text at first
 	adopts   bool   // it began without launchers
 	added    int
+	log      uint64 // how many entries the ring's log has
 }
 
 func newWorld(spec ring.Spec) *world {
@@ -97,6 +99,27 @@ func (w *world) put(n int) *box {
 func (w *world) found(b *box, n int) {
 	b.log = ring.ID(n)
 	w.members = append(w.members, &entry{id: b.log, machine: b.name, disk: b.disk, url: w.url(b.name), name: b.name, quiet: w.now, version: w.spec.Version, heard: w.spec.Version, peers: w.begins(), known: w.begins()})
+	w.publish(w.spec.Version)
+}
+
+// publish is what an etcd writes into the log when it starts, up to v3.5 as a request of
+// the v2 API.
+func (w *world) publish(by ring.Version) {
+	w.log++
+	for _, m := range w.members {
+		if by.Compare("v3.6.0") < 0 {
+			m.v2 = w.log
+		}
+	}
+}
+
+// snapshot has the members that run take one, if so much was written since the last.
+func (w *world) snapshot() {
+	for _, m := range w.members {
+		if w.runs(m) && m.version.Compare("v3.6.0") >= 0 && w.log > m.v2+w.spec.SnapshotCount {
+			m.v2 = 0
+		}
+	}
 }
 
 // url is where a machine's member is at first.
@@ -189,7 +212,7 @@ func (w *world) observe() ring.Observed {
 	for _, m := range w.members {
 		seen := ring.Member{ID: m.id, Name: m.name, Machine: m.machine, Disk: m.disk, PeerURL: m.url,
 			Learner: m.learner, Serving: w.runs(m), Leader: m.id == w.leader,
-			Version: m.heard, Release: m.release, Schema: w.schema(m), Peers: m.known, Listen: m.listen}
+			Version: m.heard, Release: m.release, Schema: w.schema(m), Peers: m.known, Listen: m.listen, Applied: w.log}
 		if w.adopts && m.disk == "" {
 			seen.Peers = "" // whose machine says so isn't known
 		}
@@ -212,6 +235,9 @@ func (w *world) observe() ring.Observed {
 		}
 		if b.able && !b.static {
 			seen.Versions = slices.DeleteFunc([]ring.Version{w.spec.Version, w.spec.From}, func(v ring.Version) bool { return v == b.lacks })
+		}
+		if m := w.at(b.name); m != nil && w.runs(m) && w.schema(m) == ring.ReadsV2 {
+			seen.ToldV2, seen.V2 = true, m.v2
 		}
 		if m := w.at(b.name); m != nil && b.fails != "" && m.version == b.fails {
 			seen.Failing = "it can't read its files"
@@ -251,7 +277,7 @@ func (w *world) do(a ring.Action) error {
 		return fmt.Errorf("no quorum")
 	}
 	voters, m := w.voters(), w.member(a.Member)
-	if a.Kind != ring.AddLearner && m == nil {
+	if a.Kind != ring.AddLearner && a.Kind != ring.AdvanceLog && m == nil {
 		return fmt.Errorf("member not found")
 	}
 	switch a.Kind {
@@ -289,6 +315,9 @@ func (w *world) do(a ring.Action) error {
 			return err
 		}
 		w.members = slices.DeleteFunc(w.members, func(x *entry) bool { return x == m })
+	case ring.AdvanceLog:
+		w.log += a.Entries
+		w.snapshot()
 	case ring.MoveLeader:
 		if m.learner || !w.runs(m) {
 			return fmt.Errorf("bad leader transferee")
@@ -369,7 +398,10 @@ func (w *world) launch(b *box) {
 		w.renew(b)
 	}
 	if m != nil && m.down && b.up && !b.mute {
-		m.down = b.fails == m.version || b.deaf != "" && b.deaf == m.peers
+		m.down = b.fails == m.version || b.deaf != "" && b.deaf == m.peers || m.v2 > 0 && m.version.Compare("v3.7.0") >= 0
+		if !m.down {
+			w.publish(m.version)
+		}
 		return
 	}
 	if !b.up || b.mute || !w.quorate() || w.unlisted != "" {
@@ -388,6 +420,10 @@ func (w *world) launch(b *box) {
 	default:
 		b.log, m.name, m.version = m.id, b.name, cmp.Or(m.release, w.spec.From, w.spec.Version)
 		m.peers = cmp.Or(m.listen, w.begins())
+		if leader := w.member(w.leader); leader != nil {
+			m.v2 = leader.v2 // it is sent the leader's snapshot, and the log since
+		}
+		w.publish(m.version)
 	}
 }
 

@@ -79,7 +79,7 @@ func (s Spec) Wanted() ring.Spec {
 	for machine, o := range s.Machines { // order: a map of a map
 		own[machine] = o.Version
 	}
-	return ring.Spec{Nodes: s.Nodes, Version: s.Version, From: s.From, Own: own, Encrypt: s.PeersFrom == ring.Plain, Retire: s.Retire, Paused: s.Paused,
+	return ring.Spec{Nodes: s.Nodes, Version: s.Version, From: s.From, Own: own, Encrypt: s.PeersFrom == ring.Plain, SnapshotCount: uint64(max(0, s.SnapshotCount)), Retire: s.Retire, Paused: s.Paused,
 		ReplaceAfter: cmp.Or(time.Duration(s.ReplaceAfterMillis)*time.Millisecond, replaceAfter)}
 }
 

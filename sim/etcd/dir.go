@@ -248,6 +248,17 @@ func (d *Dir) Changes() (changes []*raftpb.Entry) {
 	return changes
 }
 
+// V2 returns the index of the log's last request of the v2 API since its last snapshot; 0:
+// there is none.
+func (d *Dir) V2() (last uint64) {
+	for _, e := range d.read().entries {
+		if e.GetType() == raftpb.EntryNormal && len(e.Data) > 0 && decoded(e).GetID() == oldFormat {
+			last = e.GetIndex()
+		}
+	}
+	return last
+}
+
 // Lose takes a part of the directory away: the log, "wal", or the keyspace: "db", or
 // "snap", the folder that it is in.
 func (d *Dir) Lose(part string) error {
