@@ -37,6 +37,12 @@ type Switchboard interface {
 	Heard() ([]Heard, error)
 }
 
+// Apart is a lab whose processes this host doesn't see, or under other numbers: those in
+// containers. It tells itself how long they wait for a processor.
+type Apart interface {
+	Waits(tell func(lost time.Duration))
+}
+
 // Heard is when somebody at an address has last spoken to a port, in plain text and by TLS;
 // the zero Time: never.
 type Heard struct {

@@ -6,37 +6,35 @@ package local
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/internal/sched"
 )
 
 const (
-	beat   = 500 * time.Millisecond // between two looks at what the host gives
-	little = beat / 10              // that a run may wait in one beat on any host
-	tick   = 10 * time.Millisecond  // between two proofs that this process still runs
-	jitter = tick / 2               // by which a timer is late on any host
+	beat   = sched.Beat
+	tick   = 10 * time.Millisecond // between two proofs that this process still runs
+	jitter = tick / 2              // by which a timer is late on any host
 )
 
-// pace notes how much of a processor the host keeps from the run. A process that
-// is ready and waits is in the kernel's account of it; a ring that is broken waits
-// for something else and isn't, so a busy host excuses no outage. What that account
-// leaves out, such as a machine that was stopped or a container's quota that was used
+// pace notes how much of a processor the host keeps from the run. A ring that is broken waits
+// for something else than a processor, so a busy host excuses no outage. What the kernel's
+// account leaves out, such as a machine that was stopped or a container's quota that was used
 // up, is seen by a tick that comes late.
 type pace struct {
+	waits sched.Waits
+
 	mu      sync.Mutex
 	starved ringproof.Starved
-	waited  map[string]uint64 // thread → nanoseconds that it was ready and waited, by its schedstat
+	far     time.Duration // that processes waited in this beat which only a lab sees
 }
 
 // keep beats until over is closed. The processes to look at may change.
 func (p *pace) keep(over <-chan struct{}, now func() ringproof.Instant, processes func() []string) {
-	p.lost(processes()) // what was before isn't counted
+	p.waits.Lost(processes()) // what was before isn't counted
 	var late time.Duration
 	last := now()
 	for woke := last; ; {
@@ -52,7 +50,7 @@ func (p *pace) keep(over <-chan struct{}, now func() ringproof.Instant, processe
 		if woke = at; at.Sub(last) < beat {
 			continue
 		}
-		lost := max(p.lost(processes()), late)
+		lost := max(p.waits.Lost(processes()), late, p.heard())
 		woke = now() // looking took time, and none of it was kept from the run
 		p.note(ringproof.Span{From: last, To: woke}, lost)
 		last, late = woke, 0
@@ -61,7 +59,7 @@ func (p *pace) keep(over <-chan struct{}, now func() ringproof.Instant, processe
 
 // note keeps a stretch in which the run was starved.
 func (p *pace) note(s ringproof.Span, lost time.Duration) {
-	if lost = min(lost, s.Length()); lost <= little {
+	if lost = min(lost, s.Length()); lost <= sched.Little {
 		return
 	}
 	p.mu.Lock()
@@ -69,43 +67,21 @@ func (p *pace) note(s ringproof.Span, lost time.Duration) {
 	p.starved = append(p.starved, ringproof.Starvation{Span: s, Lost: ringproof.Duration(lost)})
 }
 
-// lost is how long the one thread of the processes waited that waited longest: the
-// ring is as slow as the slowest of those who serve it. Threads wait at the same
-// time, so their sum is no time at all: ten that waited a tenth each would excuse
-// an outage that the host has little to do with. A thread that wasn't there before
-// counts from its start.
-func (p *pace) lost(processes []string) (most time.Duration) {
-	first := p.waited == nil
-	before := p.waited
-	p.waited = map[string]uint64{}
-	for _, process := range processes {
-		threads, _ := filepath.Glob("/proc/" + process + "/task/*/schedstat")
-		for _, thread := range threads {
-			if n, ok := runDelay(thread); ok {
-				p.waited[thread] = n
-				most = max(most, time.Duration(n-min(before[thread], n)))
-			}
-		}
-	}
-	if first {
-		return 0
-	}
-	return most
+// hear takes what a lab tells of its own processes.
+func (p *pace) hear(lost time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.far = max(p.far, lost)
 }
 
-// runDelay is the second of the three numbers of a schedstat. A kernel without
-// them tells nothing, and then only late beats are seen.
-func runDelay(file string) (uint64, bool) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return 0, false
-	}
-	fields := strings.Fields(string(text))
-	if len(fields) != 3 {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(fields[1], 10, 64)
-	return n, err == nil
+// heard is what was told since it was asked last: of all that waited at the same time, the
+// longest.
+func (p *pace) heard() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	lost := p.far
+	p.far = 0
+	return lost
 }
 
 // pressures are where the kernel tells how long somebody waited for what.
@@ -160,11 +136,15 @@ var _ ringproof.Pressed = (*World)(nil)
 func (w *World) Starved(s ringproof.Span) time.Duration { return w.pace.within(s) }
 
 // processes are those whose waiting slows the run: this one, in which clients and
-// observer live, and the etcds and agents as they were last seen.
+// observer live, and the etcds and agents as they were last seen, if this host sees them
+// under the same numbers.
 func (w *World) processes() []string {
+	all := []string{"self"}
+	if _, apart := w.lab.(Apart); apart {
+		return all
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := []string{"self"}
 	for _, n := range w.nodes {
 		for _, pid := range []int{n.etcd, n.agentPID} {
 			if pid != 0 && !n.lost {

@@ -228,6 +228,9 @@ func (w *World) Start(ctx context.Context, plan ringproof.Plan, recorder ringpro
 	w.began, w.over = time.Now(), make(chan struct{})
 	if !w.Virtual {
 		w.pressed = pressed()
+		if apart, ok := w.lab.(Apart); ok {
+			apart.Waits(w.pace.hear)
+		}
 		w.tasks.Go(func() { w.pace.keep(w.over, w.Now, w.processes) })
 	}
 	if err := w.Subject.Seed(ctx, w.site(), w.runner(ctx)); err != nil {

@@ -25,6 +25,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/ringproof/ringproof/internal/sched"
 )
 
 // Port is where a keeper passes connections on.
@@ -53,7 +55,7 @@ const (
 )
 
 // Said is what a keeper says: the answer to the order of that ID, or with none what a pod has
-// printed, or logged.
+// printed, or logged, or how long it has waited.
 type Said struct {
 	ID        int       `json:"id,omitempty"`
 	Err       string    `json:"err,omitempty"`
@@ -62,6 +64,9 @@ type Said struct {
 	Heard     []Heard   `json:"heard,omitempty"`
 	Line      *Line     `json:"line,omitempty"`
 	Part      *Part     `json:"part,omitempty"`
+	// Lost is how long in the last beat the longest of those waited for a processor that
+	// serve a ring on the node.
+	Lost time.Duration `json:"lost,omitempty"`
 }
 
 // Part is what has come to a log that a pod keeps in a volume of its own, which may be in
@@ -94,9 +99,12 @@ type Process struct {
 
 // Keeper is one node's.
 type Keeper struct {
-	known map[life]Process // what never changes of a process
-	wire  wire
-	deaf  error // why the wire can't be listened to
+	wire wire
+	deaf error // why the wire can't be listened to
+
+	listing sync.Mutex
+	known   map[life]Process // what never changes of a process
+	serving []string         // the pids of those that serve a ring, as of the last list
 
 	mu  sync.Mutex
 	out *json.Encoder
@@ -112,6 +120,9 @@ func Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	go pass(ctx, l)
 	k := &Keeper{known: map[life]Process{}, out: json.NewEncoder(out)}
 	go k.listen()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go k.account(ctx, k.serve)
 	orders := json.NewDecoder(in)
 	for {
 		var o Order
@@ -126,6 +137,34 @@ func Run(ctx context.Context, in io.Reader, out io.Writer) error {
 			return err
 		}
 	}
+}
+
+// account tells how long the host keeps those waiting that serve a ring, and this process,
+// through which clients reach it.
+func (k *Keeper) account(ctx context.Context, serve func(beats int) []string) {
+	var waits sched.Waits
+	for beats := 0; ; beats++ {
+		lost := min(waits.Lost(append([]string{"self"}, serve(beats)...)), sched.Beat)
+		if lost > sched.Little && k.say(Said{Lost: lost}) != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(sched.Beat):
+		}
+	}
+}
+
+// serve are the pids of those that serve a ring, looked up now and then, as on some nodes
+// nobody asks what runs there.
+func (k *Keeper) serve(beats int) []string {
+	if beats%10 == 0 {
+		k.list()
+	}
+	k.listing.Lock()
+	defer k.listing.Unlock()
+	return k.serving
 }
 
 func (k *Keeper) listen() {

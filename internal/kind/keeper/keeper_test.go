@@ -6,13 +6,18 @@
 package keeper
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
 	"io"
 	"net"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,6 +26,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/bpf"
+
+	"github.com/ringproof/ringproof/internal/needs"
+	"github.com/ringproof/ringproof/internal/sched"
 )
 
 // TestAfter: a line of a log is told once, when it is whole, and a file that was begun anew is
@@ -115,6 +123,37 @@ func TestList(t *testing.T) {
 	said = k.obey(t.Context(), Order{Do: DoSignal, Pids: []int{p.PID}, Signal: syscall.SIGKILL})
 	assert.Empty(t, said.Err, "who has ended is not there to be killed")
 	assert.Contains(t, k.obey(t.Context(), Order{Do: "dance"}).Err, "can't")
+}
+
+// TestServing: what runs in a pod with an etcd, and who speaks to it for Kubernetes.
+func TestServing(t *testing.T) {
+	all := []Process{
+		{PID: 1, Exe: "/usr/lib/systemd/systemd"},
+		{PID: 2, Exe: "/opt/ringadm/ringadm", Pod: "a", First: true}, {PID: 3, Exe: "/usr/local/bin/etcd", Pod: "a"}, {PID: 4, Exe: "/bin/sleep", Pod: "a"},
+		{PID: 5, Exe: "/coredns", Pod: "b", First: true},
+		{PID: 6, Exe: "/manager", Pod: "c", First: true}, {PID: 7, Exe: "/usr/local/bin/etcd", Pod: "c", First: true},
+	}
+	assert.Equal(t, []string{"2", "3", "6", "7"}, serving(all))
+}
+
+// TestAccount: a process that is kept waiting is told of, as one that serves a ring.
+func TestAccount(t *testing.T) {
+	needs.RealTime(t)
+	var told bytes.Buffer
+	k := &Keeper{known: map[life]Process{}, out: json.NewEncoder(&told)}
+	var spins []*exec.Cmd
+	for range 4 * runtime.NumCPU() {
+		spin := exec.Command("sh", "-c", "while :; do :; done")
+		require.NoError(t, spin.Start())
+		t.Cleanup(func() { _ = spin.Process.Kill(); _ = spin.Wait() })
+		spins = append(spins, spin)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	k.account(ctx, func(int) []string { return []string{strconv.Itoa(spins[0].Process.Pid)} })
+	var s Said
+	require.NoError(t, json.NewDecoder(&told).Decode(&s))
+	assert.Greater(t, s.Lost, sched.Little)
 }
 
 // A control group names the pod, as each of the ways to write it.

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -29,6 +30,8 @@ type life struct {
 
 // list lists what runs.
 func (k *Keeper) list() (all []Process) {
+	k.listing.Lock()
+	defer k.listing.Unlock()
 	entries, _ := os.ReadDir("/proc")
 	living := map[life]Process{}
 	for _, e := range entries {
@@ -53,8 +56,21 @@ func (k *Keeper) list() (all []Process) {
 		p.PID, p.State = pid, state
 		all = append(all, p)
 	}
-	k.known = living
+	k.known, k.serving = living, serving(all)
 	return all
+}
+
+// serving are the pids of those that a ring rests on: etcds, a ring's and the cluster's own,
+// what runs in a pod with one, its launcher, and who speaks to it for Kubernetes.
+func serving(all []Process) (pids []string) {
+	is := func(p Process, names ...string) bool { return slices.Contains(names, filepath.Base(p.Exe)) }
+	for _, p := range all {
+		with := p.Pod != "" && slices.ContainsFunc(all, func(o Process) bool { return o.Pod == p.Pod && is(o, "etcd") })
+		if p.First && with || is(p, "etcd", "ringadm", "kube-apiserver") {
+			pids = append(pids, strconv.Itoa(p.PID))
+		}
+	}
+	return pids
 }
 
 // vital is what changes of a process, or tells it from others.

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -51,9 +52,13 @@ type Lab struct {
 	front *node   // of the control plane
 	nodes []*node // that were added
 	tell  func(machine, line string)
+	waits func(lost time.Duration)
 }
 
-var _ local.Nodes = (*Lab)(nil)
+var (
+	_ local.Nodes = (*Lab)(nil)
+	_ local.Apart = (*Lab)(nil)
+)
 
 // Lab takes a cluster, or brings one up.
 func (c *Clusters) Lab(o Options) func(context.Context, machines.Options) (local.Lab, error) {
@@ -138,6 +143,22 @@ func (l *Lab) Listen(tell func(machine, line string)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tell = tell
+}
+
+// Waits has told how long processes on the nodes wait for a processor.
+func (l *Lab) Waits(tell func(lost time.Duration)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waits = tell
+}
+
+func (l *Lab) waited(lost time.Duration) {
+	l.mu.Lock()
+	tell := l.waits
+	l.mu.Unlock()
+	if tell != nil {
+		tell(lost)
+	}
 }
 
 // system are the namespaces of what a cluster comes with.

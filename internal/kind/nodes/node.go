@@ -110,6 +110,8 @@ func (n *node) hear(s keeper.Said) {
 	case s.Line != nil:
 		n.mark(func() { n.seen[s.Line.File] = s.Line.Seen })
 		n.lab.hear(n.name, *s.Line)
+	case s.Lost > 0:
+		n.lab.waited(s.Lost)
 	case s.Part != nil:
 		_ = n.keep(*s.Part) // without it that log is not known whole, and what rests on it is untold
 	}
