@@ -461,6 +461,10 @@ func TestPlantedBugs(t *testing.T) {
 		{check: "no-identity-reuse", name: "answers after removal", want: bug, plant: func(h *ringproof.History) {
 			h.Operations[3].Response.Member, h.Evidence.Changes[3].At = 2, sec(21)
 		}, says: "after its removal"},
+		{check: "no-identity-reuse", name: "tells of itself after removal", want: ok, plant: func(h *ringproof.History) {
+			h.Operations[3].Request.Kind = ringproof.RequestStatus
+			h.Operations[3].Response.Member, h.Evidence.Changes[3].At = 2, sec(21)
+		}},
 		{check: "no-identity-reuse", name: "no disk read", want: gap, plant: func(h *ringproof.History) { h.Evidence.Logs = nil }, says: "no member's log was found"},
 		{check: "no-identity-reuse", name: "nothing seen", want: gap, plant: func(h *ringproof.History) { h.Evidence.Logs, h.Observations = nil, nil }, says: "no member"},
 

@@ -197,12 +197,22 @@ func revenant(h *ringproof.History) (ringproof.Finding, bool) {
 	}
 	for i := range h.Operations {
 		o := &h.Operations[i]
-		if o.Response != nil && !o.Request.Serializable && gone(o.Response.Member, o.Call) {
+		if o.Response != nil && withQuorum(o.Request) && gone(o.Response.Member, o.Call) {
 			return with(fail(o.Return, "expected member %s to answer nothing with quorum after its removal at %s",
 				o.Response.Member, removed[o.Response.Member]), operationText(o)), true
 		}
 	}
 	return ringproof.Finding{}, false
+}
+
+// withQuorum reports whether an answer to the request needs a quorum. Of itself a member tells
+// what it knows.
+func withQuorum(r ringproof.Request) bool {
+	switch r.Kind {
+	case ringproof.RequestStatus, ringproof.RequestHash, ringproof.RequestDefrag, ringproof.RequestSnapshot:
+		return false
+	}
+	return !r.Serializable
 }
 
 // forgot is the last time before at when who was left may not have known that the member

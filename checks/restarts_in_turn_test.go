@@ -28,6 +28,12 @@ func TestRestartsInTurn(t *testing.T) {
 		{"two between two looks", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(10.6), Kind: ringproof.EventProcessExited, Machine: "m3"})
 		}, ringproof.Fail, "etcd of m3 to be ended while all other voters serve, saw m2 away"},
+		{"two that end by themselves", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(15), Kind: ringproof.EventProcessExited, Machine: "m2", Text: "etcd, pid 7, fatal: failed to save Raft hard state and entries: no space left on device"})
+			event(h, ringproof.Event{At: sec(15), Kind: ringproof.EventProcessExited, Machine: "m1", Text: "etcd, pid 8, panic: failed to save snapshot"})
+			away(h, "m1", 15, 17)
+			away(h, "m2", 15, 17)
+		}, ringproof.Pass, "3 ends"},
 		{"one that has come up since the look", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
 			away(h, "m2", 11, 13)
 			event(h, ringproof.Event{At: sec(12.6), Kind: ringproof.EventProcessExited, Machine: "m3"})

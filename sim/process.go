@@ -192,7 +192,11 @@ func (s *server) Sync(d *etcd.Dir, done func(error)) {
 	}
 	f.done, f.err = done, err
 	f.prio, f.kind, f.owner, f.on = prioTimer, kindSync, s.process, f
-	s.engine.schedule(&f.timer, s.home.sync(s.machine.delays))
+	takes := s.home.sync(s.machine.delays)
+	if err != nil {
+		takes = min(takes, slowSync) // it is the write that fails, and nothing is left to sync
+	}
+	s.engine.schedule(&f.timer, takes)
 }
 
 // flush is an fsync under way.

@@ -152,17 +152,25 @@ func (l *Launcher) tellDisk() {
 // that was started on one meanwhile would be lost. One that stays was named in
 // passing, and nobody else will ever use it.
 type misplaced struct {
-	id    string
-	since time.Time
+	id     string
+	stayed time.Duration // for as long as it was looked at
+	looked time.Time
 }
 
-const adoptAfter = 15 * time.Second
+const (
+	adoptAfter = 15 * time.Second
+	lookApart  = time.Second // two looks at a disk, at most: what is longer counts as that
+)
 
+// stays reports whether the disk has stayed: through so many looks, as a clock that goes ahead
+// by forty days, or a machine that is suspended, makes a second no longer than it was.
 func (m *misplaced) stays(id string, now time.Time) bool {
-	if m.id != id || now.Before(m.since) {
-		*m = misplaced{id, now}
+	if m.id != id {
+		*m = misplaced{id: id, looked: now}
 	}
-	return now.Sub(m.since) >= adoptAfter
+	m.stayed += min(max(now.Sub(m.looked), 0), lookApart)
+	m.looked = now
+	return m.stayed >= adoptAfter
 }
 
 // lookAfter takes notice of what became of the etcd that was started last, and reports
