@@ -74,6 +74,9 @@ func (w *marginWalk) judge() ringproof.Finding {
 	if f, bad := w.wiped(); bad {
 		return f
 	}
+	if f, bad := w.endedFirst(); bad {
+		return f
+	}
 	if f, bad := w.rejected(); bad {
 		return f
 	}
@@ -280,6 +283,27 @@ func (w *marginWalk) took(disk home, old, o *ringproof.Observation) (f ringproof
 		}
 	}
 	return f, bad
+}
+
+// endedFirst judges the voters that were ended first and removed later: of four voters whose
+// fourth is gone three must serve, and of three it would have been two.
+func (w *marginWalk) endedFirst() (ringproof.Finding, bool) {
+	exits := events(w.h, ringproof.EventProcessExited)
+	for _, c := range made(w.h) {
+		where, at := w.homes[c.Member], w.seen(c)
+		for _, e := range slices.Backward(exits) {
+			if c.Kind != "remove" || e.Machine != where.machine || e.At >= at {
+				continue
+			}
+			last, voter := servedLast(w.h, e)
+			if away := at.Sub(e.At) - w.starvedBefore(at, w.grace); voter && away > w.grace && !byItself(e) && !left(w.h, last, e.Machine) &&
+				!harmed(w.h, e.Machine, e.At) && !served(w.h, e.Machine, e.At, at) {
+				return with(fail(e.At, "expected %s to be removed before its etcd is ended, saw it ended on %s and listed for another %s", c.Member, e.Machine, away.Round(time.Millisecond)), e.String(), c.String()), true
+			}
+			break
+		}
+	}
+	return ringproof.Finding{}, false
 }
 
 // votes reports whether a voter of the membership lives on the disk.

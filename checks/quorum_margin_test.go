@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package checks
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/ringproof/ringproof"
+)
+
+// TestEndedFirst: a voter leaves the list, and then its etcd ends.
+func TestEndedFirst(t *testing.T) {
+	ends := func(at float64, text string) func(*ringproof.History) {
+		return func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(at), Kind: ringproof.EventProcessExited, Machine: "m3", Text: text})
+		}
+	}
+	for _, test := range []struct {
+		name  string
+		plant func(*ringproof.History)
+		bad   bool
+	}{
+		{"removed and then ended", ends(40.2, ""), false},
+		{"ended and then removed", ends(30.5, ""), true},
+		{"ended a moment before it was removed", ends(39.5, ""), false},
+		{"ended by itself", ends(30.5, "etcd, pid 7, fatal: permission denied"), false},
+		{"ended by harm", func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(30), Kind: ringproof.EventFaultLanded, Machine: "m3", Fault: ringproof.FaultMachineLoss})
+			ends(30.5, "")(h)
+		}, false},
+		{"ended, and back since", func(h *ringproof.History) {
+			for at := range h.Observations {
+				for i, m := range h.Observations[at].Members {
+					h.Observations[at].Members[i].Serving = m.Serving || at == 36 // and m3 was seen to serve then
+				}
+			}
+			ends(30.5, "")(h)
+		}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := rolled("3.5.35")
+			away(h, "m3", 31, 41)
+			for at := 41; at < len(h.Observations); at++ {
+				h.Observations[at].Members = h.Observations[at].Members[:2]
+			}
+			h.Evidence.Changes = []ringproof.ConfChange{entry("add-voter", 1, 1), entry("add-voter", 2, 1), entry("add-voter", 3, 1), entry("remove", 3, 40)}
+			for i := range h.Evidence.Changes {
+				h.Evidence.Changes[i].Founder = i < 3
+			}
+			test.plant(h)
+			w := marginWalk{ledger: newLedger(h), grace: sec(5).Sub(0)}
+			f, bad := w.endedFirst()
+			assert.Equal(t, test.bad, bad, f.Message)
+		})
+	}
+}
