@@ -103,6 +103,8 @@ func fair(t *rapid.T, p ringproof.Plan) {
 	require.LessOrEqual(t, swaps, 1, "swaps that overlap aren't undone by undoing each")
 	suspended := where(p, func(s ringproof.Step) bool { return s.Op != nil && s.Op.Kind == ringproof.OpSuspend })
 	resumed := where(p, func(s ringproof.Step) bool { return s.Op != nil && s.Op.Kind == ringproof.OpResume })
+	upgraded := where(p, func(s ringproof.Step) bool { return s.Op != nil && s.Op.Kind == ringproof.OpUpgrade })
+	require.False(t, len(suspended) > 0 && len(upgraded) > 1, "the next minor would be asked for before the one before is there")
 	require.False(t, len(suspended) > 0 && (len(resumed) == 0 || resumed[len(resumed)-1] < suspended[len(suspended)-1]), "nothing may be done at the end")
 	last := p.Steps[len(p.Steps)-1].Assert
 	require.NotNil(t, last)

@@ -41,7 +41,7 @@ func (c *composer) inTurn(ops int) {
 }
 
 // upgrades asks for the next minor, and every other time for the one after it once that is
-// done, if there is one.
+// done, if there is one. Of a ring that is suspended nobody waits for it.
 func (c *composer) upgrades(ops int) {
 	if newer[c.plan.Ring.Version] == "" {
 		c.plan.Ring.Version = versions[0]
@@ -52,7 +52,7 @@ func (c *composer) upgrades(ops int) {
 			way: beginnings("upgrade", c.plan.Ring.Size, "move-leader", 1)})
 	}
 	to("upgrade", "")
-	if next := newer[c.release]; next != "" && c.draw("ring/upgrades-on", 2) == 1 {
+	if next := newer[c.release]; next != "" && !slices.Contains(c.ops, ringproof.OpSuspend) && c.draw("ring/upgrades-on", 2) == 1 {
 		c.release = next
 		to("upgrade-on", "upgrade")
 		c.turns[1].at = max(c.turns[0].at, c.turns[1].at)
@@ -85,10 +85,12 @@ func (c *composer) begin(at int) (way []ringproof.Trigger) {
 		}
 		label := func(what string) string { return "ring/" + t.name + "-" + what }
 		step := ringproof.Step{Name: t.name, Op: &t.op, Detach: c.draw(label("detach"), 4) > 0}
-		switch {
-		case t.join == "":
+		if t.join == "" {
 			step.After = c.soon(label)
-		case slices.Contains(c.joins, t.join):
+		} else {
+			step.Timeout = c.takingTurns()
+		}
+		if slices.Contains(c.joins, t.join) {
 			step.Join = []string{t.join}
 		}
 		c.add(step)

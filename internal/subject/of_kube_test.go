@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeclient "sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ringproof/ringproof/reference/api/v1alpha1"
 	"github.com/ringproof/ringproof/reference/kube"
 	simkube "github.com/ringproof/ringproof/sim/kube"
 )
@@ -27,8 +28,12 @@ func (s *still) Draw(string) uint64   { s.drawn++; return s.drawn }
 
 // written is an API server, as the mutant writes to it.
 func written(m Mutant) (kubeclient.Client, *fakeHost) {
-	h := newHost()
-	return seams([]layer{m.observed()}).Kube(h, simkube.New(&still{}, simkube.Scheme(), time.Unix(0, 0)).Client()), h
+	h, scheme := newHost(), simkube.Scheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		panic(err)
+	}
+	server := simkube.New(&still{}, scheme, time.Unix(0, 0), simkube.Custom(v1alpha1.GroupVersion.WithKind("EtcdRing"), "etcdrings"))
+	return seams([]layer{m.observed()}).Kube(h, server.Client()), h
 }
 
 func labelled(name string) metav1.ObjectMeta {
