@@ -83,7 +83,9 @@ func New(h host.Host, s store.Store, c Config) *Agent {
 	a := &Agent{Config: c, host: h, nonce: h.Nonce(), log: &host.Recorder{Host: h, DryRun: c.DryRun}, source: &source{host: h, store: s, silent: c.DryRun}}
 	a.launcher = launcher.NewLauncher(h, a.log, launcher.Config{Machine: c.Machine, Address: c.Address, Binaries: c.Binaries,
 		Source: a.source, Authority: a.source.authority, Decide: c.Brain.Boot, Do: c.Brain.Do})
-	a.reconciler = &reconcile.Reconciler{Ring: a.launcher.Ring, Log: a.log, Next: a.next, Do: c.Brain.Do,
+	// A recorder of its own: what the machine waits for and what the ring waits for are said
+	// turn by turn, and each would be news after the other.
+	a.reconciler = &reconcile.Reconciler{Ring: a.launcher.Ring, Log: &host.Recorder{Host: h, DryRun: c.DryRun}, Next: a.next, Do: c.Brain.Do,
 		Lead: admin.Lead{Holder: c.Machine, Nonce: a.nonce}}
 	return a
 }

@@ -24,6 +24,7 @@ type Evidence struct {
 	Disk     string    // this disk's ID
 	Launched bool      // an etcd was started on this disk before
 	Strange  bool      // no etcd was ever to be started on this disk, for all that it says: a log on it was made elsewhere
+	Ran      ring.ID   // the member that ran on this disk last, or was to be started on it; 0: not known
 	WAL      *host.WAL // whose log the disk holds
 	Damaged  string    // the log is there and unreadable: why
 	Lost     string    // by which the etcd that ran on the log knew that it ends too early; "": it didn't
@@ -70,6 +71,7 @@ type Boot struct {
 	State   State    // Start
 	Cluster []string // Start: name=peer-url of every member
 	Token   string   // Start: --initial-cluster-token; "" when etcd ignores it
+	Member  ring.ID  // Start: whose log it will be
 	Spoils  ring.ID  // Halt: the member on this disk that must be replaced, as its log may never run again
 	Why     string
 }
@@ -160,6 +162,8 @@ func withLog(e Evidence) Boot {
 		return Boot{Do: Wait, Why: fmt.Sprintf("the disk holds a log of member %x, whose record is missing and whose address is that of %s: it may be a copy", e.WAL.Member, m.Machine)}
 	case !e.Listed && e.Strange && e.Identity == nil && e.Unknown == "":
 		return Boot{Do: Halt, Why: fmt.Sprintf("the disk holds the log of member %x of ring %x, which another etcd has written, and no ring is founded here: nothing is started and nothing founded on it. To take that ring over see ringadm adopt; to give the disk to the ring of this store, move the directory %s away", e.WAL.Member, e.WAL.Cluster, DataDir)}
+	case !e.Listed && e.Ran != 0 && uint64(e.Ran) != e.WAL.Member:
+		return Boot{Do: Wait, Why: fmt.Sprintf("the disk holds a log of member %x, and it was %s that ran here: it may be a copy; where the member lives the list would tell, and it can't be read: %s", e.WAL.Member, e.Ran, e.Why)}
 	case !e.Listed && e.Strange && !e.began():
 		return Boot{Do: Wait, Why: fmt.Sprintf("the disk holds a log of member %x, and never said that one ran here: it may be a copy; where the member lives the list would tell, and it can't be read: %s", e.WAL.Member, e.Why)}
 	case e.WAL.Forced > 0:
@@ -169,7 +173,7 @@ func withLog(e Evidence) Boot {
 	case e.WAL.Last < m.Log:
 		return Boot{Do: Halt, Spoils: m.ID, Why: fmt.Sprintf("the log of member %x on this disk goes up to %d, and went up to %d before: the disk was put back from an older copy, and has forgotten what the member acknowledged", e.WAL.Member, e.WAL.Last, m.Log)}
 	}
-	return Boot{Do: Start, State: Resume, Why: fmt.Sprintf("the disk holds the log of member %x up to %d", e.WAL.Member, e.WAL.Last)}
+	return Boot{Do: Start, State: Resume, Member: ring.ID(e.WAL.Member), Why: fmt.Sprintf("the disk holds the log of member %x up to %d", e.WAL.Member, e.WAL.Last)}
 }
 
 // began reports whether the log is of the member that the ring began with here, before it
@@ -204,7 +208,7 @@ func withList(e Evidence) Boot {
 	case e.Launched:
 		return Boot{Do: Disown, Why: fmt.Sprintf("member %s ran on this disk, and its log is gone", m.ID)}
 	}
-	return Boot{Do: Start, State: Existing, Cluster: cluster(e.Members), Why: fmt.Sprintf("member %s is bound to this disk and has never run", m.ID)}
+	return Boot{Do: Start, State: Existing, Member: m.ID, Cluster: cluster(e.Members), Why: fmt.Sprintf("member %s is bound to this disk and has never run", m.ID)}
 }
 
 func withNothing(e Evidence) Boot {
@@ -219,19 +223,21 @@ func withNothing(e Evidence) Boot {
 		return Boot{Do: Wait, Why: "an etcd ran on this disk, and its log is gone; whether its member may be replaced the member list would tell, and it can't be read: " + e.Why}
 	}
 	var founders []string
-	ours := false
+	var ours ring.ID
 	for _, f := range e.Identity.Members {
 		founders = append(founders, f.Name+"="+f.PeerURL)
-		ours = ours || f.Machine == e.Machine && f.Disk == e.Disk
+		if f.Machine == e.Machine && f.Disk == e.Disk {
+			ours = ring.ID(e.Identity.MemberID(f))
+		}
 	}
-	if !ours {
+	if ours == 0 {
 		return Boot{Do: Wait, Why: "this disk is not among the founders', and the member list can't be read: " + e.Why}
 	}
 	why := "the founding record names this disk, and no ring has answered yet"
 	if e.Formed {
 		why = "the founding record names this disk, and no etcd ever ran on it; the member list can't be read: " + e.Why
 	}
-	return Boot{Do: Start, State: New, Cluster: founders, Token: e.Identity.Token, Why: why}
+	return Boot{Do: Start, State: New, Member: ours, Cluster: founders, Token: e.Identity.Token, Why: why}
 }
 
 // member returns the first listed member that is such.

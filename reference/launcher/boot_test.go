@@ -92,6 +92,8 @@ func TestDecide(t *testing.T) {
 			"halt: the disk holds the log of member 1 of ring c1, which another etcd has written, and no ring is founded here: nothing is started and nothing founded on it. To take that ring over see ringadm adopt; to give the disk to the ring of this store, move the directory etcd away"},
 		{"a log on a disk that never said an etcd ran there, and no list", with(log, func(e *launcher.Evidence) { e.Strange, e.Identity, e.Why = true, founded, "no endpoint answered" }),
 			"wait: the disk holds a log of member 1, and never said that one ran here: it may be a copy; where the member lives the list would tell, and it can't be read: no endpoint answered"},
+		{"a log on a disk on which another member ran, and no list", with(log, func(e *launcher.Evidence) { e.Ran, e.Identity, e.Why = 9, founded, "no endpoint answered" }),
+			"wait: the disk holds a log of member 1, and it was 9 that ran here: it may be a copy; where the member lives the list would tell, and it can't be read: no endpoint answered"},
 		{"the log of a member that a ring began with before it had launchers, and no list", with(bare, func(e *launcher.Evidence) { e.WAL, e.Strange, e.Identity, e.Formed = began, true, static, true }),
 			"start (resume): the disk holds the log of member c3f85856b3920fb2 up to 77"},
 		{"the log of another such member, which was copied here, and no list", with(bare, func(e *launcher.Evidence) {
@@ -177,7 +179,7 @@ func every(f func(launcher.Evidence)) {
 									for _, formed := range yes {
 										for _, unknown := range []string{"", "stale file handle"} {
 											for i, letGo := range []bool{false, true, false, true} {
-												f(launcher.Evidence{LetGo: letGo, Spoiled: ring.ID(i / 2), Machine: "m1", Disk: disk, Launched: launched, Strange: strange, WAL: log, Damaged: damaged, Listed: listed,
+												f(launcher.Evidence{LetGo: letGo, Spoiled: ring.ID(i / 2), Ran: ring.ID(i % 3), Machine: "m1", Disk: disk, Launched: launched, Strange: strange, WAL: log, Damaged: damaged, Listed: listed,
 													Why: "no quorum", Cluster: ours, Members: members, Identity: identity, Formed: formed, Unknown: unknown})
 											}
 										}
@@ -232,6 +234,10 @@ func breaks(e launcher.Evidence, b launcher.Boot) string {
 		return uint64(m.ID) == e.WAL.Member && m.Disk != "" && (m.Disk != e.Disk || m.Machine != e.Machine)
 	}):
 		return "the member lives elsewhere"
+	case e.WAL != nil && !e.Listed && e.Ran != 0 && uint64(e.Ran) != e.WAL.Member:
+		return "the log may be a copy, as another member ran here"
+	case b.Member == 0 || e.WAL != nil && uint64(b.Member) != e.WAL.Member:
+		return "it starts, and doesn't say who"
 	case e.WAL != nil && !e.Listed && e.Strange && !(e.WAL == began && e.Identity == static):
 		return "the log may be a copy"
 	case e.WAL != nil && e.Listed && (!inList || e.WAL.Cluster != e.Cluster):

@@ -31,6 +31,9 @@ type Disk struct {
 	ID       string `json:"id"`
 	Starting bool   `json:"starting,omitempty"` // written before the first etcd is started: a log that is there later is its
 	Launched bool   `json:"launched,omitempty"` // written once there was a log
+	// Member is whose log the disk has, or was to have: that of another was made elsewhere.
+	// 0: not yet written.
+	Member ring.ID `json:"member,omitempty"`
 	// Machine is the one that the disk serves: its member is known by that
 	// machine's address. In another machine it would be a member that nobody
 	// reaches, or two at one address once the disk is back. "": not yet written.
@@ -192,11 +195,14 @@ func ReadLog(h host.Host, e *Evidence) {
 // Without it, nobody could tell the log of an etcd whose agent died with it from one
 // that was copied here.
 func Launch(ctx context.Context, h host.Host, d Disk, c Command) error {
-	pinned := c.Pinned && d.Release != c.Version
+	pinned, another := c.Pinned && d.Release != c.Version, c.Boot.Member != 0 && d.Member != c.Boot.Member
 	if pinned {
 		d.Release = c.Version
 	}
-	if err := d.expect(h, true, pinned); err != nil {
+	if another {
+		d.Member = c.Boot.Member
+	}
+	if err := d.expect(h, true, pinned || another); err != nil {
 		return err
 	}
 	if err := h.Process().Start(ctx, c.Args()); err != nil {

@@ -282,7 +282,7 @@ func (l *Launcher) noteSpoiled(id ring.ID) error {
 // evidence is what this machine goes by when it decides on its etcd.
 func (l *Launcher) evidence(look Look) Evidence {
 	known := l.Known
-	e := Evidence{Machine: l.Machine, Disk: l.disk.ID, Launched: l.disk.Launched, Strange: l.disk.Strange(), Listed: look.Unread == nil,
+	e := Evidence{Machine: l.Machine, Disk: l.disk.ID, Launched: l.disk.Launched, Strange: l.disk.Strange(), Ran: l.disk.Member, Listed: look.Unread == nil,
 		Identity: known.Identity, Formed: known.Formed || known.Answered}
 	if look.Unread == nil {
 		e.Members, e.Recorded = look.View.RingMembers(), look.View.Recorded()

@@ -125,7 +125,7 @@ func (o Observed) listens(spec Spec, m Member) Security {
 func deaf(spec Spec, o Observed, quiet []Member) (Decision, bool) {
 	for _, m := range quiet {
 		machine, known := o.own(m)
-		if !spec.Encrypt || !known || !machine.Present || !o.restarts(m) {
+		if !spec.Encrypt || !known || !machine.Present || !m.Started() || !o.restarts(m) {
 			continue
 		}
 		why := machine.Failing

@@ -44,7 +44,7 @@ func Next(spec Spec, o Observed) Decision {
 	if d.Action != nil {
 		d.Action.On = Roles(o.Members)
 	}
-	if d.Wait != "" || d.Action != nil && slices.Contains([]Kind{AddLearner, Bind, Upgrade, Listen}, d.Action.Kind) {
+	if d.Wait != "" || d.Action != nil && slices.Contains([]Kind{AddLearner, Bind, Upgrade, Listen, AdvanceLog}, d.Action.Kind) {
 		return full(o, d)
 	}
 	return d

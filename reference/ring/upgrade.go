@@ -143,7 +143,7 @@ func unread(spec Spec, o Observed, behind []Member) (Decision, bool) {
 			return wait("whether etcd %s can read the log of %s is not known yet", spec.Version, m)
 		case machine.V2 == 0:
 		case m.Applied > after:
-			return wait("%s is to take a snapshot: etcd %s can't read entry %d of its log", m, spec.Version, machine.V2)
+			return wait("%s is to take a snapshot, as etcd %s can't read entry %d of its log; if it takes none it was started to take them more rarely: ringadm advance-log", m, spec.Version, machine.V2)
 		default:
 			return act(Action{Kind: AdvanceLog, Entries: min(advanceBy, after+1-m.Applied),
 				Why: fmt.Sprintf("etcd %s can't read entry %d in the log of %s, which takes its next snapshot at %d", spec.Version, machine.V2, m, after)})
@@ -184,7 +184,7 @@ func handOverTo(o Observed, done func(Member) bool, why string) (Decision, bool)
 func broken(spec Spec, o Observed, quiet []Member) (Decision, bool) {
 	for _, m := range quiet {
 		machine, known := o.own(m)
-		if !known || !machine.Present || !inTurn(spec, o, m) {
+		if !known || !machine.Present || !m.Started() || !inTurn(spec, o, m) {
 			continue
 		}
 		why := machine.Failing

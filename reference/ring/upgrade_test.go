@@ -132,3 +132,29 @@ func (u *upgrades) run(t *rapid.T, story *[]string, seconds int) {
 		}
 	}
 }
+
+// TestWhoNeverRanWasNotUpgraded: a voter was added by hand on a machine where somebody had put
+// the log of another, and bound while the ring is upgraded. No etcd starts there: that says
+// nothing of the release, nor of how it is to listen, and the member has no log to wait for.
+func TestWhoNeverRanWasNotUpgraded(t *testing.T) {
+	for _, spec := range []ring.Spec{
+		{Nodes: 3, Version: "v3.7.3", From: "v3.6.16", ReplaceAfter: 10 * time.Second},
+		{Nodes: 3, Version: "v3.6.16", Encrypt: true, ReplaceAfter: 10 * time.Second},
+	} {
+		o := ring.Observed{Listed: true}
+		for i, name := range []string{"m1", "m2", "m3", "m4"} {
+			o.Members = append(o.Members, ring.Member{ID: ring.ID(i + 1), Name: name, Machine: name, Disk: "d" + name, PeerURL: url(name), Serving: true, Leader: i == 0,
+				Version: "v3.6.16", Schema: "v3.6", Peers: ring.Plain})
+			o.Machines = append(o.Machines, ring.Machine{Name: name, PeerURL: url(name), Disk: "d" + name, Present: true, Told: true, ToldV2: true, Versions: []ring.Version{"v3.6.16", "v3.7.3"}})
+		}
+		never := &o.Members[3]
+		never.Name, never.Serving, never.Version, never.Schema, never.Peers = "", false, "", "", ""
+		never.Release, never.Silent = spec.Version, time.Minute
+		if spec.Encrypt {
+			never.Listen = ring.Mixed
+		}
+		o.Machines[3].Failing = "the disk holds a log of member 2"
+		d := ring.Next(spec, o)
+		assert.Equal(t, "ringadm member remove 4", d.String())
+	}
+}

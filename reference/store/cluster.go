@@ -20,7 +20,7 @@ func (i Identity) ClusterID() uint64 {
 	}
 	var ids []uint64
 	for _, m := range i.Members {
-		ids = append(ids, i.memberID(m))
+		ids = append(ids, i.MemberID(m))
 	}
 	slices.Sort(ids)
 	var all []byte
@@ -33,7 +33,8 @@ func (i Identity) ClusterID() uint64 {
 // Adopted reports whether the ring was there before its record.
 func (i Identity) Adopted() bool { return i.Cluster != 0 }
 
-func (i Identity) memberID(f Founder) uint64 {
+// MemberID is the ID that etcd gives a founder, or has given it.
+func (i Identity) MemberID(f Founder) uint64 {
 	return cmp.Or(f.Member, digest([]byte(f.PeerURL+i.Token)))
 }
 
@@ -41,7 +42,7 @@ func (i Identity) memberID(f Founder) uint64 {
 // launcher: then a log of it there was made by nobody else, though nothing on the disk
 // says so.
 func (i Identity) Began(machine string, member uint64) bool {
-	return i.Static && slices.ContainsFunc(i.Members, func(f Founder) bool { return f.Machine == machine && i.memberID(f) == member })
+	return i.Static && slices.ContainsFunc(i.Members, func(f Founder) bool { return f.Machine == machine && i.MemberID(f) == member })
 }
 
 func digest(of []byte) uint64 {
