@@ -5,6 +5,7 @@ package checks
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -176,22 +177,29 @@ func outlasts(op *ringproof.Op, r ringproof.RingSpec) bool {
 // open: so long at least is a machine away whose disk somebody asks to be reset.
 const stopping = ringproof.Duration(6 * time.Second)
 
-// overstayed counts the members that were removed when they had been away for as long
-// as a spare waits, in short restarts: two pauses of four seconds with a visit between
+// overstayed counts the members that had been away for as long as a spare waits, in short
+// restarts, when they were removed: two pauses of four seconds with a visit between
 // them that nobody could hear of are one of eight; and so is one pause of four, if the
-// etcd before it waited four more for its clients to close their streams.
-func overstayed(h *ringproof.History) (n int) {
+// etcd before it waited four more for its clients to close their streams. Such a one may be
+// back by the time that the learner is there which was added in its stead.
+func overstayed(h *ringproof.History) int {
 	rests := pauses(h.Plan)
 	if len(rests) == 0 {
 		return 0
 	}
-	l := newLedger(h)
+	l, all := newLedger(h), map[ringproof.MemberID]bool{}
 	for _, c := range made(h) {
-		if c.Kind == "remove" && l.away(c.Member, c.At) && (len(rests) > 1 || l.lingered(c.Member, c.At, rests[0])) {
-			n++
+		switch c.Kind {
+		case "remove":
+			all[c.Member] = all[c.Member] || l.away(c.Member, c.At) && (len(rests) > 1 || l.lingered(c.Member, c.At, rests[0]))
+		case "add-learner":
+			for m := range l.homes { // order: any
+				all[m] = all[m] || l.away(m, c.At) && l.lingered(m, c.At, slices.Max(rests))
+			}
 		}
 	}
-	return n
+	maps.DeleteFunc(all, func(_ ringproof.MemberID, overstayed bool) bool { return !overstayed })
+	return len(all)
 }
 
 // pauses are those of the plan's restarts in which nobody would be replaced.
