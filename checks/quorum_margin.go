@@ -285,25 +285,36 @@ func (w *marginWalk) took(disk home, old, o *ringproof.Observation) (f ringproof
 	return f, bad
 }
 
-// endedFirst judges the voters that were ended first and removed later: of four voters whose
-// fourth is gone three must serve, and of three it would have been two.
+// endedFirst judges the voters that the subject ended first and removed later: of four voters
+// whose fourth is gone three must serve, and of three it would have been two.
 func (w *marginWalk) endedFirst() (ringproof.Finding, bool) {
-	exits := events(w.h, ringproof.EventProcessExited)
 	for _, c := range made(w.h) {
-		where, at := w.homes[c.Member], w.seen(c)
-		for _, e := range slices.Backward(exits) {
-			if c.Kind != "remove" || e.Machine != where.machine || e.At >= at {
-				continue
-			}
-			last, voter := servedLast(w.h, e)
-			if away := at.Sub(e.At) - w.starvedBefore(at, w.grace); voter && away > w.grace && !byItself(e) && !left(w.h, last, e.Machine) &&
-				!harmed(w.h, e.Machine, e.At) && !served(w.h, e.Machine, e.At, at) {
-				return with(fail(e.At, "expected %s to be removed before its etcd is ended, saw it ended on %s and listed for another %s", c.Member, e.Machine, away.Round(time.Millisecond)), e.String(), c.String()), true
-			}
-			break
+		if c.Kind != "remove" {
+			continue
+		}
+		at := w.seen(c)
+		e, ended := lastEnd(w.h, w.homes[c.Member].machine, at)
+		away := at.Sub(e.At) - w.starvedBefore(at, w.grace)
+		if ended && away > w.grace && w.tookVoter(e) && !served(w.h, e.Machine, e.At, at) {
+			return with(fail(e.At, "expected %s to be removed before its etcd is ended, saw it ended on %s and listed for another %s", c.Member, e.Machine, away.Round(time.Millisecond)), e.String(), c.String()), true
 		}
 	}
 	return ringproof.Finding{}, false
+}
+
+// tookVoter reports whether the subject ended the etcd, and a voter's.
+func (w *marginWalk) tookVoter(end ringproof.Event) bool {
+	last, voter := servedLast(w.h, end)
+	return voter && !byItself(end) && !left(w.h, last, end.Machine) && !harmed(w.h, end.Machine, end.At)
+}
+
+// lastEnd is the last end of an etcd on the machine before a moment; ended: there was one.
+func lastEnd(h *ringproof.History, machine string, before ringproof.Instant) (e ringproof.Event, ended bool) {
+	all := slices.DeleteFunc(events(h, ringproof.EventProcessExited), func(e ringproof.Event) bool { return e.Machine != machine || e.At >= before })
+	if len(all) == 0 {
+		return ringproof.Event{}, false
+	}
+	return all[len(all)-1], true
 }
 
 // votes reports whether a voter of the membership lives on the disk.

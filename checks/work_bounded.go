@@ -5,7 +5,6 @@ package checks
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -191,14 +190,17 @@ func overstayed(h *ringproof.History) int {
 	for _, c := range made(h) {
 		switch c.Kind {
 		case "remove":
-			all[c.Member] = all[c.Member] || l.away(c.Member, c.At) && (len(rests) > 1 || l.lingered(c.Member, c.At, rests[0]))
+			if l.away(c.Member, c.At) && (len(rests) > 1 || l.lingered(c.Member, c.At, rests[0])) {
+				all[c.Member] = true
+			}
 		case "add-learner":
-			for m := range l.homes { // order: any
-				all[m] = all[m] || l.away(m, c.At) && l.lingered(m, c.At, slices.Max(rests))
+			for m := range l.homes { // order: into a map
+				if l.away(m, c.At) && l.lingered(m, c.At, slices.Max(rests)) {
+					all[m] = true
+				}
 			}
 		}
 	}
-	maps.DeleteFunc(all, func(_ ringproof.MemberID, overstayed bool) bool { return !overstayed })
 	return len(all)
 }
 

@@ -47,15 +47,16 @@ func (c *composer) upgrades(ops int) {
 		c.plan.Ring.Version = versions[0]
 	}
 	c.release = newer[c.plan.Ring.Version]
-	to := func(name, join string) {
-		c.turns = append(c.turns, turn{name: name, join: join, op: ringproof.Op{Kind: ringproof.OpUpgrade, Version: c.release}, at: c.draw("ring/"+name+"-at", ops+1),
+	begin := func(name, join string, earliest int) (at int) {
+		at = max(earliest, c.draw("ring/"+name+"-at", ops+1))
+		c.turns = append(c.turns, turn{name: name, join: join, op: ringproof.Op{Kind: ringproof.OpUpgrade, Version: c.release}, at: at,
 			way: beginnings("upgrade", c.plan.Ring.Size, "move-leader", 1)})
+		return at
 	}
-	to("upgrade", "")
+	at := begin("upgrade", "", 0)
 	if next := newer[c.release]; next != "" && !slices.Contains(c.ops, ringproof.OpSuspend) && c.draw("ring/upgrades-on", 2) == 1 {
 		c.release = next
-		to("upgrade-on", "upgrade")
-		c.turns[1].at = max(c.turns[0].at, c.turns[1].at)
+		begin("upgrade-on", "upgrade", at)
 	}
 }
 

@@ -9,6 +9,8 @@ package needs
 import (
 	"flag"
 	"os"
+	"os/exec"
+	"runtime"
 	"testing"
 
 	_ "pgregory.net/rapid" // its flags are set below
@@ -71,4 +73,19 @@ func Etcd(t testing.TB) etcdbin.Release {
 		Lacking(t, "no etcd "+Release+": make etcd-test builds it")
 	}
 	return found
+}
+
+// Busy has more processes spin than there are processors until the test ends, and returns the
+// pid of one of them.
+func Busy(t testing.TB) (pid int) {
+	t.Helper()
+	for range 4 * runtime.NumCPU() {
+		spin := exec.Command("sh", "-c", "while :; do :; done")
+		if err := spin.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = spin.Process.Kill(); _ = spin.Wait() })
+		pid = spin.Process.Pid
+	}
+	return pid
 }

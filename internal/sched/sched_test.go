@@ -6,7 +6,6 @@ package sched_test
 import (
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"testing"
 	"time"
@@ -25,13 +24,7 @@ func TestWaitingForAProcessorIsCounted(t *testing.T) {
 	if _, ok := sched.RunDelay("/proc/self/schedstat"); !ok {
 		t.Skip("SKIPPED: this kernel keeps no account of waiting (CONFIG_SCHED_INFO)")
 	}
-	var spins []*exec.Cmd
-	for range 4 * runtime.NumCPU() {
-		spin := exec.Command("sh", "-c", "while :; do :; done")
-		require.NoError(t, spin.Start())
-		t.Cleanup(func() { _ = spin.Process.Kill(); _ = spin.Wait() })
-		spins = append(spins, spin)
-	}
+	spin := needs.Busy(t)
 	sleeper := exec.Command("sleep", "60")
 	require.NoError(t, sleeper.Start())
 	t.Cleanup(func() { _ = sleeper.Process.Kill(); _ = sleeper.Wait() })
@@ -44,7 +37,7 @@ func TestWaitingForAProcessorIsCounted(t *testing.T) {
 		time.Sleep(time.Second)
 		return p.Lost(process)
 	}
-	assert.Greater(t, waits(spins[0].Process.Pid), 300*time.Millisecond, "one of four has a processor")
+	assert.Greater(t, waits(spin), 300*time.Millisecond, "one of four has a processor")
 	assert.Less(t, waits(sleeper.Process.Pid), 100*time.Millisecond, "who waits for something else isn't starved, however busy the host is")
 	assert.Zero(t, (&sched.Waits{}).Lost([]string{strconv.Itoa(os.Getpid())}))
 }

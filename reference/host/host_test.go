@@ -248,13 +248,7 @@ func TestWALOfAnOldMember(t *testing.T) {
 	was := wal.SegmentSizeBytes
 	wal.SegmentSizeBytes = 1024
 	defer func() { wal.SegmentSizeBytes = was }()
-	d := host.NewReal("m1", t.TempDir(), t.TempDir(), nil).Disk()
-	dir := d.Path("etcd/member/wal")
-	require.NoError(t, os.MkdirAll(filepath.Dir(dir), 0o700))
-	metadata, err := proto.Marshal(&etcdserverpb.Metadata{NodeID: proto.Uint64(7), ClusterID: proto.Uint64(9)})
-	require.NoError(t, err)
-	w, err := wal.Create(zap.NewNop(), dir, metadata)
-	require.NoError(t, err)
+	d, w := newLog(t)
 	for i := range uint64(100) {
 		entry := &raftpb.Entry{Term: proto.Uint64(1), Index: proto.Uint64(i + 1), Data: request(t, 100)}
 		require.NoError(t, w.Save(&raftpb.HardState{Term: proto.Uint64(1), Commit: proto.Uint64(i)}, []*raftpb.Entry{entry}))
@@ -264,7 +258,7 @@ func TestWALOfAnOldMember(t *testing.T) {
 		require.NoError(t, w.SaveSnapshot(&walpb.Snapshot{Index: proto.Uint64(i + 1), Term: proto.Uint64(1), ConfState: &raftpb.ConfState{}}))
 	}
 	require.NoError(t, w.Close())
-	segments, err := filepath.Glob(filepath.Join(dir, "*.wal"))
+	segments, err := filepath.Glob(filepath.Join(d.Path("etcd/member/wal"), "*.wal"))
 	require.NoError(t, err)
 	require.Greater(t, len(segments), 4)
 	for range 3 {
@@ -285,13 +279,7 @@ func TestWALOfAnOldMember(t *testing.T) {
 // TestWALOfAMemberThatGotASnapshot has a gap at its beginning: the leader sent
 // a snapshot in place of the first entries.
 func TestWALOfAMemberThatGotASnapshot(t *testing.T) {
-	d := host.NewReal("m1", t.TempDir(), t.TempDir(), nil).Disk()
-	dir := d.Path("etcd/member/wal")
-	require.NoError(t, os.MkdirAll(filepath.Dir(dir), 0o700))
-	metadata, err := proto.Marshal(&etcdserverpb.Metadata{NodeID: proto.Uint64(7), ClusterID: proto.Uint64(9)})
-	require.NoError(t, err)
-	w, err := wal.Create(zap.NewNop(), dir, metadata)
-	require.NoError(t, err)
+	d, w := newLog(t)
 	require.NoError(t, w.SaveSnapshot(&walpb.Snapshot{Index: proto.Uint64(29), Term: proto.Uint64(2), ConfState: &raftpb.ConfState{}}))
 	require.NoError(t, w.Save(&raftpb.HardState{Term: proto.Uint64(2), Commit: proto.Uint64(29)}, nil))
 	found, err := d.WAL("etcd")
@@ -306,6 +294,18 @@ func TestWALOfAMemberThatGotASnapshot(t *testing.T) {
 	require.Equal(t, host.WAL{Member: 7, Cluster: 9, Last: 30}, found)
 }
 
+// newLog makes the log of member 7 of ring 9 on a disk.
+func newLog(t *testing.T) (host.Disk, *wal.WAL) {
+	d := host.NewReal("m1", t.TempDir(), t.TempDir(), nil).Disk()
+	dir := d.Path("etcd/member/wal")
+	require.NoError(t, os.MkdirAll(filepath.Dir(dir), 0o700))
+	metadata, err := proto.Marshal(&etcdserverpb.Metadata{NodeID: proto.Uint64(7), ClusterID: proto.Uint64(9)})
+	require.NoError(t, err)
+	w, err := wal.Create(zap.NewNop(), dir, metadata)
+	require.NoError(t, err)
+	return d, w
+}
+
 // request is an entry's data as etcd writes it since v3.6: a put of so many bytes.
 func request(t *testing.T, size int) []byte {
 	data, err := proto.Marshal(&etcdserverpb.InternalRaftRequest{Header: &etcdserverpb.RequestHeader{ID: 1}, Put: &etcdserverpb.PutRequest{Key: []byte("k"), Value: make([]byte, size)}})
@@ -316,13 +316,7 @@ func request(t *testing.T, size int) []byte {
 // TestWALWithARequestOfTheV2API has what a v3.5 writes when it starts, a Request of etcd's
 // first protocol, until a snapshot covers it.
 func TestWALWithARequestOfTheV2API(t *testing.T) {
-	d := host.NewReal("m1", t.TempDir(), t.TempDir(), nil).Disk()
-	dir := d.Path("etcd/member/wal")
-	require.NoError(t, os.MkdirAll(filepath.Dir(dir), 0o700))
-	metadata, err := proto.Marshal(&etcdserverpb.Metadata{NodeID: proto.Uint64(7), ClusterID: proto.Uint64(9)})
-	require.NoError(t, err)
-	w, err := wal.Create(zap.NewNop(), dir, metadata)
-	require.NoError(t, err)
+	d, w := newLog(t)
 	var published []byte
 	for field, text := range map[protowire.Number]string{2: "PUT", 3: "/0/members/7/attributes", 4: `{"name":"m1"}`} { // order: a message's fields have none
 		published = protowire.AppendString(protowire.AppendTag(published, field, protowire.BytesType), text)
