@@ -66,12 +66,12 @@ type Comparison struct {
 	Value  string `json:"value,omitempty"` // of an absent key no value is equal, nor anything else
 }
 
-// General tells whether the request is a transaction with branches of its own.
+// General reports whether the request is a transaction with branches of its own.
 func (r *Request) General() bool {
 	return r.Kind == RequestTxn && len(r.If)+len(r.Then)+len(r.Else) > 0
 }
 
-// Writes tells whether the request may change the keyspace.
+// Writes reports whether the request may change the keyspace.
 func (r Request) Writes() bool {
 	if r.General() {
 		return slices.ContainsFunc(r.Then, Request.Writes) || slices.ContainsFunc(r.Else, Request.Writes)
@@ -84,7 +84,7 @@ func (k RequestKind) OfLease() bool {
 	return k == RequestGrant || k == RequestKeepAlive || k == RequestRevoke
 }
 
-// Operates tells whether the request is one of those about a member, not about
+// Operates reports whether the request is one of those about a member, not about
 // keys.
 func (k RequestKind) Operates() bool {
 	switch k {
@@ -160,7 +160,7 @@ type Operation struct {
 	Refused  bool      `json:"refused,omitempty"` // the request never reached etcd, or etcd refused it
 }
 
-// Acked tells whether the client holds an answer.
+// Acked reports whether the client holds an answer.
 func (o Operation) Acked() bool { return o.Response != nil }
 
 // WatchEvent is one change as a watcher saw it.

@@ -196,7 +196,7 @@ var fences = []fence{
 	{of: "sim", refuse: []string{"os", "net", "os/exec", "os/signal"}, why: "what runs in sim touches no real machine"},
 }
 
-// within tells whether a folder is in a pattern such as "reference" or "...".
+// within reports whether a folder is in a pattern such as "reference" or "...".
 func (f fence) within(dir string) bool {
 	for _, e := range f.except {
 		if below(e, dir) {

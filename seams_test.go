@@ -133,7 +133,7 @@ func aroundSeams(s source, info *types.Info) []string {
 	return findings
 }
 
-// around tells whether an object is one of the forbidden, and its name.
+// around reports whether an object is one of the forbidden, and its name.
 func around(o types.Object) (name, instead string, found bool) {
 	if o == nil || o.Pkg() == nil {
 		return "", "", false
@@ -149,7 +149,7 @@ func around(o types.Object) (name, instead string, found bool) {
 	return name, instead, found
 }
 
-// unordered tells whether ranging over x takes a random order: a map, or an
+// unordered reports whether ranging over x takes a random order: a map, or an
 // iterator over one.
 func unordered(x ast.Expr, info *types.Info) bool {
 	if call, ok := ast.Unparen(x).(*ast.CallExpr); ok {
@@ -184,7 +184,7 @@ func called(call *ast.CallExpr, info *types.Info) string {
 	return ""
 }
 
-// excused tells whether the line, or the comment above it, says why order
+// excused reports whether the line, or the comment above it, says why order
 // doesn't matter.
 func excused(s source, n *ast.RangeStmt) bool {
 	line := positions.Position(n.Pos()).Line
@@ -197,7 +197,7 @@ func excused(s source, n *ast.RangeStmt) bool {
 	return false
 }
 
-// sortedAfter tells whether the function sorts something after end: the usual
+// sortedAfter reports whether the function sorts something after end: the usual
 // "collect, then sort".
 func sortedAfter(function ast.Node, end token.Pos, info *types.Info) bool {
 	if function == nil {

@@ -68,7 +68,7 @@ func convergence(h *ringproof.History, healed ringproof.Instant, params Values) 
 	return pass("%s after harm ended: %s", e.At.Sub(healed), h.Evidence.Final.String())
 }
 
-// whole tells whether the ring was seen as it was asked for when harm ended, and
+// whole reports whether the ring was seen as it was asked for when harm ended, and
 // no fault has landed since it was looked at: then it has not shown that it can
 // mend itself, only that it rests.
 func whole(h *ringproof.History, healed ringproof.Instant) bool {

@@ -153,7 +153,7 @@ func (s swapped) end(at ringproof.Instant) {
 	}
 }
 
-// on tells whether the machine held another's disk at any time of the look.
+// on reports whether the machine held another's disk at any time of the look.
 func (s swapped) on(machine string, from, to ringproof.Instant) bool {
 	return slices.ContainsFunc(s, func(w swap) bool { return w.machine == machine && w.from <= max(from, to) && from <= w.to })
 }

@@ -236,7 +236,7 @@ func (l *ledger) started(member ringproof.MemberID, at ringproof.Instant) bool {
 	return ok && began <= at
 }
 
-// lost tells whether the machine is gone for good at the moment.
+// lost reports whether the machine is gone for good at the moment.
 func (l *ledger) lost(machine string, at ringproof.Instant) bool {
 	for _, e := range l.losses {
 		if e.Fault == ringproof.FaultMachineLoss && e.Machine == machine && e.At <= at {
@@ -293,13 +293,13 @@ func (l *ledger) disk(machine string, at ringproof.Instant) int {
 	return disk
 }
 
-// intact tells whether the member, once started, still has its machine and the
+// intact reports whether the member, once started, still has its machine and the
 // disk it was started on: only then can it vote with all that it promised.
 func (l *ledger) intact(member ringproof.MemberID, at ringproof.Instant) bool {
 	return l.started(member, at) && !l.ruined(member, at)
 }
 
-// ruined tells whether the member's machine or disk is gone.
+// ruined reports whether the member's machine or disk is gone.
 func (l *ledger) ruined(member ringproof.MemberID, at ringproof.Instant) bool {
 	where, ok := l.homes[member]
 	if !ok {
@@ -335,7 +335,7 @@ func (l *ledger) lately(at ringproof.Instant, d time.Duration) []ringproof.Insta
 	return moments
 }
 
-// faultTook tells whether a fault explains that the machine has another disk
+// faultTook reports whether a fault explains that the machine has another disk
 // at the moment.
 func (l *ledger) faultTook(machine string, at ringproof.Instant) bool {
 	return slices.ContainsFunc(l.losses, func(e ringproof.Event) bool {

@@ -152,7 +152,7 @@ func (m *etcdModel) write(s store, a attempt) (bool, store) {
 	return true, s.put(a.revision, key, after)
 }
 
-// holds tells whether a comparison can hold: a guessed write may have had any
+// holds reports whether a comparison can hold: a guessed write may have had any
 // revision that is nobody's.
 func (m *etcdModel) holds(c cell, compare int64) bool {
 	return c.mod == compare || c.mod == unseen && compare > 1 && m.free(compare-1) == compare

@@ -114,7 +114,7 @@ func askedElsewhere(p ringproof.Plan, refused ringproof.Step) bool {
 	return false
 }
 
-// busy tells whether another step had begun and not ended at the moment.
+// busy reports whether another step had begun and not ended at the moment.
 func busy(h *ringproof.History, step string, at ringproof.Instant) bool {
 	going := map[string]bool{}
 	for _, e := range h.Events {

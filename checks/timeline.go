@@ -97,7 +97,7 @@ func rebuild(h *ringproof.History) *timeline {
 	return t
 }
 
-// workload tells whether clients own the key.
+// workload reports whether clients own the key.
 func (t *timeline) workload(key string) bool {
 	if strings.HasPrefix(key, workloadPrefix) {
 		return true
@@ -149,7 +149,7 @@ func tells(o *ringproof.Operation) (int64, bool) {
 	return o.Response.Revision, true
 }
 
-// tookEffect tells whether an answered operation changed the keyspace.
+// tookEffect reports whether an answered operation changed the keyspace.
 func tookEffect(o *ringproof.Operation) bool {
 	if o.Response == nil {
 		return false
@@ -510,7 +510,7 @@ func (t *timeline) under(prefix string) []int {
 	return found
 }
 
-// covers tells whether watches saw all that happened to the key in from..to.
+// covers reports whether watches saw all that happened to the key in from..to.
 func (t *timeline) covers(key string, from, to int64) bool {
 	if from > to {
 		return true

@@ -56,7 +56,7 @@ func EffectForms() []string {
 
 var named = regexp.MustCompile(`^((write|remove|rename|create) [A-Za-z0-9._/-]+|kube (create|update|patch|apply|delete|status) [a-z]+)$`)
 
-// IsEffect tells whether the name has one of the forms.
+// IsEffect reports whether the name has one of the forms.
 func IsEffect(name string) bool {
 	return named.MatchString(name) || slices.Contains(EffectForms(), name)
 }

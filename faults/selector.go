@@ -84,7 +84,7 @@ func Form(selector string) string {
 	return ""
 }
 
-// Legal tells whether the selector has one of the forms.
+// Legal reports whether the selector has one of the forms.
 func Legal(selector string, forms []string) bool {
 	form := Form(selector)
 	return form != "" && slices.Contains(forms, form)

@@ -115,7 +115,7 @@ func (r *record) unmet(a ringproof.Assert) []string {
 	return scene{r.last, r.observations, r.events}.unmet(a)
 }
 
-// alike tells whether two observations differ in nothing but progress.
+// alike reports whether two observations differ in nothing but progress.
 func alike(a, b ringproof.Observation) bool {
 	if a.Fresh != b.Fresh || len(a.Members) != len(b.Members) || !slices.Equal(a.Machines, b.Machines) {
 		return false

@@ -258,7 +258,7 @@ func (r *runner) client(ctx context.Context, name string, f func(context.Context
 	})
 }
 
-// asWanted tells whether the ring is what was last asked for.
+// asWanted reports whether the ring is what was last asked for.
 func (r *runner) asWanted(o ringproof.Observation) bool {
 	if !o.Fresh || len(o.Voters()) != r.wanted() || len(o.Learners()) > 0 {
 		return false
@@ -370,13 +370,13 @@ func (r *runner) patience() time.Duration {
 	return convergeWithin
 }
 
-// agentDown tells whether the subject's process doesn't run on a machine that
+// agentDown reports whether the subject's process doesn't run on a machine that
 // is there: when it comes back it may have work.
 func agentDown(o ringproof.Observation) bool {
 	return slices.ContainsFunc(o.Machines, func(m ringproof.MachineView) bool { return m.Up && !m.Lost && !m.Agent })
 }
 
-// hasLeft tells whether a machine runs the etcd of a member that the ring has
+// hasLeft reports whether a machine runs the etcd of a member that the ring has
 // removed: who came back from a loss of power to a ring without a quorum hears
 // of it late, and whoever automates the ring has still to stop it.
 func hasLeft(o ringproof.Observation) bool {
@@ -386,7 +386,7 @@ func hasLeft(o ringproof.Observation) bool {
 	})
 }
 
-// owes tells whether the member on the machine that was to be replaced last is
+// owes reports whether the member on the machine that was to be replaced last is
 // still there, and there are machines enough for the others. A replacement that
 // took too long for its step goes on: five voters are as many as were asked for
 // while the lead of the automation is dead, and the next one finds m3 still there.
@@ -417,7 +417,7 @@ func (r *runner) lastAction() ringproof.Instant {
 // it, as an agent does whose machine or disk is taken, and never tells.
 const dead = 30 * time.Second
 
-// busy tells whether an action of the subject has begun and not ended.
+// busy reports whether an action of the subject has begun and not ended.
 func (r *runner) busy() bool {
 	events, _ := r.record.since(0)
 	type action struct{ name, about string }

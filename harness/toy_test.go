@@ -200,12 +200,12 @@ func (w *toy) on(name string) *machine {
 	return w.machines[i]
 }
 
-// reaches tells whether clients get an answer of the machine.
+// reaches reports whether clients get an answer of the machine.
 func (m machine) reaches() bool {
 	return m.on && !m.paused && !m.lost && (m.dead.IsZero() || time.Since(m.dead) >= restart)
 }
 
-// works tells whether the member takes part.
+// works reports whether the member takes part.
 func (w *toy) works(m member) bool {
 	on := w.on(m.machine)
 	return on.reaches() && !on.cut && on.disk == m.disk

@@ -272,7 +272,7 @@ func (o outcome) mark() string {
 	return [...]string{"?", "✓", "✗", "–", "·", "∥", "≈"}[o]
 }
 
-// ran tells whether there is something to measure.
+// ran reports whether there is something to measure.
 func (c Cell) ran() bool { return c.NotApplicable == "" && c.Skipped == "" }
 
 // aside tells the cell apart where its name doesn't: another subject than the

@@ -75,7 +75,7 @@ func misnamed(name, format string, args ...any) error {
 	return fmt.Errorf("cell %q: %s; write scenario, scenario[axis=value,…] or scenario[axis=value,…]#seed", name, fmt.Sprintf(format, args...))
 }
 
-// Matches tells whether the pattern selects c: the same scenario, and no axis
+// Matches reports whether the pattern selects c: the same scenario, and no axis
 // or seed that differs.
 func (c Cell) Matches(pattern Cell) bool {
 	if c.Scenario != pattern.Scenario || pattern.Seeded && (!c.Seeded || c.Seed != pattern.Seed) {

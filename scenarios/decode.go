@@ -339,7 +339,7 @@ func (d *decoder) exactlyOne(code, what, path string, set map[string]bool) {
 	d.complain(d.keyed(path), complaint{code: code, message: fmt.Sprintf("%s has %s; it has exactly one of %s", what, has, choice)}, "")
 }
 
-// inside tells whether the diagnostic was raised in the value at path, which
+// inside reports whether the diagnostic was raised in the value at path, which
 // is the last that was decoded so far.
 func (d *decoder) inside(c Diagnostic, path string) bool {
 	from := d.at[path]

@@ -85,7 +85,7 @@ func (ds Diagnostics) Err() error {
 	return errors.New(strings.TrimSuffix(ds.String(), "\n"))
 }
 
-// Failed tells whether one is an error.
+// Failed reports whether one is an error.
 func (ds Diagnostics) Failed() bool {
 	return slices.ContainsFunc(ds, func(d Diagnostic) bool { return d.Severity == Error })
 }

@@ -362,7 +362,7 @@ func (r review) trigger(i int) Diagnostics {
 	return r.say(path, Error, "S040", "", "no step before this one causes %s", t.Event)
 }
 
-// causes tells whether the step, taken at that many voters, may cause what the
+// causes reports whether the step, taken at that many voters, may cause what the
 // trigger waits for. In doubt it says yes: a false error is worse here.
 func (r review) causes(s ringproof.Step, voters int, t *ringproof.Trigger) bool {
 	events := faults.Causes(s, voters, r.plan.Plan)

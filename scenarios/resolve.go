@@ -87,7 +87,7 @@ func (p *draft) watchAtRest() {
 	}
 }
 
-// stranger tells whether the cell isn't one of the scenario's.
+// stranger reports whether the cell isn't one of the scenario's.
 func (s *Scenario) stranger(cell Cell) (complaint, bool) {
 	for _, own := range s.Cells(cell.Seed) {
 		own.Seeded = cell.Seeded

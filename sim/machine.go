@@ -65,7 +65,7 @@ func (m *Machine) Name() string { return m.name }
 // another that was given the same one.
 func (m *Machine) Hostname() string { return m.called }
 
-// DryRun tells whether the agent is to change nothing.
+// DryRun reports whether the agent is to change nothing.
 func (m *Machine) DryRun() bool { return len(m.dry) > 0 }
 
 // Address is what peers and clients reach the machine by: an IP address, or in a

@@ -88,7 +88,7 @@ func (n *network) mend(step string) {
 	}
 }
 
-// passes tells whether a packet gets from one to the other.
+// passes reports whether a packet gets from one to the other.
 func (n *network) passes(from, to *Machine) bool {
 	if from == nil || to == nil {
 		return true
@@ -115,7 +115,7 @@ func (n *network) hop(from, to *Machine) time.Duration {
 	return d
 }
 
-// loses tells whether a reply between the two gets lost.
+// loses reports whether a reply between the two gets lost.
 func (n *network) loses(from, to *Machine) bool {
 	percent := 0
 	if len(n.mute) == 0 {

@@ -59,7 +59,7 @@ type confirmed struct {
 	at      ringproof.Instant
 }
 
-// leased tells whether the leader's list needs no quorum.
+// leased reports whether the leader's list needs no quorum.
 func (w *World) leased(m *Machine, a *look.Answer) bool {
 	if w.work.Ask {
 		return false
@@ -69,7 +69,7 @@ func (w *World) leased(m *Machine, a *look.Answer) bool {
 	return c.machine == m && c.term == a.Status.RaftTerm && w.engine.now.Sub(c.at) < election/2 && w.undisturbed()
 }
 
-// undisturbed tells that every machine runs and every packet gets through.
+// undisturbed reports whether every machine runs and every packet gets through.
 func (w *World) undisturbed() bool {
 	for _, steps := range w.network.cuts { // order: all are looked at
 		if len(steps) > 0 {
@@ -131,7 +131,7 @@ func (s *server) fresh(answer func(*clientv3.MemberListResponse)) {
 	})
 }
 
-// outdone tells whether another member leads in a later term: who was deposed
+// outdone reports whether another member leads in a later term: who was deposed
 // and doesn't know can't give a list read with a quorum.
 func outdone(a *look.Answer, all []look.Answer) bool {
 	return slices.ContainsFunc(all, func(o look.Answer) bool { return o.Status != nil && o.Status.RaftTerm > a.Status.RaftTerm })

@@ -302,7 +302,7 @@ func (l *limited) standard() context.Context {
 	return l.inner
 }
 
-// ends tells whether a context can end.
+// ends reports whether a context can end.
 func ends(ctx context.Context) bool {
 	_, own := ctx.(*limited)
 	return own || ctx.Done() != nil

@@ -81,7 +81,7 @@ func beside(subject string) string {
 	return "  (" + subject + ")"
 }
 
-// worth tells whether an event says something to somebody who waits.
+// worth reports whether an event says something to somebody who waits.
 func worth(kind ringproof.EventKind) bool {
 	switch kind {
 	case ringproof.EventProcessStarted, ringproof.EventProcessExited, ringproof.EventBoot, ringproof.EventWaiting:

@@ -101,7 +101,7 @@ func (c *composer) present(all ...string) []string {
 	return slices.DeleteFunc(all, func(s string) bool { return c.fewest < least[s] })
 }
 
-// armed tells whether the fault waits by itself for what it is to hit.
+// armed reports whether the fault waits by itself for what it is to hit.
 func armed(f ringproof.Fault) bool {
 	switch f.Kind {
 	case ringproof.FaultAgentCrash, ringproof.FaultStaleView, ringproof.FaultSkippedView:

@@ -51,7 +51,7 @@ func (o Outcome) failing() []ringproof.Finding {
 	return found
 }
 
-// fails tells whether a finding has that key.
+// fails reports whether a finding has that key.
 func (o Outcome) fails(key string) bool {
 	for _, f := range o.failing() {
 		if Key(f) == key {

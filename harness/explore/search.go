@@ -246,7 +246,7 @@ func (t *Tally) Verdict() ringproof.Verdict {
 	return ringproof.Pass
 }
 
-// Broken tells whether ringproof itself is at fault.
+// Broken reports whether ringproof itself is at fault.
 func (t *Tally) Broken() bool {
 	return len(t.Divergences) > 0 || slices.ContainsFunc(t.Findings, func(f *Found) bool { return f.Finding.Check == Self })
 }

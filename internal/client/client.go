@@ -169,7 +169,7 @@ func (c *Client) txn(ctx context.Context, r ringproof.Request) (ringproof.Respon
 	return response, nil
 }
 
-// refused tells whether etcd surely didn't apply the request: it answered with
+// refused reports whether etcd surely didn't apply the request: it answered with
 // an error of its own that is no timeout, or was never reached.
 func refused(err error) bool {
 	// etcd applies the write that fills its store, and then answers so.
@@ -184,7 +184,7 @@ func refused(err error) bool {
 	return status.Code(err) == codes.Unavailable && dialFailed(err)
 }
 
-// dialFailed tells whether a connection could not be made at all: then nothing
+// dialFailed reports whether a connection could not be made at all: then nothing
 // was sent. grpc has no code of its own for it.
 func dialFailed(err error) bool {
 	return strings.Contains(status.Convert(err).Message(), "error while dialing") || strings.Contains(status.Convert(err).Message(), "Error while dialing")

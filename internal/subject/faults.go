@@ -145,7 +145,7 @@ func (x *harm) around(p point, do func() error) error {
 	return nil
 }
 
-// recorded tells whether the journal is to have what is done just now, and by whom.
+// recorded reports whether the journal is to have what is done just now, and by whom.
 func (x *harm) recorded(set seam.Faults) (seam.Origin, bool) {
 	who := seam.Origin{Machine: x.machine, Scope: x.scope}
 	if x.journal == nil || !x.probed {

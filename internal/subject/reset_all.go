@@ -64,7 +64,7 @@ func (w *volumeWatch) Running() ([]string, error) {
 	return nil, w.host.Sleep(ctx, podRestart)
 }
 
-// lost tells whether a machine has another disk than when it looked last.
+// lost reports whether a machine has another disk than when it looked last.
 func (w *volumeWatch) lost() bool {
 	if now := w.host.Now(); w.store == nil || now.Sub(w.looked) < watchPace {
 		return false

@@ -373,7 +373,7 @@ func (f *fleet) pids(names ...string) map[string]int {
 	return all
 }
 
-// said tells whether an agent logged a line with the text in it.
+// said reports whether an agent logged a line with the text in it.
 func (f *fleet) said(text string, names ...string) bool {
 	for _, name := range names {
 		for _, line := range f.machines[name].log.all() {

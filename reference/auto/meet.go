@@ -151,7 +151,7 @@ func (a *Agent) epoch(ctx context.Context) (n int, ours bool, err error) {
 	return n, err == nil, err
 }
 
-// overdue tells whether this machine has seen epoch n for too long, by its own
+// overdue reports whether this machine has seen epoch n for too long, by its own
 // clock: machines need not agree on the time.
 func (a *Agent) overdue(n int) bool {
 	now := a.host.Now()

@@ -25,7 +25,7 @@ type Expiry struct {
 	Soon      bool          // less than SoonLeft remains, or nothing
 }
 
-// Expired tells whether it is over.
+// Expired reports whether it is over.
 func (e Expiry) Expired() bool { return e.Remaining < 0 }
 
 // String says what to do when there is something to do.

@@ -336,7 +336,7 @@ func (o Observed) unsteady(m Member) bool {
 	return ok && machine.Present && machine.Unsteady
 }
 
-// stuck tells whether a learner has been silent for so long that another
+// stuck reports whether a learner has been silent for so long that another
 // machine should have its chance.
 func stuck(spec Spec, o Observed, m Member) bool {
 	_, spare := o.spare(spec)

@@ -43,7 +43,7 @@ type Member struct {
 	Lag     uint64   // entries that others have and it has not applied yet
 }
 
-// Started tells whether the member has ever joined: etcd learns a member's
+// Started reports whether the member has ever joined: etcd learns a member's
 // name from the member itself.
 func (m Member) Started() bool { return m.Name != "" }
 

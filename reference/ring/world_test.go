@@ -163,7 +163,7 @@ func (w *world) at(machine string) *entry {
 	return w.members[i]
 }
 
-// runs tells whether the member's etcd is up, with its own log.
+// runs reports whether the member's etcd is up, with its own log.
 func (w *world) runs(m *entry) bool {
 	if m.machine == "" {
 		return m.name != ""
@@ -172,7 +172,7 @@ func (w *world) runs(m *entry) bool {
 	return b != nil && b.up && !b.mute && b.log == m.id && m.name != "" && !m.down
 }
 
-// intact tells whether the member still has its log, and will run again.
+// intact reports whether the member still has its log, and will run again.
 func (w *world) intact(m *entry) bool {
 	b := w.box(m.machine)
 	return b == nil || !b.lost && b.log == m.id && !m.ghost
@@ -194,7 +194,7 @@ func (w *world) count(is func(*entry) bool) int {
 
 func (w *world) quorate() bool { return w.count(w.runs) >= ring.Quorum(len(w.voters())) }
 
-// here tells whether the member is intact and its machine not away: one that is
+// here reports whether the member is intact and its machine not away: one that is
 // away for longer than replace-after is as good as lost, and Next is told so.
 func (w *world) here(m *entry) bool {
 	b := w.box(m.machine)

@@ -244,7 +244,7 @@ func (s *Server) txn(r *pb.TxnRequest, reply func(any, error)) {
 	s.read(get)
 }
 
-// reading tells whether a transaction only reads, and whether any member may
+// reading reports whether a transaction only reads, and whether any member may
 // answer it alone. A nested one counts as writing, as in etcd.
 func reading(r *pb.TxnRequest) (readonly, serializable bool) {
 	readonly, serializable = true, true

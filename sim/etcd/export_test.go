@@ -18,7 +18,7 @@ func (q *Requests) Of(e *raftpb.Entry) *pb.InternalRaftRequest { return q.of(e) 
 // Forget has the next start make all of the log again.
 func (d *Dir) Forget() { d.made = made{} }
 
-// GoesOn tells whether a start of that release need not.
+// GoesOn reports whether a start of that release need not.
 func (d *Dir) GoesOn(release string) bool {
 	return d.ready(d.read(), *semver.New(release)) != nil
 }

@@ -235,7 +235,7 @@ type work struct {
 	end   uint64 // of what is to be synced
 }
 
-// settles tells whether raft, which knows a leader, goes on when it hears that this
+// settles reports whether raft, which knows a leader, goes on when it hears that this
 // is done: what was nothing but messages and answers settles nothing. A member
 // that asks for votes may give itself the last one.
 func (w *work) settles() bool {

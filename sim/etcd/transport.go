@@ -177,7 +177,7 @@ func (t *transport) activeCount() int {
 	return n
 }
 
-// connected tells whether a member has been active since before a time.
+// connected reports whether a member has been active since before a time.
 func (t *transport) connected(id uint64, since time.Duration) bool {
 	p := t.peers.of(id)
 	return id == t.server.id || p != nil && p.active && p.since < since

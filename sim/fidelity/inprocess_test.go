@@ -298,7 +298,7 @@ func (m *inProcessMachines) Join(machine string) error {
 	return nil
 }
 
-// ready tells whether a released etcd would serve clients: it waits until the
+// ready reports whether a released etcd would serve clients: it waits until the
 // member has written its name into the ring. The framework doesn't.
 func (h *member) ready() bool {
 	if h.run == nil || h.run.mine || !h.run.over() || h.run.fail != nil {

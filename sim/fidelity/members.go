@@ -237,7 +237,7 @@ func (s *stage) leader(ctx context.Context, c call) string {
 	return c.words[0] + " leads"
 }
 
-// agreed tells whether all of some members take the same one for their leader.
+// agreed reports whether all of some members take the same one for their leader.
 func (s *stage) agreed(ctx context.Context, among []string, leader uint64) bool {
 	for _, name := range among {
 		if status, err := s.status(ctx, name); err != nil || status.Leader != leader {

@@ -71,7 +71,7 @@ func (s *stage) catchUp() string {
 	return "--snapshot-catchup-entries"
 }
 
-// formed tells whether all members have written their names into the ring and
+// formed reports whether all members have written their names into the ring and
 // know what version it speaks. Both are raft entries: what comes later must
 // not depend on whether it overtakes them.
 func (s *stage) formed(members []string) func(context.Context) bool {

@@ -170,7 +170,7 @@ func (c call) valid() error {
 	return nil
 }
 
-// on tells whether the step is done on a release: in=3.5,3.6 restricts it.
+// on reports whether the step is done on a release: in=3.5,3.6 restricts it.
 func (s step) on(release string) bool {
 	in, restricted := s.call.opts["in"]
 	return !restricted || slices.Contains(strings.Split(in, ","), minor(release))

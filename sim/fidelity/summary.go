@@ -26,12 +26,12 @@ type Result struct {
 	got     []*string
 }
 
-// Agrees tells whether the system printed the transcript.
+// Agrees reports whether the system printed the transcript.
 func (r Result) Agrees() bool {
 	return r.Skipped == "" && r.Differs == "" && r.Broken == nil && r.Slow == nil
 }
 
-// Failed tells whether the result is to be mended: a difference that is not
+// Failed reports whether the result is to be mended: a difference that is not
 // known, or a known one that is gone.
 func (r Result) Failed() bool {
 	if r.Known != "" && r.Skipped == "" {

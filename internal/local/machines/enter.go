@@ -40,7 +40,7 @@ func Enter() (entered bool, code int) {
 	return false, 0
 }
 
-// Inside tells whether this process runs in a sandbox. It asks process 1 and not the environment, which
+// Inside reports whether this process runs in a sandbox. It asks process 1 and not the environment, which
 // a user's shell could carry along: outside, the lab would build its bridge on the real network.
 func Inside() bool {
 	line, err := os.ReadFile("/proc/1/cmdline")

@@ -60,7 +60,7 @@ func live(t *testing.T, play string) (cmd *exec.Cmd, marker string) {
 	return nil, ""
 }
 
-// inUse tells whether a process is in one of the network namespaces, other than our own.
+// inUse reports whether a process is in one of the network namespaces, other than our own.
 func inUse(nets map[string]bool) bool {
 	own, _ := os.Readlink("/proc/self/ns/net")
 	return slices.ContainsFunc(vitals(), func(v vital) bool {

@@ -84,7 +84,7 @@ func (m *Machine) powered() (*tether, error) {
 	return m.host, nil
 }
 
-// On tells whether the machine has power.
+// On reports whether the machine has power.
 func (m *Machine) On() bool {
 	_, err := m.powered()
 	return err == nil

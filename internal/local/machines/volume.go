@@ -274,7 +274,7 @@ func (m *Machine) evict(holds func(Process) bool) (hit []Process, err error) {
 	return hit, nil
 }
 
-// holder tells whether a process has a file, a mapping or its working directory on the volume at dir. A
+// holder reports whether a process has a file, a mapping or its working directory on the volume at dir. A
 // volume of its own is known by its device; the fallback has only the path.
 func (m *Machine) holder(dir string) func(Process) bool {
 	if m.lab.limits != nil {

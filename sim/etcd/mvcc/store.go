@@ -253,6 +253,6 @@ func (s *Store) each(key, end []byte, revision int64, visit func(*change)) {
 	})
 }
 
-// endless tells whether the end of a range is the zero byte that stands for
+// endless reports whether the end of a range is the zero byte that stands for
 // none: the wire knows no difference between an empty end and a missing one.
 func endless(end []byte) bool { return len(end) == 1 && end[0] == 0 }

@@ -138,7 +138,7 @@ func (s *Store) decide(so branches, req *pb.TxnRequest) branches {
 	return so
 }
 
-// holds tells whether a comparison is true of every key of its range. Of no key
+// holds reports whether a comparison is true of every key of its range. Of no key
 // it is asked of an empty one, but then no value is equal, not even none.
 func (s *Store) holds(c *pb.Compare) bool {
 	some, all := false, true
