@@ -133,6 +133,13 @@ func (s guardedStatus) Update(ctx context.Context, o client.Object, opts ...clie
 	return s.SubResourceWriter.Update(ctx, o, opts...)
 }
 
+// recorder notes the deed by which an Event is written.
+type recorder struct{ done *[]deed }
+
+func (r recorder) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {
+	*r.done = append(*r.done, did("create", "events.k8s.io", "events"))
+}
+
 // elsewhere are the deeds that this test can't bring about, and why. On a cluster all are
 // seen but those that say so.
 var elsewhere = map[deed]string{
@@ -140,6 +147,7 @@ var elsewhere = map[deed]string{
 	"update etcd.ringproof.dev/etcdrings/finalizers": unusedAnywhere["update etcd.ringproof.dev/etcdrings/finalizers"],
 	"update /secrets":                                unusedAnywhere["update /secrets"],
 	"update policy/poddisruptionbudgets":             "it follows the voters of a ring that answers",
+	"patch events.k8s.io/events":                     unusedAnywhere["patch events.k8s.io/events"],
 	"create /pods":                                   unusedAnywhere["create /pods"],
 }
 
@@ -148,6 +156,7 @@ var unusedAnywhere = map[deed]string{
 	"get etcd.ringproof.dev/etcdrings":               "the API server lets nobody grant a launcher what they may not do themselves",
 	"update etcd.ringproof.dev/etcdrings/finalizers": "admission may ask for it of whoever owns objects for a ring",
 	"update /secrets":                                "certificates are renewed after two months",
+	"patch events.k8s.io/events":                     "the recorder counts what failed again and again in one Event",
 	"create /pods":                                   "nodes try a release before an upgrade, which the scenario kube-upgrade asks for in the virtual world",
 }
 
@@ -183,7 +192,7 @@ func newStage(t *testing.T, granted []deed) *stage {
 	cached := live
 	cached.cached = true
 	s.controller = controller.New(controller.Config{Client: cached, Live: live, Host: host.NewReal("controller", t.TempDir(), t.TempDir(), nil),
-		Image: "ringadm:test", ReplaceAfter: time.Minute, Next: ring.Next,
+		Image: "ringadm:test", ReplaceAfter: time.Minute, Next: ring.Next, Events: recorder{&s.done},
 		Do: func(ctx context.Context, r *admin.Ring, a ring.Action, f admin.Fence) error { return r.Do(ctx, a, f) }})
 	return s
 }

@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -150,7 +151,12 @@ func (f controllerFlags) watch(m ctrl.Manager, out io.Writer, s Seams) error {
 	if s.Kube != nil {
 		api = s.Kube(h, api)
 	}
-	r := controller.New(controller.Config{Client: api, Live: m.GetAPIReader(), Host: h, Image: f.image, ReplaceAfter: f.replaceAfter, Next: b.Next, Do: b.Do})
+	counted, err := controller.NewMetrics(metrics.Registry)
+	if err != nil {
+		return err
+	}
+	r := controller.New(controller.Config{Client: api, Live: m.GetAPIReader(), Host: h, Image: f.image, ReplaceAfter: f.replaceAfter,
+		Events: m.GetEventRecorder("ringadm-controller"), Metrics: counted, Next: b.Next, Do: b.Do})
 	return builder.ControllerManagedBy(m).
 		For(&v1alpha1.EtcdRing{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Owns(&appsv1.StatefulSet{}).

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	runtimereconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -42,6 +43,8 @@ type Config struct {
 	// ReplaceAfter is how long the nodes of a volume may not be ready before its slot gets
 	// another.
 	ReplaceAfter time.Duration
+	Events       events.EventRecorder // of the rings' objects; nil: none are written
+	Metrics      *Metrics             // nil: none are kept
 	Next         func(ring.Spec, ring.Observed) ring.Decision
 	Do           func(context.Context, *admin.Ring, ring.Action, admin.Fence) error
 }
@@ -76,6 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, q runtimereconcile.Request) 
 		return runtimereconcile.Result{}, err
 	}
 	x := r.automation(q.NamespacedName)
+	x.told.ring = asked
 	o := x.step(ctx, asked)
 	if o.trouble != nil {
 		r.log.Say(host.EventTrouble, fmt.Sprintf("%s: %v", q, o.trouble))
@@ -90,6 +94,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, q runtimereconcile.Request) 
 }
 
 func (r *Reconciler) forget(name types.NamespacedName) {
+	r.Metrics.forget(name)
 	if x := r.rings[name]; x != nil {
 		x.ring.Close()
 		delete(r.rings, name)
@@ -101,6 +106,7 @@ func (r *Reconciler) forget(name types.NamespacedName) {
 type automation struct {
 	*Config
 	host       host.Host
+	told       *eventful
 	log        *host.Recorder
 	records    store.Marked
 	marked     bool // the place of the records is known to be one
@@ -122,7 +128,8 @@ func (r *Reconciler) automation(name types.NamespacedName) *automation {
 	if x := r.rings[name]; x != nil {
 		return x
 	}
-	x := &automation{Config: &r.Config, host: r.Host, log: &host.Recorder{Host: r.Host}, ring: &admin.Ring{Host: r.Host},
+	told := &eventful{Host: r.Host, to: r.Events, metrics: r.Metrics}
+	x := &automation{Config: &r.Config, host: r.Host, told: told, log: &host.Recorder{Host: told}, ring: &admin.Ring{Host: r.Host},
 		records: store.Marked{Unmarked: kube.Records{Live: r.Live, Writer: r.Client, Namespace: name.Namespace, Ring: name.Name}}}
 	x.reconciler = &reconcile.Reconciler{Ring: x.ring, Log: x.log, Next: x.next, Do: r.Do,
 		Lead: admin.Lead{Holder: "controller", Nonce: r.Host.Nonce()}}

@@ -23,6 +23,7 @@ import (
 func (r *Reconciler) tell(ctx context.Context, asked *v1alpha1.EtcdRing, o outcome) error {
 	next := asked.DeepCopy()
 	statusOf(&next.Status, asked.Generation, o, metav1.NewTime(r.Host.Now()).Rfc3339Copy())
+	r.Metrics.show(next)
 	if equality.Semantic.DeepEqual(asked.Status, next.Status) {
 		return nil
 	}
