@@ -31,6 +31,15 @@ func TestEndedFirst(t *testing.T) {
 			event(h, ringproof.Event{At: sec(30), Kind: ringproof.EventFaultLanded, Machine: "m3", Fault: ringproof.FaultMachineLoss})
 			ends(30.5, "")(h)
 		}, false},
+		{"ended with its pod, which had time to end", func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(28.5), Kind: ringproof.EventFaultLanded, Machine: "m3", Fault: ringproof.FaultKubeDelete})
+			ends(30.5, "")(h) // at 29 s it served still
+		}, false},
+		{"ended again after its pod came back", func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(20), Kind: ringproof.EventFaultLanded, Machine: "m3", Fault: ringproof.FaultKubeDelete})
+			ends(20.5, "")(h)
+			ends(30.5, "")(h)
+		}, true},
 		{"ended, and back since", func(h *ringproof.History) {
 			for at := range h.Observations {
 				for i, m := range h.Observations[at].Members {

@@ -122,8 +122,22 @@ func byOperator(h *ringproof.History, s ringproof.Step, machine string, at ringp
 // momentary is harm that is over as soon as it is done: who serves again has come back.
 var momentary = map[ringproof.FaultKind]bool{ringproof.FaultKill: true, ringproof.FaultKubeDelete: true, ringproof.FaultMachineLoss: true, ringproof.FaultVolumeLoss: true}
 
+// podEnded is when the etcd of a pod that was deleted ended: it serves on until its time to
+// end is over, and that it was seen to doesn't say that it has come back.
+func podEnded(h *ringproof.History, deleted ringproof.Event) ringproof.Instant {
+	for _, e := range events(h, ringproof.EventProcessExited) {
+		if e.Machine == deleted.Machine && e.At >= deleted.At {
+			return e.At
+		}
+	}
+	return deleted.At
+}
+
 // harmOver is when harm that has landed was over; ends: it ever was.
 func harmOver(h *ringproof.History, landed ringproof.Event) (over ringproof.Instant, ends bool) {
+	if landed.Fault == ringproof.FaultKubeDelete {
+		return podEnded(h, landed), true
+	}
 	if momentary[landed.Fault] {
 		return landed.At, true
 	}
