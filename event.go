@@ -56,6 +56,7 @@ const (
 	EventRefused      EventKind = "refused"  // the subject refuses an operation
 	EventBoot         EventKind = "boot"     // a launcher's decision
 	EventTrespass     EventKind = "trespass" // it changed what was not its own to change
+	EventStatus       EventKind = "status"   // what it says of the ring, where people read it, is another
 
 	EventStepBegun  EventKind = "step-begun"
 	EventStepDone   EventKind = "step-done"
@@ -100,6 +101,7 @@ func EventKinds() map[EventKind]string {
 		EventRefused:         "the subject refused an operation",
 		EventBoot:            "a launcher decided how, or that not, to start etcd",
 		EventTrespass:        "the subject changed what it must not: another ring, or anything while it was told to change nothing",
+		EventStatus:          "the status of the ring's object says something else than before",
 		EventStepBegun:       "a step of the plan began",
 		EventStepDone:        "a step of the plan was done",
 		EventStepFailed:      "the ring did not become what a step of the plan asked for or asserted",

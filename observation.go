@@ -163,6 +163,33 @@ func placed(members []MemberView) string {
 	return strings.Join(where, ", ")
 }
 
+// Status is what the subject says of its ring where people and alerts read it: in the status
+// of the ring's object on Kubernetes.
+type Status struct {
+	At        Instant `json:"at"`
+	Available string  `json:"available,omitempty"` // whether the ring serves: True, False or Unknown, as conditions have it; "": it doesn't say
+	Current   bool    `json:"current"`             // it is said of what the spec asks for now
+	Voters    int     `json:"voters"`              // -1: it doesn't say
+	// Alive is when whoever writes it showed last that he lives, by a clock of his own:
+	// another text each time; "": nobody does.
+	Alive string `json:"alive,omitempty"`
+}
+
+// String writes it as "Available=True, 3 voters".
+func (s Status) String() string {
+	var all []string
+	if s.Available != "" {
+		all = append(all, "Available="+s.Available)
+	}
+	if s.Voters >= 0 {
+		all = append(all, fmt.Sprintf("%d voters", s.Voters))
+	}
+	if !s.Current {
+		all = append(all, "of an earlier spec")
+	}
+	return strings.Join(all, ", ")
+}
+
 // Quorum is the majority of n voters.
 func Quorum(n int) int { return n/2 + 1 }
 
@@ -266,6 +293,7 @@ type Evidence struct {
 	PeerPorts   []Port         `json:"peerPorts,omitempty"`   // of a ring with certificates, tried with a client's
 	ClientPorts []Port         `json:"clientPorts,omitempty"` // of a ring with certificates, tried with none
 	Talks       []Talk         `json:"talks,omitempty"`       // of members to their peers, where these moved to TLS, as the network has seen them
+	Statuses    []Status       `json:"statuses,omitempty"`    // of the ring's object on Kubernetes, as read every few seconds
 	Etcds       []EtcdProcess  `json:"etcds,omitempty"`       // that run at the end
 	Asked       map[string]Own `json:"asked,omitempty"`       // by machine: the release and the flags that its etcd was last asked to have; no entry: not known
 	Leftovers   []string       `json:"leftovers"`             // processes or mounts that outlived Close

@@ -357,6 +357,7 @@ const (
 	FaultDrain            FaultKind = "drain"             // a node is drained, as kubectl drain does
 	FaultKubeKill         FaultKind = "kube-kill"         // SIGKILL the subject's controller, or a part of the control plane
 	FaultKubePause        FaultKind = "kube-pause"        // SIGSTOP one of them for a time, or a kubelet
+	FaultStatusEmptied    FaultKind = "status-emptied"    // the status of the ring's object is dropped
 )
 
 // Fault is one harm. Fields that a kind doesn't use stay zero.
@@ -457,7 +458,7 @@ func (f Fault) LeavesLog() bool {
 	return f.Kind == FaultVolumeLoss && (f.Leave == LeaveCopy || f.Leave == LeaveDamaged || f.Leave == LeaveForced)
 }
 
-// Permanent tells whether nothing ever heals f: what it took is gone. A claim that was
+// Permanent reports whether nothing ever heals f: what it took is gone. A claim that was
 // deleted takes its volume with it once the pod that uses it ends.
 func (f Fault) Permanent() bool {
 	return f.Kind == FaultMachineLoss || f.Kind == FaultVolumeLoss || f.Kind == FaultKubeDelete && f.Object != ObjectPod

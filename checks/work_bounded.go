@@ -300,7 +300,7 @@ func misinformed(e ringproof.Event) bool {
 
 // beside are the faults that hit no machine's etcd where they hit no machine: of what runs
 // beside the ring.
-var beside = map[ringproof.FaultKind]bool{ringproof.FaultAPIOutage: true, ringproof.FaultKubeKill: true, ringproof.FaultKubePause: true}
+var beside = map[ringproof.FaultKind]bool{ringproof.FaultAPIOutage: true, ringproof.FaultKubeKill: true, ringproof.FaultKubePause: true, ringproof.FaultStatusEmptied: true}
 
 // firsts is when harm first came to each machine; "" is all of them.
 type firsts map[string]ringproof.Instant

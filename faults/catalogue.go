@@ -593,6 +593,16 @@ var catalogue = []Entry{
 		},
 	},
 	{
+		Kind:   ringproof.FaultStatusEmptied,
+		Doc:    "on Kubernetes: the status of the ring's object is emptied, as it is where the object is made anew from what a backup or a GitOps tool holds of it",
+		Params: Params{},
+		Fairness: transient + " A status is written by the subject for those who read it: whatever it has to know it can see in the cluster and the ring, " +
+			"as Kubernetes' API conventions ask for. A ring that is as it was needs nothing but the status written again.",
+		Heals:    "never by the harness: the subject writes what it sees",
+		Worlds:   onNodes,
+		Sentence: func(ringproof.Fault) string { return "empty the status of the ring's object" },
+	},
+	{
 		Kind: ringproof.FaultVolumeLoss,
 		Doc:  "the machine stops and its disk comes back empty, without etcd's data, or with a log that may never run again",
 		Params: Params{

@@ -161,6 +161,7 @@ func (t GaugeTrial) Good() bool { return t.Verdict == Caught || t.Verdict == Spa
 type Weight struct {
 	Check string   `json:"check"`
 	Only  []string `json:"only"`
+	Asked bool     `json:"asked"` // some plan of the trials has what it judges, such as a ring on Kubernetes
 }
 
 // Weigh disarms each check in turn. The runs are those of the gauge: what a check
@@ -170,6 +171,7 @@ func Weigh(trials []GaugeTrial) []Weight {
 	for _, c := range slices.Concat(checks.Always(), checks.All()) {
 		w := Weight{Check: c.Name, Only: []string{}}
 		for _, t := range trials {
+			w.Asked = w.Asked || slices.ContainsFunc(t.Jobs, func(j Job) bool { return j.NotApplicable == "" && c.Suits(j.Plan) })
 			if t.Kind == OfMutant && !t.passes("") && t.passes(c.Name) {
 				w.Only = append(w.Only, t.Name)
 			}

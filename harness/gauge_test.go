@@ -4,6 +4,7 @@
 package harness
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -109,6 +110,21 @@ func TestWeigh(t *testing.T) {
 	assert.Equal(t, []string{"doubts"}, carried["assumptions"])
 	assert.Empty(t, carried["watch"])
 	assert.Empty(t, carried["steps"])
+}
+
+// TestWeighAsksWhatIsJudged: a check that no trial's plan has anything for is not idle there.
+func TestWeighAsksWhatIsJudged(t *testing.T) {
+	asked := func(jobs ...Job) bool {
+		weights := Weigh([]GaugeTrial{{Kind: OfMutant, Jobs: jobs}})
+		i := slices.IndexFunc(weights, func(w Weight) bool { return w.Check == "status-honest" })
+		return weights[i].Asked
+	}
+	machines := Job{Plan: ringproof.Plan{Mode: ringproof.ModeSafe}}
+	pods := Job{Plan: ringproof.Plan{Mode: ringproof.ModeSafe, Ring: ringproof.RingSpec{On: ringproof.OnKubernetes}}}
+	assert.False(t, asked(machines))
+	assert.True(t, asked(machines, pods))
+	pods.NotApplicable = "the world has no pods"
+	assert.False(t, asked(pods))
 }
 
 // TestDoubtIsNoticed: a check that never fails notices a mutant by its doubt, and

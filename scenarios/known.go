@@ -46,7 +46,7 @@ const (
 	ParamText     ParamKind = "text"
 )
 
-// fits tells whether the value may be given.
+// fits reports whether the value may be given.
 func (k ParamKind) fits(value string) bool {
 	switch k {
 	case ParamDuration:
@@ -59,7 +59,7 @@ func (k ParamKind) fits(value string) bool {
 	return value != ""
 }
 
-// Fits tells whether the check can judge runs of the mode.
+// Fits reports whether the check can judge runs of the mode.
 func (c Check) Fits(mode ringproof.Mode) bool {
 	return len(c.Modes) == 0 || slices.Contains(c.Modes, mode)
 }
@@ -154,6 +154,7 @@ func Standard() Known {
 			{Name: "upgrade-in-order", Params: map[string]ParamKind{"least": ParamInteger}, needs: ringproof.Plan.Upgrades},
 			{Name: "restarts-in-turn", Params: map[string]ParamKind{"least": ParamInteger}, needs: ringproof.Plan.TakesTurns},
 			{Name: "no-plaintext-peer", needs: ringproof.Plan.Encrypts},
+			{Name: "status-honest", Params: map[string]ParamKind{"within": ParamDuration}, Modes: safe, needs: inPods},
 			{Name: "work-bounded", Params: map[string]ParamKind{"changes": ParamInteger, "restarts": ParamInteger}, Modes: safe},
 			{Name: "no-leftovers"},
 			{Name: "refusals", needs: asksTheUnsafe},
@@ -168,6 +169,9 @@ func Standard() Known {
 
 // secured: its members show certificates.
 func secured(p ringproof.Plan) bool { return p.Ring.Security == "tls" }
+
+// inPods: an object of Kubernetes asks for it.
+func inPods(p ringproof.Plan) bool { return p.Ring.On == ringproof.OnKubernetes }
 
 // encrypted: they show them to each other too, in the end at least.
 func encrypted(p ringproof.Plan) bool { return secured(p) && (p.Ring.Peers == "" || p.Encrypts()) }

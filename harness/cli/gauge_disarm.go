@@ -17,6 +17,9 @@ import (
 type weightRow struct{ harness.Weight }
 
 func (w weightRow) columns() []string {
+	if !w.Asked {
+		return []string{w.Check, "(no plan of these mutants has what it judges)"}
+	}
 	return []string{w.Check, strings.Join(w.Only, " ")}
 }
 
@@ -31,7 +34,7 @@ func disarmed(c *cobra.Command, trials []harness.GaugeTrial, asJSON bool) error 
 	}
 	var idle []string
 	for _, w := range weights {
-		if len(w.Only) == 0 {
+		if w.Asked && len(w.Only) == 0 {
 			idle = append(idle, w.Check)
 		}
 	}

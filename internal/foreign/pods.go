@@ -50,6 +50,7 @@ type Pods struct {
 
 var _ trial.Subject = (*Pods)(nil)
 var _ trial.Controlled = (*Pods)(nil)
+var _ trial.Telling = (*Pods)(nil)
 var _ trial.Shipped = (*Pods)(nil)
 var _ trial.Proxying = (*Pods)(nil)
 
@@ -172,25 +173,88 @@ func (p *Pods) create(ctx context.Context, o kubeclient.Object) (err error) {
 // Controller is the pod of the operator that acts: who holds a Lease beside it, by the pod's
 // name and what client-go adds to it; or the only one.
 func (p *Pods) Controller(ctx context.Context) (namespace, name string, err error) {
-	namespace = p.runs.Namespace
+	pod, _, err := p.acts(ctx)
+	return p.runs.Namespace, pod, err
+}
+
+// acts is the pod that acts, and when it showed last that it lives: by its Lease, or where
+// there is one pod and no Lease by that of its node.
+func (p *Pods) acts(ctx context.Context) (pod string, alive *metav1.MicroTime, err error) {
 	var pods corev1.PodList
-	if err := p.api.List(ctx, &pods, kubeclient.InNamespace(namespace), kubeclient.MatchingLabels(p.runs.Spec.Selector.MatchLabels)); err != nil {
-		return "", "", fmt.Errorf("which pods the operator has: %w", err)
+	if err := p.api.List(ctx, &pods, kubeclient.InNamespace(p.runs.Namespace), kubeclient.MatchingLabels(p.runs.Spec.Selector.MatchLabels)); err != nil {
+		return "", nil, fmt.Errorf("which pods the operator has: %w", err)
 	}
 	var leases coordinationv1.LeaseList
-	if err := p.api.List(ctx, &leases, kubeclient.InNamespace(namespace)); err != nil {
-		return "", "", fmt.Errorf("which of them acts: %w", err)
+	if err := p.api.List(ctx, &leases, kubeclient.InNamespace(p.runs.Namespace)); err != nil {
+		return "", nil, fmt.Errorf("which of them acts: %w", err)
 	}
 	for _, l := range leases.Items {
 		holder, _, _ := strings.Cut(ptr.Deref(l.Spec.HolderIdentity, ""), "_")
 		if slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return pod.Name == holder }) {
-			return namespace, holder, nil
+			return holder, l.Spec.RenewTime, nil
 		}
 	}
-	if len(pods.Items) == 1 {
-		return namespace, pods.Items[0].Name, nil
+	if len(pods.Items) != 1 {
+		return "", nil, fmt.Errorf("none of the operator's %d pods holds a Lease in %s just now", len(pods.Items), p.runs.Namespace)
 	}
-	return "", "", fmt.Errorf("none of the operator's %d pods holds a Lease in %s just now", len(pods.Items), namespace)
+	only := pods.Items[0]
+	return only.Name, p.ready(ctx, only), nil
+}
+
+// ready is when the node of a pod that is ready showed last that it lives; nil: the pod isn't.
+func (p *Pods) ready(ctx context.Context, pod corev1.Pod) *metav1.MicroTime {
+	if !slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue }) {
+		return nil
+	}
+	lease := &coordinationv1.Lease{}
+	if err := p.api.Get(ctx, kubeclient.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: pod.Spec.NodeName}, lease); err != nil {
+		return nil
+	}
+	return lease.Spec.RenewTime
+}
+
+// Status is what the ring's object says, where the file tells.
+func (p *Pods) Status(ctx context.Context) (s ringproof.Status, err error) {
+	if p.operator.Status == (scenarios.Told{}) {
+		return s, fmt.Errorf("the status of its object (operator.status): %w", errors.ErrUnsupported)
+	}
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(p.ring.GroupVersionKind())
+	if err := p.api.Get(ctx, kubeclient.ObjectKeyFromObject(p.ring), o); err != nil {
+		return s, err
+	}
+	s = statusOf(o, p.operator.Status)
+	if _, alive, err := p.acts(ctx); err == nil && alive != nil {
+		s.Alive = alive.String()
+	}
+	return s, nil
+}
+
+// Empty drops the status of the ring's object.
+func (p *Pods) Empty(ctx context.Context) (before string, err error) {
+	return trial.EmptyStatus(ctx, p.api, p.ring.DeepCopy())
+}
+
+// statusOf reads an object's status. A condition may say itself of which spec it is.
+func statusOf(o *unstructured.Unstructured, where scenarios.Told) ringproof.Status {
+	s := ringproof.Status{Voters: -1}
+	observed, says, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, c := range conditions {
+		if of, is := c.(map[string]any); is && where.Available != "" && of["type"] == where.Available {
+			s.Available, _ = of["status"].(string)
+			if generation, own := of["observedGeneration"].(int64); own {
+				observed, says = generation, true
+			}
+		}
+	}
+	if where.Voters != "" {
+		if n, found, _ := unstructured.NestedInt64(o.Object, append([]string{"status"}, strings.Split(where.Voters, ".")...)...); found {
+			s.Voters = int(n)
+		}
+	}
+	s.Current = !says || observed == o.GetGeneration()
+	return s
 }
 
 // Agent is nothing: kubelets keep pods running.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/scenarios"
@@ -152,5 +153,27 @@ func TestBuildable(t *testing.T) {
 		} else {
 			assert.ErrorContains(t, err, want)
 		}
+	}
+}
+
+// TestAStatusIsReadWhereTheFileSays: of which spec it is tells the condition itself, or else
+// the status; and what isn't there isn't said.
+func TestAStatusIsReadWhereTheFileSays(t *testing.T) {
+	for _, test := range []struct {
+		name, status string
+		where        scenarios.Told
+		want         string
+	}{
+		{"all of it", `{observedGeneration: 3, readyReplicas: 3, conditions: [{type: Ready, status: "True"}]}`, scenarios.Told{Available: "Ready", Voters: "readyReplicas"}, "Available=True, 3 voters"},
+		{"a field of a field", `{members: {ready: 5}}`, scenarios.Told{Voters: "members.ready"}, "5 voters"},
+		{"of an earlier spec", `{observedGeneration: 2, readyReplicas: 3}`, scenarios.Told{Voters: "readyReplicas"}, "3 voters, of an earlier spec"},
+		{"whose condition is of this one", `{observedGeneration: 2, conditions: [{type: Available, status: "False", observedGeneration: 3}]}`, scenarios.Told{Available: "Available"}, "Available=False"},
+		{"nothing", `{conditions: [{type: Ready, status: "True"}]}`, scenarios.Told{Available: "Available", Voters: "members"}, ""},
+	} {
+		o := &unstructured.Unstructured{}
+		text, err := yaml.YAMLToJSON([]byte("{apiVersion: v1, kind: Ring, metadata: {generation: 3}, status: " + test.status + "}"))
+		require.NoError(t, err)
+		require.NoError(t, o.UnmarshalJSON(text))
+		assert.Equal(t, test.want, statusOf(o, test.where).String(), test.name)
 	}
 }

@@ -237,7 +237,7 @@ func (p *Promise) misplaced() error {
 // subjective are the events that nobody but a subject can tell.
 var subjective = []ringproof.EventKind{
 	ringproof.EventLeads, ringproof.EventActionBegun, ringproof.EventActionDone, ringproof.EventActionFailed,
-	ringproof.EventWaiting, ringproof.EventHalted, ringproof.EventBoot, ringproof.EventDiskReplaced,
+	ringproof.EventWaiting, ringproof.EventHalted, ringproof.EventBoot, ringproof.EventDiskReplaced, ringproof.EventStatus,
 }
 
 // Untold are the events of which it tells nothing.
@@ -246,6 +246,9 @@ func (p *Promise) Untold() []ringproof.EventKind {
 }
 
 func (p *Promise) tells(kind ringproof.EventKind) bool {
+	if o := p.subject.Spec.Operator; kind == ringproof.EventStatus {
+		return o != nil && o.Status != (scenarios.Told{})
+	}
 	return slices.ContainsFunc(p.subject.Spec.Tells, func(t scenarios.Telling) bool { return t.Event == string(kind) })
 }
 

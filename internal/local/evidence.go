@@ -58,7 +58,7 @@ func (w *World) Evidence(ctx context.Context) (ringproof.Evidence, error) {
 	look.Dump(ctx, w, len(w.present()), &e)
 	look.Hashes(ctx, w, w.reach, &e)
 	e.PeerPorts, e.ClientPorts = w.ports(ctx)
-	e.Etcds, e.Talks = w.etcds(), w.talks()
+	e.Etcds, e.Talks, e.Statuses = w.etcds(), w.talks(), w.statuses()
 	if err := w.Sleep(ctx, beat); err != nil { // so that the last of it is counted
 		return e, err
 	}

@@ -47,7 +47,7 @@ var onNodes = slices.Concat([]ringproof.FaultKind{ringproof.FaultKill, ringproof
 	ringproof.FaultAgentCrash, ringproof.FaultStaleView, ringproof.FaultSkippedView}, ofCluster)
 
 // ofCluster are those that nothing but a cluster has.
-var ofCluster = []ringproof.FaultKind{ringproof.FaultAPIOutage, ringproof.FaultKubeDelete, ringproof.FaultForeignFinalizer, ringproof.FaultDrain, ringproof.FaultKubeKill, ringproof.FaultKubePause}
+var ofCluster = []ringproof.FaultKind{ringproof.FaultAPIOutage, ringproof.FaultKubeDelete, ringproof.FaultForeignFinalizer, ringproof.FaultDrain, ringproof.FaultKubeKill, ringproof.FaultKubePause, ringproof.FaultStatusEmptied}
 
 // RunsOnNodes tells why a ring on Kubernetes can't be had with these limits (nil:
 // namespaces), or not so as the plan has it, whoever makes it; nil: it can.
@@ -100,6 +100,8 @@ func (w *World) harmCluster(ctx context.Context, s ringproof.Step, targets []str
 	switch {
 	case f.Kind == ringproof.FaultAPIOutage:
 		evidence, err = w.outage(true)
+	case f.Kind == ringproof.FaultStatusEmptied:
+		evidence, err = w.emptyStatus(ctx)
 	case f.Kind == ringproof.FaultKubeKill:
 		evidence, err = w.signalCluster(ctx, f.Scope, syscall.SIGKILL)
 	case f.Kind == ringproof.FaultKubePause && f.Scope != ringproof.ScopeKubelet:

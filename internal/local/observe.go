@@ -48,9 +48,11 @@ func (l *looker) close() {
 	}
 }
 
-// Observe asks every machine at once.
+// Observe asks every machine at once, and now and then the subject, what it says of its ring.
 func (w *World) Observe(ctx context.Context) (ringproof.Observation, error) {
-	return w.observe(ctx, glance)
+	o, err := w.observe(ctx, glance)
+	w.readStatus(ctx)
+	return o, err
 }
 
 func (w *World) observe(ctx context.Context, within time.Duration) (ringproof.Observation, error) {

@@ -72,7 +72,8 @@ type World struct {
 	swaps   map[string]bool    // steps that have disks in other machines
 	passing map[string]bool    // steps that have clocks go on
 	alarms  client.Alarms
-	said    map[string][]byte // the logs of its processes, once it is closed
+	told    []ringproof.Status // what the subject said of its ring
+	said    map[string][]byte  // the logs of its processes, once it is closed
 }
 
 // node is one machine with what the harness did to it.

@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 	kubeclient "sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -172,4 +173,68 @@ func (r rewrites) changed(ctx context.Context, o kubeclient.Object) error {
 		reached(r.host)
 	}
 	return err
+}
+
+// Its last good status is what a ring keeps for as long as it can't be reached.
+var kubeStatusFrozen = Mutant{
+	Name:     "kube-status-frozen",
+	Hazard:   "A turn that can't reach the ring ends before the status is written: for the whole of an outage it says that all is well.",
+	Source:   "cozystack's etcd-operator#367 and #343",
+	Check:    "status-honest",
+	Scenario: "kube-quorum-stopped",
+	Undrawn:  offKubernetes,
+	layer:    only(writing(func(h host.Host, c kubeclient.Client) kubeclient.Client { return freezesStatus{c, h} })),
+}
+
+type freezesStatus struct {
+	kubeclient.Client
+	host host.Host
+}
+
+func (f freezesStatus) Status() kubeclient.SubResourceWriter {
+	return frozen{f.Client.Status(), f.host}
+}
+
+type frozen struct {
+	kubeclient.SubResourceWriter
+	host host.Host
+}
+
+func (f frozen) Update(ctx context.Context, o kubeclient.Object, how ...kubeclient.SubResourceUpdateOption) error {
+	ring, is := o.(*v1alpha1.EtcdRing)
+	if is && ring.Status.ClusterID != "" && !meta.IsStatusConditionTrue(ring.Status.Conditions, v1alpha1.Available) {
+		reached(f.host)
+		return nil
+	}
+	return f.SubResourceWriter.Update(ctx, o, how...)
+}
+
+// A status that a backup has dropped is one of a ring without members, and then so is the set.
+var kubeSetByStatus = Mutant{
+	Name:     "kube-set-by-status",
+	Hazard:   "There are as many pods as the status has members: who drops the status has every pod deleted.",
+	Source:   "Kubernetes' API conventions: a status must be possible to reconstruct by observation; etcd-operator#193",
+	Check:    "available",
+	Scenario: "kube-status-emptied[when=member-added]",
+	Undrawn:  offKubernetes,
+	layer:    only(writing(func(h host.Host, c kubeclient.Client) kubeclient.Client { return sizesByStatus{c, h} })),
+}
+
+// sizesByStatus resizes the set of a ring that is there when it is looked at.
+type sizesByStatus struct {
+	kubeclient.Client
+	host host.Host
+}
+
+func (s sizesByStatus) Get(ctx context.Context, key kubeclient.ObjectKey, o kubeclient.Object, how ...kubeclient.GetOption) error {
+	if err := s.Client.Get(ctx, key, o, how...); err != nil {
+		return err
+	}
+	set, ring, err := setOf(ctx, s.Client, o)
+	if set == nil || set.Status.ReadyReplicas < ring.Spec.ClusterSize || ring.Status.Voters > 0 {
+		return err
+	}
+	reached(s.host)
+	set.Spec.Replicas = &ring.Status.Voters
+	return s.Client.Update(ctx, set)
 }

@@ -70,3 +70,35 @@ func TestKubeShrinksSetFirst(t *testing.T) {
 	require.NoError(t, c.Update(t.Context(), set))
 	assert.EqualValues(t, 3, *set.Spec.Replicas)
 }
+
+func TestKubeStatusFrozen(t *testing.T) {
+	c, h := written(kubeStatusFrozen)
+	ringOf(t, c, 3, 3)
+	told := func(available metav1.ConditionStatus) string {
+		ring := &v1alpha1.EtcdRing{}
+		require.NoError(t, c.Get(t.Context(), kubeclient.ObjectKey{Namespace: "n", Name: "r"}, ring))
+		ring.Status.ClusterID = "1"
+		ring.Status.Conditions = []metav1.Condition{{Type: v1alpha1.Available, Status: available, Reason: "R", LastTransitionTime: metav1.Now()}}
+		require.NoError(t, c.Status().Update(t.Context(), ring))
+		require.NoError(t, c.Get(t.Context(), kubeclient.ObjectKey{Namespace: "n", Name: "r"}, ring))
+		return string(ring.Status.Conditions[0].Status)
+	}
+	assert.Equal(t, "True", told(metav1.ConditionTrue))
+	assert.Empty(t, h.events(EventReached))
+	assert.Equal(t, "True", told(metav1.ConditionFalse), "nobody hears of it")
+	assert.Len(t, h.events(EventReached), 1)
+}
+
+func TestKubeSetByStatus(t *testing.T) {
+	c, h := written(kubeSetByStatus)
+	set := ringOf(t, c, 5, 0)
+	get := func() int32 {
+		require.NoError(t, c.Get(t.Context(), kubeclient.ObjectKeyFromObject(set), set))
+		return *set.Spec.Replicas
+	}
+	assert.EqualValues(t, 5, get(), "its pods are not there yet")
+	set.Status.ReadyReplicas = 5
+	require.NoError(t, c.Status().Update(t.Context(), set))
+	assert.EqualValues(t, 0, get())
+	assert.Len(t, h.events(EventReached), 1)
+}

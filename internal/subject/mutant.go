@@ -35,7 +35,7 @@ var mutants = []Mutant{
 	staleRead, forgottenValue, lostEvent, forgetsItsTerm, hashesOtherwise, halfBackup, leaseCutShort, discardsNothing, anotherAnswers, listsOtherwise, fallenBack,
 	answersAfterRemoval, panicsOnRequest, harmless, beginsAndRefuses,
 	removesHealthy, removesSlow, removesAlarmed, startsForced, obeysForced, startsOlder, leavesDamaged,
-	kubeResetAll, kubeNamesWhenReady, kubeLiveNeedsQuorum, kubeSetFollowsList, kubeShrinksSetFirst,
+	kubeResetAll, kubeNamesWhenReady, kubeLiveNeedsQuorum, kubeSetFollowsList, kubeShrinksSetFirst, kubeStatusFrozen, kubeSetByStatus,
 	kubeRollingUpdate, kubeForgetsClaims, adoptsAtOnce, distrustsBeginnings,
 	upgradesAtOnce, upgradesLeaderFirst, upgradesOverSilent, upgradesUnread,
 	closesBeforeListed, joinsByOldURLs, keepsPlainPort, movesInBatches,
@@ -75,7 +75,7 @@ func memberOf(o ring.Observed, id ring.ID) (ring.Member, bool) {
 	return o.Members[i], true
 }
 
-// otherDisk tells whether the member's machine is here with another disk in it
+// otherDisk reports whether the member's machine is here with another disk in it
 // than the one the member lives on.
 func otherDisk(o ring.Observed, m ring.Member) bool {
 	return slices.ContainsFunc(o.Machines, func(on ring.Machine) bool {

@@ -20,6 +20,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -60,6 +61,7 @@ type Pods struct {
 
 var _ trial.Subject = (*Pods)(nil)
 var _ trial.Controlled = (*Pods)(nil)
+var _ trial.Telling = (*Pods)(nil)
 
 // The ring of a plan, and the class of its volumes, which the cluster has.
 const (
@@ -216,8 +218,8 @@ const election = "ringadm-controller"
 // Controller is the pod whose controller acts. Who holds the Lease is told by the pod's host
 // name, and what client-go adds to it.
 func (p *Pods) Controller(ctx context.Context) (namespace, name string, err error) {
-	lease := &coordinationv1.Lease{}
-	if err := p.api.Get(ctx, kubeclient.ObjectKey{Namespace: config.Namespace, Name: election}, lease); err != nil {
+	lease, err := p.lease(ctx)
+	if err != nil {
 		return "", "", fmt.Errorf("which controller acts: %w", err)
 	}
 	name, _, told := strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
@@ -225,6 +227,40 @@ func (p *Pods) Controller(ctx context.Context) (namespace, name string, err erro
 		return "", "", errors.New("no controller acts just now")
 	}
 	return config.Namespace, name, nil
+}
+
+func (p *Pods) lease(ctx context.Context) (*coordinationv1.Lease, error) {
+	lease := &coordinationv1.Lease{}
+	return lease, p.api.Get(ctx, kubeclient.ObjectKey{Namespace: config.Namespace, Name: election}, lease)
+}
+
+// Status is that of the EtcdRing. The controller that acts shows by its Lease that it lives.
+func (p *Pods) Status(ctx context.Context) (s ringproof.Status, err error) {
+	r := &v1alpha1.EtcdRing{}
+	if err := p.api.Get(ctx, kubeclient.ObjectKey{Namespace: p.ring.Namespace, Name: p.ring.Ring}, r); err != nil {
+		return s, err
+	}
+	lease, err := p.lease(ctx)
+	if kubeclient.IgnoreNotFound(err) != nil {
+		return s, err
+	}
+	s = ringproof.Status{Current: r.Status.ObservedGeneration == r.Generation, Voters: int(r.Status.Voters)}
+	if c := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.Available); c != nil {
+		s.Available = string(c.Status)
+	}
+	if renewed := lease.Spec.RenewTime; renewed != nil {
+		s.Alive = renewed.String()
+	}
+	return s, nil
+}
+
+// Empty drops the status of the EtcdRing, whatever the controller writes meanwhile.
+func (p *Pods) Empty(ctx context.Context) (before string, err error) {
+	r := &unstructured.Unstructured{}
+	r.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("EtcdRing"))
+	r.SetNamespace(p.ring.Namespace)
+	r.SetName(p.ring.Ring)
+	return trial.EmptyStatus(ctx, p.api, r)
 }
 
 // Agent is nothing: kubelets keep the launchers running.

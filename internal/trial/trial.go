@@ -191,3 +191,11 @@ type Controlled interface {
 	// Controller is the pod of it that acts.
 	Controller(context.Context) (namespace, name string, err error)
 }
+
+// Telling is a subject that says how its ring fares where people and alerts read it.
+type Telling interface {
+	// Status is what it says now; At is left to who asks.
+	Status(context.Context) (ringproof.Status, error)
+	// Empty has it say nothing, and returns the fields that it said something in.
+	Empty(context.Context) (before string, err error)
+}

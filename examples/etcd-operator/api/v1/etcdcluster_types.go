@@ -28,10 +28,6 @@ type Storage struct {
 
 // EtcdClusterStatus is what is known.
 type EtcdClusterStatus struct {
-	// How many members the cluster is founded with; it is written before the first is made.
-	Founders int32 `json:"founders,omitempty"`
-	// That the cluster has answered: it is never founded again.
-	Founded bool `json:"founded,omitempty"`
 	// How many members it has.
 	Members int32 `json:"members,omitempty"`
 }

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -45,7 +46,7 @@ type EtcdClusterReconciler struct {
 // soon is when a cluster is looked at again that isn't as it should be.
 const soon = 2 * time.Second
 
-// +kubebuilder:rbac:groups=etcd.example.com,resources=etcdclusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=etcd.example.com,resources=etcdclusters,verbs=get;list;watch;update
 // +kubebuilder:rbac:groups=etcd.example.com,resources=etcdclusters/status,verbs=update
 // +kubebuilder:rbac:groups=etcd.example.com,resources=etcdclusters/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=pods;persistentvolumeclaims;services,verbs=get;list;watch;create;delete
@@ -84,17 +85,33 @@ func (r *EtcdClusterReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 	return ctrl.Result{RequeueAfter: soon}, nil
 }
 
+// What a cluster was founded as is on its object, and not in its status, which whoever makes
+// the object anew leaves out.
+const (
+	annotationFounders = "etcd.example.com/founders" // how many; it is written before the first is made
+	annotationFounded  = "etcd.example.com/founded"  // the cluster has answered: it is never founded again
+)
+
+func (r *EtcdClusterReconciler) note(ctx context.Context, c *etcdv1.EtcdCluster, name, value string) error {
+	metav1.SetMetaDataAnnotation(&c.ObjectMeta, name, value)
+	return r.Update(ctx, c)
+}
+
 // found founds the cluster once; done: all its claims have been made.
 func (r *EtcdClusterReconciler) found(ctx context.Context, c *etcdv1.EtcdCluster) (done bool, err error) {
-	if c.Status.Founded {
+	founders, before := c.Annotations[annotationFounders]
+	switch {
+	case c.Annotations[annotationFounded] != "":
 		return true, nil
+	case !before:
+		return false, r.note(ctx, c, annotationFounders, strconv.Itoa(int(c.Spec.Size)))
 	}
-	if c.Status.Founders == 0 {
-		c.Status.Founders = c.Spec.Size
-		return false, r.Status().Update(ctx, c)
+	n, err := strconv.Atoi(founders)
+	if err != nil {
+		return false, fmt.Errorf("annotation %s: %w", annotationFounders, err)
 	}
 	var all []int
-	for o := range int(c.Status.Founders) {
+	for o := range n {
 		all = append(all, o)
 	}
 	for _, o := range all {
@@ -160,8 +177,11 @@ func (r *EtcdClusterReconciler) step(ctx context.Context, c *etcdv1.EtcdCluster,
 		log.FromContext(ctx).Info("waiting: the cluster doesn't answer", "why", err.Error())
 		return false, nil
 	}
-	if !c.Status.Founded || int(c.Status.Members) != len(now.members) {
-		c.Status.Founded, c.Status.Members = true, int32(len(now.members))
+	if c.Annotations[annotationFounded] == "" {
+		return false, r.note(ctx, c, annotationFounded, "true")
+	}
+	if int(c.Status.Members) != len(now.members) {
+		c.Status.Members = int32(len(now.members))
 		return false, r.Status().Update(ctx, c)
 	}
 	if done, err := r.tidy(ctx, c, claims, now); done || err != nil {

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package checks
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ringproof/ringproof"
+)
+
+// statusHonest: who is paged for a ring, and who waits for one, reads its status. A status
+// that is written only while the ring can be reached says for the whole of an outage that
+// all is well.
+var statusHonest = Check{
+	Name:   "status-honest",
+	Claim:  "What the status of the ring's object says was so a short time ago: whether the ring serves, how many vote, and that it is of what is asked for now.",
+	Source: "Kubernetes' API conventions: a status is the state last observed, and observedGeneration is that of which spec; cozystack's etcd-operator#367 returned before the status while etcd couldn't be reached",
+	Timed:  true,
+	Params: []Param{{"within", "60s", "how long it may say what is no longer so, while whoever writes it is alive"}},
+	Judge: func(h *ringproof.History, params Values) ringproof.Finding {
+		told := h.Evidence.Statuses
+		if len(told) < 2 {
+			return unknown("the status of the ring's object was read %d times", len(told))
+		}
+		within := params.Duration("within")
+		for _, c := range claims {
+			span, said := longestLie(h, c)
+			switch h.Evidence.Starved.Overran(span, within) {
+			case ringproof.Fail:
+				return with(fail(span.To, "expected the status to be no older than %s, saw it say for %s %s", within, span.Length().Round(time.Second), c.says(said)), said.String())
+			case ringproof.Inconclusive:
+				return starved(h, span, "the status said for %s %s, and %s are allowed", span.Length().Round(time.Second), c.says(said), within)
+			}
+		}
+		return pass("of %d readings of the status none was wrong for more than %s", len(told), within)
+	},
+	hears: []ringproof.EventKind{ringproof.EventStatus},
+	suits: func(p ringproof.Plan) bool { return safely(p) && p.Ring.On == ringproof.OnKubernetes },
+}
+
+// claim is one thing that a status says. It is wrong of a span where what was seen in the
+// whole of it contradicts it; what nobody saw contradicts nothing.
+type claim struct {
+	says  func(ringproof.Status) string
+	wrong func(h *ringproof.History, s ringproof.Status, over ringproof.Span) bool
+}
+
+var claims = []claim{
+	{
+		says: func(ringproof.Status) string { return "that the ring serves, which it did not" },
+		wrong: func(h *ringproof.History, s ringproof.Status, over ringproof.Span) bool {
+			return s.Available == "True" && unserved(h, over)
+		},
+	},
+	{
+		says: func(ringproof.Status) string { return "that the ring does not serve, which it did" },
+		wrong: func(h *ringproof.History, s ringproof.Status, over ringproof.Span) bool {
+			return s.Available == "False" && unharmed(h, over) && seenAs(h, over, func(o ringproof.Observation) bool { return o.Fresh })
+		},
+	},
+	{
+		says:  func(ringproof.Status) string { return "nothing of what is asked for now" },
+		wrong: func(_ *ringproof.History, s ringproof.Status, _ ringproof.Span) bool { return !s.Current },
+	},
+	{
+		says: func(s ringproof.Status) string {
+			return fmt.Sprintf("that %d members vote, which they did not", s.Voters)
+		},
+		wrong: func(h *ringproof.History, s ringproof.Status, over ringproof.Span) bool {
+			return s.Voters >= 0 && unharmed(h, over) && seenAs(h, over, func(o ringproof.Observation) bool { return o.Fresh && len(o.Voters()) != s.Voters })
+		},
+	},
+}
+
+// A claim is looked at from reading to reading. Those that are further apart than unread
+// say that nobody could write either, and who was not seen alive for so long as dead may
+// have been dead: a Lease is renewed every 2 s, a node's every 10.
+const (
+	unread = 10 * time.Second
+	dead   = 15 * time.Second
+)
+
+// longestLie is the longest span over which a claim was made and wrong, while who writes the
+// status could have mended it, and the reading with which it ends.
+func longestLie(h *ringproof.History, c claim) (longest ringproof.Span, said ringproof.Status) {
+	since, alive := ringproof.Forever, ringproof.Instant(0)
+	for i, s := range h.Evidence.Statuses[1:] {
+		before := h.Evidence.Statuses[i]
+		over := ringproof.Span{From: before.At, To: s.At}
+		if s.Alive != before.Alive {
+			alive = s.At
+		}
+		known := over.Length() <= unread && s.Alive != "" && s.At.Sub(alive) <= dead
+		if !known || !c.wrong(h, before, over) || !c.wrong(h, s, over) {
+			since = ringproof.Forever
+			continue
+		}
+		since = min(since, over.From)
+		if now := (ringproof.Span{From: since, To: over.To}); now.Length() > longest.Length() {
+			longest, said = now, s
+		}
+	}
+	return longest, said
+}
+
+// seenAs reports whether the ring was looked at in the span, and was such each time.
+func seenAs(h *ringproof.History, over ringproof.Span, such func(ringproof.Observation) bool) bool {
+	looks := 0
+	for _, o := range h.Observations {
+		if o.At < over.From || o.At > over.To {
+			continue
+		}
+		if looks++; !such(o) {
+			return false
+		}
+	}
+	return looks > 0
+}
+
+// unserved reports whether nobody was served in the whole span: no look found a quorum, and
+// no client was answered by one.
+func unserved(h *ringproof.History, over ringproof.Span) bool {
+	none := seenAs(h, over, func(o ringproof.Observation) bool {
+		serving := slices.DeleteFunc(o.Voters(), func(m ringproof.MemberView) bool { return !m.Serving })
+		return !o.Fresh && len(serving) < ringproof.Quorum(len(o.Voters()))
+	})
+	return none && !slices.ContainsFunc(h.Operations, func(o ringproof.Operation) bool {
+		return o.Acked() && !o.Request.Serializable && o.Request.Kind != ringproof.RequestKeepAlive && o.Return >= over.From && o.Return <= over.To
+	})
+}
+
+// unharmed reports whether the span has no harm in it, which may part who writes the status
+// from a ring that others see.
+func unharmed(h *ringproof.History, over ringproof.Span) bool {
+	harmed := events(h, ringproof.EventFaultLanded)
+	if len(harmed) == 0 || harmed[0].At > over.To {
+		return true
+	}
+	healed := events(h, ringproof.EventHealPhase)
+	return len(healed) > 0 && healed[len(healed)-1].At <= over.From
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package checks
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/ringproof/ringproof"
+)
+
+// toldOf is a ring of three in pods that serves for 40 s, then has no quorum for 100 s, and
+// serves again for 100 s. It is looked at each second, and its status, which is right, is
+// read every two.
+func toldOf() *ringproof.History {
+	h := &ringproof.History{Plan: ringproof.Plan{Mode: ringproof.ModeSafe, Ring: ringproof.RingSpec{On: ringproof.OnKubernetes}}}
+	for at := range 240 {
+		serves := at < 40 || at >= 140
+		o := ringproof.Observation{At: sec(float64(at)), Fresh: serves}
+		for i := range 3 {
+			o.Members = append(o.Members, ringproof.MemberView{ID: ringproof.MemberID(i + 1), Serving: serves || i == 0})
+		}
+		h.Observations = append(h.Observations, o)
+		if at%2 == 1 {
+			continue
+		}
+		s := ringproof.Status{At: sec(float64(at) + 0.5), Available: "True", Current: true, Voters: 3, Alive: sec(float64(at)).String()}
+		if !serves {
+			s.Available = "False"
+		}
+		h.Evidence.Statuses = append(h.Evidence.Statuses, s)
+	}
+	event(h, ringproof.Event{At: sec(40), Kind: ringproof.EventFaultLanded, Fault: ringproof.FaultPause})
+	event(h, ringproof.Event{At: sec(140), Kind: ringproof.EventHealPhase})
+	return h
+}
+
+// saying has the status say something else from one second to another.
+func saying(h *ringproof.History, from, to int, change func(*ringproof.Status)) {
+	for i := range h.Evidence.Statuses {
+		if s := &h.Evidence.Statuses[i]; s.At >= sec(float64(from)) && s.At < sec(float64(to)) {
+			change(s)
+		}
+	}
+}
+
+func TestStatusHonest(t *testing.T) {
+	available := func(as string) func(*ringproof.Status) { return func(s *ringproof.Status) { s.Available = as } }
+	for _, test := range []struct {
+		name   string
+		change func(h *ringproof.History)
+		want   ringproof.Verdict
+		says   string
+	}{
+		{"it is right", func(*ringproof.History) {}, ringproof.Pass, "120 readings"},
+		{"it says that all is well", func(h *ringproof.History) { saying(h, 40, 140, available("True")) }, ringproof.Fail, "that the ring serves, which it did not"},
+		{"for half a minute", func(h *ringproof.History) { saying(h, 40, 75, available("True")) }, ringproof.Pass, ""},
+		{"twice for half a minute", func(h *ringproof.History) {
+			saying(h, 40, 80, available("True"))
+			saying(h, 90, 139, available("True"))
+		}, ringproof.Pass, ""},
+		{"and nobody can read it", func(h *ringproof.History) {
+			saying(h, 40, 140, available("True"))
+			h.Evidence.Statuses = append(h.Evidence.Statuses[:35:35], h.Evidence.Statuses[45:]...)
+		}, ringproof.Pass, ""},
+		{"and who writes it is dead", func(h *ringproof.History) {
+			saying(h, 40, 140, func(s *ringproof.Status) { s.Available, s.Alive = "True", "as before" })
+		}, ringproof.Pass, ""},
+		{"and nobody writes it", func(h *ringproof.History) {
+			saying(h, 40, 140, func(s *ringproof.Status) { s.Available, s.Alive = "True", "" })
+		}, ringproof.Pass, ""},
+		{"and a client is answered", func(h *ringproof.History) {
+			saying(h, 40, 140, available("True"))
+			h.Operations = append(h.Operations, ringproof.Operation{Return: sec(90), Response: &ringproof.Response{}})
+		}, ringproof.Pass, ""},
+		{"and a client is answered by one member", func(h *ringproof.History) {
+			saying(h, 40, 140, available("True"))
+			h.Operations = append(h.Operations, ringproof.Operation{Request: ringproof.Request{Serializable: true}, Return: sec(90), Response: &ringproof.Response{}},
+				ringproof.Operation{Request: ringproof.Request{Kind: ringproof.RequestKeepAlive}, Return: sec(90), Response: &ringproof.Response{}})
+		}, ringproof.Fail, "that the ring serves, which it did not"},
+		{"and nobody looks at the ring", func(h *ringproof.History) {
+			saying(h, 40, 140, available("True"))
+			h.Observations = h.Observations[:40]
+		}, ringproof.Pass, ""},
+		{"and the host keeps it waiting", func(h *ringproof.History) {
+			saying(h, 40, 140, available("True"))
+			h.Evidence.Starved = ringproof.Starved{{Span: ringproof.Span{From: sec(40), To: sec(140)}, Lost: ringproof.Duration(sec(60))}}
+		}, ringproof.Inconclusive, "no processor"},
+		{"it says that nobody is served", func(h *ringproof.History) { saying(h, 150, 240, available("False")) }, ringproof.Fail, "that the ring does not serve, which it did"},
+		{"where harm may part it from the ring", func(h *ringproof.History) {
+			saying(h, 150, 240, available("False"))
+			h.Events = h.Events[:1]
+		}, ringproof.Pass, ""},
+		{"it doesn't know", func(h *ringproof.History) { saying(h, 40, 240, available("Unknown")) }, ringproof.Pass, ""},
+		{"it is of an earlier spec", func(h *ringproof.History) { saying(h, 0, 70, func(s *ringproof.Status) { s.Current = false }) }, ringproof.Fail, "nothing of what is asked for now"},
+		{"it counts them wrong", func(h *ringproof.History) { saying(h, 150, 240, func(s *ringproof.Status) { s.Voters = 4 }) }, ringproof.Fail, "that 4 members vote"},
+		{"it counts nobody", func(h *ringproof.History) { saying(h, 0, 240, func(s *ringproof.Status) { s.Voters = -1 }) }, ringproof.Pass, ""},
+		{"it was never read", func(h *ringproof.History) { h.Evidence.Statuses = nil }, ringproof.Inconclusive, "read 0 times"},
+	} {
+		h := toldOf()
+		test.change(h)
+		f := statusHonest.Finding(h, nil)
+		assert.Equal(t, test.want, f.Verdict, "%s: %s", test.name, f.Message)
+		assert.Contains(t, f.Message, test.says, test.name)
+	}
+	assert.True(t, statusHonest.suits(toldOf().Plan))
+	assert.False(t, statusHonest.suits(ringproof.Plan{Mode: ringproof.ModeSafe}), "nobody has an object")
+}
