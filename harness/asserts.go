@@ -94,17 +94,27 @@ func (s scene) hit(step string) (machines []string) {
 	return machines
 }
 
-// founders are the machines of those who were there when members were first seen.
+// founders are the machines of those who were there when members were first seen. The
+// node of a pod that is being made is known later.
 func (s scene) founders() (machines []string) {
-	for _, o := range s.looks {
-		for _, m := range o.Members {
-			machines = append(machines, m.Machine)
-		}
-		if len(machines) > 0 {
-			break
-		}
+	i := slices.IndexFunc(s.looks, func(o ringproof.Observation) bool { return len(o.Members) > 0 })
+	if i < 0 {
+		return nil
+	}
+	for _, m := range s.looks[i].Members {
+		machines = append(machines, s.home(m.ID))
 	}
 	return machines
+}
+
+// home is the machine on which the member was seen first.
+func (s scene) home(of ringproof.MemberID) string {
+	for _, o := range s.looks {
+		if m, is := o.Member(of); is && m.Machine != "" {
+			return m.Machine
+		}
+	}
+	return ""
 }
 
 // firsts are the members that machines had first, by machine.

@@ -32,6 +32,17 @@ func moved() scene {
 	}}
 }
 
+// TestAFounderIsWhereItIsSeenFirst: of a pod that is being made nobody knows the node yet.
+func TestAFounderIsWhereItIsSeenFirst(t *testing.T) {
+	on := func(machine string) ringproof.Observation {
+		return ringproof.Observation{Members: []ringproof.MemberView{{ID: 1, Name: "r-0", Machine: "m1"}, {ID: 2, Name: "r-1", Machine: machine}}}
+	}
+	s := scene{now: on("m2"), looks: []ringproof.Observation{{}, on(""), on("m2")}}
+	assert.Empty(t, s.unmet(ringproof.Assert{Stayed: []string{ringproof.Founders}}))
+	s.now = on("m3")
+	assert.Equal(t, []string{"m2 without the first member"}, s.unmet(ringproof.Assert{Stayed: []string{ringproof.Founders}}))
+}
+
 func TestWhatAnAssertSees(t *testing.T) {
 	list := func(names ...string) *[]string { return &names }
 	number := func(n int) *int { return &n }
