@@ -1348,3 +1348,19 @@ func grown(size int) []ringproof.ConfChange {
 	}
 	return all
 }
+
+// TestAnEntryThatEtcdRefusesAddsNobody: at whose peer URL another member is reached.
+func TestAnEntryThatEtcdRefusesAddsNobody(t *testing.T) {
+	at := func(kind string, member ringproof.MemberID, urls ...string) ringproof.ConfChange {
+		return ringproof.ConfChange{Kind: kind, Member: member, PeerURLs: urls}
+	}
+	c := newConfig()
+	require.True(t, c.apply(at("add-voter", 1, "a")))
+	require.True(t, c.apply(at("add-learner", 2, "b")))
+	require.False(t, c.apply(at("add-learner", 3, "b")), "2 is there")
+	require.False(t, c.apply(at("update", 1, "b")), "2 is there")
+	require.True(t, c.apply(at("update", 2, "c")))
+	require.True(t, c.apply(at("add-learner", 3, "b")), "2 has left it")
+	require.True(t, c.apply(at("remove", 3)))
+	require.True(t, c.apply(at("add-learner", 4, "b")))
+}

@@ -347,24 +347,29 @@ func (l *ledger) faultTook(machine string, at ringproof.Instant) bool {
 type config struct {
 	members map[ringproof.MemberID]bool // true: voter
 	removed map[ringproof.MemberID]bool
+	urls    map[string]ringproof.MemberID // of peers
 }
 
 func newConfig() config {
-	return config{members: map[ringproof.MemberID]bool{}, removed: map[ringproof.MemberID]bool{}}
+	return config{members: map[ringproof.MemberID]bool{}, removed: map[ringproof.MemberID]bool{}, urls: map[string]ringproof.MemberID{}}
 }
 
-func (c config) clone() config { return config{maps.Clone(c.members), maps.Clone(c.removed)} }
+func (c config) clone() config {
+	return config{maps.Clone(c.members), maps.Clone(c.removed), maps.Clone(c.urls)}
+}
 
-// apply carries out a change as etcd does, and tells whether it had an effect:
-// etcd turns an impossible change into an empty one when it comes to apply it.
+// apply carries out a change as etcd does, and reports whether it had an effect: etcd
+// turns an impossible change into an empty one when it comes to apply it. A second request
+// to add m4 is in the log like the first, and adds nobody.
 func (c config) apply(change ringproof.ConfChange) bool {
 	voter, member := c.members[change.Member]
 	switch change.Kind {
 	case "add-voter", "add-learner":
-		if member || c.removed[change.Member] {
+		if member || c.removed[change.Member] || c.others(change) {
 			return false
 		}
 		c.members[change.Member] = change.Kind == "add-voter"
+		c.reach(change)
 	case "promote":
 		if !member || voter {
 			return false
@@ -376,12 +381,35 @@ func (c config) apply(change ringproof.ConfChange) bool {
 		}
 		delete(c.members, change.Member)
 		c.removed[change.Member] = true
+		c.unreach(change.Member)
 	case "update":
-		return member
+		if !member || c.others(change) {
+			return false
+		}
+		c.unreach(change.Member)
+		c.reach(change)
 	default:
 		return false
 	}
 	return true
+}
+
+// others reports whether another member is reached by one of the change's peer URLs.
+func (c config) others(change ringproof.ConfChange) bool {
+	return slices.ContainsFunc(change.PeerURLs, func(u string) bool {
+		of, taken := c.urls[u]
+		return taken && of != change.Member
+	})
+}
+
+func (c config) reach(change ringproof.ConfChange) {
+	for _, u := range change.PeerURLs {
+		c.urls[u] = change.Member
+	}
+}
+
+func (c config) unreach(member ringproof.MemberID) {
+	maps.DeleteFunc(c.urls, func(_ string, of ringproof.MemberID) bool { return of == member })
 }
 
 // voters is how many members vote.
