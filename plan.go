@@ -370,7 +370,7 @@ type Fault struct {
 	Shape    string    `json:"shape,omitempty"`    // partition: "split", "isolate", "one-way", "pair"
 	Action   string    `json:"action,omitempty"`   // agent-crash: the subject's action, "add-learner"
 	Effect   string    `json:"effect,omitempty"`   // agent-crash: one call at the subject's seams, "etcd member-add"; instead of Action
-	Phase    string    `json:"phase,omitempty"`    // agent-crash: "before", "after", "reply-lost", "refused"
+	Phase    string    `json:"phase,omitempty"`    // agent-crash: "before", "after", "reply-lost", "refused", "late", "unseen"
 	Decision string    `json:"decision,omitempty"` // stale-view, skipped-view: "next" (about the ring) or "boot" (about a start)
 	Leave    string    `json:"leave,omitempty"`    // volume-loss: "nothing", "directories", "identity", "copy-of-before", "damaged-log" or "ring-of-one"; keys-damaged: "nothing" or "nonsense"
 	At       string    `json:"at,omitempty"`       // start-failure: "before-log" or "after-log"

@@ -207,7 +207,7 @@ var catalogue = []Entry{
 		Params: Params{
 			{Name: "action", Type: TypeAction, Doc: "the subject's action, such as add-learner"},
 			{Name: "effect", Type: TypeEffect, Doc: "one call at its seams, such as \"etcd put\", \"write disk.json\", \"create machines\", start"},
-			{Name: "phase", Doc: "before the call, after its reply, between (done, and the reply lost), refused (not done, and an error), or unseen (a write to the API server is done, and not shown by the subject's cache for a while, 5s when for is absent)", Values: []string{"before", "after", "reply-lost", "refused", "unseen"}, Required: true},
+			{Name: "phase", Doc: "before the call, after its reply, between (done, and the reply lost), refused (not done, and an error), late (a request to etcd, the store or the API server is on its way: the subject is told that time ran out, and it is done after that, 10s when for is absent), or unseen (a write to the API server is done, and not shown by the subject's cache for a while, 5s when for is absent)", Values: []string{"before", "after", "reply-lost", "refused", "late", "unseen"}, Required: true},
 			{Name: "nth", Type: TypeNumber, Least: 1, Doc: "at the nth such action or effect since the step began; 1 when absent. What fails by itself is not counted in the phases that need it done"},
 			whose, ofWhom,
 			{Name: "for", Type: TypeDuration, Doc: "the agent is started again after this long; when absent, at once"},

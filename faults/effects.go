@@ -63,3 +63,10 @@ func IsEffect(name string) bool {
 
 // Unseeable reports whether a cache hears of the effect, so that it may hear late.
 func Unseeable(effect string) bool { return strings.HasPrefix(effect, "kube ") }
+
+// Delayable reports whether the effect is a request, which may be on its way when whoever
+// asked has given up. A lease is kept alive by a stream, whose end is its asker's.
+func Delayable(effect string) bool {
+	verb, _, _ := strings.Cut(effect, " ")
+	return verb == "etcd" && effect != "etcd keep-alive" || verb == "kube" || verb == "create"
+}

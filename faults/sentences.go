@@ -189,6 +189,8 @@ func crash(f ringproof.Fault) string {
 	switch f.Phase {
 	case "reply-lost":
 		return fmt.Sprintf("lose the reply of %s to %s", what, agent(f))
+	case "late":
+		return fmt.Sprintf("delay %s of %s until it has given up", what, agent(f))
 	case "unseen":
 		return fmt.Sprintf("hide %s from the cache of %s", what, agent(f))
 	case "refused":

@@ -75,6 +75,9 @@ func Validate(f ringproof.Fault) []Problem {
 	if f.Kind == ringproof.FaultAgentCrash && f.Phase == "unseen" && !Unseeable(f.Effect) {
 		problems = append(problems, Problem{Field: "phase", Value: f.Phase, Message: "only a write to the API server is heard of by a cache: unseen takes an effect that begins with kube"})
 	}
+	if f.Kind == ringproof.FaultAgentCrash && f.Phase == "late" && !Delayable(f.Effect) {
+		problems = append(problems, Problem{Field: "phase", Value: f.Phase, Message: "only a request is on its way: late takes an effect that begins with etcd (but for keep-alive), kube or create"})
+	}
 	if e, _ := Lookup(f.Kind); e.Seam && f.Scope == ringproof.ScopeController && f.Target != "" {
 		problems = append(problems, Problem{Field: "target", Value: f.Target, Message: "a controller is on no machine of the plan: " + string(f.Kind) + " takes a target or scope controller, not both"})
 	}

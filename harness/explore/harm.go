@@ -23,7 +23,7 @@ var (
 	syncs     = []ringproof.Duration{second / 10, second, 3 * second}
 	delays    = []ringproof.Duration{second / 50, second / 10, second / 4, second / 2}
 	// at which an agent on a machine is cut
-	phases = []string{"before", "after", "reply-lost", "refused"}
+	phases = []string{"before", "after", "reply-lost", "refused", "late"}
 	// of the reference's records; "": all
 	records = []string{"", "formed", "machines", "epochs"}
 	// what the reference calls its files and records; another subject's are missed
@@ -121,6 +121,9 @@ func (c *composer) harmOf(e faults.Entry, label func(string) string) ringproof.F
 	}
 	if f.Kind == ringproof.FaultAgentCrash {
 		c.whatCrashes(&f, label)
+		if f.Phase == "late" && !faults.Delayable(f.Effect) {
+			f.Phase = "reply-lost"
+		}
 	}
 	if p, ok := e.Param("target"); ok && !p.Required && c.draw(label("anyone"), 2) == 0 {
 		f.Target = ""

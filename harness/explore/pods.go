@@ -158,7 +158,7 @@ func (c *composer) faultInPods(n int, way []ringproof.Trigger) {
 func (c *composer) harmInPods(e faults.Entry, label func(string) string) ringproof.Fault {
 	if e.Kind == ringproof.FaultAgentCrash {
 		return ringproof.Fault{Kind: e.Kind, Scope: ringproof.ScopeController, Effect: one(c.draw, label("effect"), ofController...), Nth: 1 + c.draw(label("nth"), 3),
-			Phase: one(c.draw, label("phase"), effectPhases...)}
+			Phase: one(c.draw, label("phase"), requestPhases...)}
 	}
 	f := c.harmOf(e, label)
 	f.Stagger = 0

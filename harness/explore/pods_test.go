@@ -72,18 +72,18 @@ func TestSweepInPods(t *testing.T) {
 	all, _ := Perturbations(ringproof.Journal{Effects: []ringproof.Effect{controllers, {Machine: "m1", Name: "start", Nth: 1, Done: 1}}}, true)
 	controllers.Name = "kube create pod"
 	seen, _ := Perturbations(ringproof.Journal{Effects: []ringproof.Effect{controllers}}, true)
-	require.Len(t, seen, 5, "it may be unseen, too")
-	require.Len(t, all, 4+6)
+	require.Len(t, seen, 6, "it may be unseen, too")
+	require.Len(t, all, 5+6)
 	s, w := Sweep{Plan: ringproof.Plan{Ring: ringproof.RingSpec{On: ringproof.OnKubernetes}}}, &Swept{}
 	for _, p := range s.fitting(w, all) {
 		assert.Empty(t, faults.Validate(p.Fault), "%+v", p)
 		assert.Zero(t, p.Fault.For)
 	}
 	s.Fits = func(p ringproof.Plan) bool { return len(p.Steps) == 1 }
-	assert.Len(t, s.fitting(w, all), 6)
+	assert.Len(t, s.fitting(w, all), 7)
 	assert.Equal(t, 4, w.Unfit, "what is lost with an effect is another step")
 	s.Fits, s.At = nil, "kube"
-	assert.Len(t, s.fitting(w, all), 4)
+	assert.Len(t, s.fitting(w, all), 5)
 	assert.Equal(t, 6, w.Unasked)
 }
 

@@ -39,7 +39,7 @@ type Sweep struct {
 // Perturbation is one harm of a sweep, and what it is aimed at.
 type Perturbation struct {
 	At    string // the effect, or the decision
-	How   string // before, after, reply-lost, unseen, disk, machine, leader, stale-view, skipped-view
+	How   string // before, after, reply-lost, late, unseen, disk, machine, leader, stale-view, skipped-view
 	Fault ringproof.Fault
 	Then  *ringproof.Fault // what is lost as soon as Fault has landed; nil: nothing
 }
@@ -47,7 +47,8 @@ type Perturbation struct {
 // The harms of a sweep.
 var (
 	effectPhases  = []string{"before", "after", "reply-lost"}
-	cachePhases   = []string{"before", "after", "reply-lost", "unseen"} // of what a cache hears of
+	requestPhases = []string{"before", "after", "reply-lost", "late"}           // of what is asked of others
+	cachePhases   = []string{"before", "after", "reply-lost", "late", "unseen"} // of what a cache hears of
 	decisionKinds = []ringproof.FaultKind{ringproof.FaultStaleView, ringproof.FaultSkippedView}
 )
 
@@ -175,13 +176,20 @@ func phasesOf(e ringproof.Effect) []string {
 	if faults.Unseeable(e.Name) && !slices.Contains(uncached, e.Name) {
 		return cachePhases
 	}
+	if faults.Delayable(e.Name) {
+		return requestPhases
+	}
 	return effectPhases
 }
 
 // cut is the agent's death, or the lost reply, at the effect.
 func cut(e ringproof.Effect, phase string) ringproof.Fault {
 	f := ringproof.Fault{Kind: ringproof.FaultAgentCrash, Target: e.Machine, Scope: e.Scope, Effect: e.Name, Phase: phase, Nth: e.Nth, For: down}
-	if phase != "before" {
+	switch phase {
+	case "before":
+	case "late":
+		f.For = 0 // as long as it takes for whoever asked to give up, and more
+	default:
 		f.Nth = e.Done
 	}
 	return f

@@ -30,17 +30,19 @@ var journal = ringproof.Journal{
 func TestPerturbations(t *testing.T) {
 	full, pruned := Perturbations(journal, true)
 	assert.Zero(t, pruned)
-	assert.Len(t, full, 1+3*6+2*2, "each effect in six ways but the one without a reply, each decision in two")
+	assert.Len(t, full, 2+2*7+6+2*2, "each request in seven ways but the one without a reply, the start in six, each decision in two")
 	cut := ringproof.Fault{Kind: ringproof.FaultAgentCrash, Target: "m1", Effect: "etcd member-add", Phase: "before", Nth: 2, For: down}
-	assert.Equal(t, cut, full[1].Fault)
+	assert.Equal(t, cut, full[2].Fault)
 	cut.Phase, cut.Nth = "after", 1
-	assert.Equal(t, cut, full[2].Fault, "what is cut when it is done is counted by what is done")
-	assert.Equal(t, ringproof.Fault{Kind: ringproof.FaultStaleView, Target: "m1", Decision: "next", Nth: 1, Back: staleBack, Count: missed}, full[19].Fault)
-	assert.Equal(t, Perturbation{"etcd member-add", "machine", cut, &ringproof.Fault{Kind: ringproof.FaultMachineLoss, Target: "m1"}}, full[5])
+	assert.Equal(t, cut, full[3].Fault, "what is cut when it is done is counted by what is done")
+	assert.Equal(t, ringproof.Fault{Kind: ringproof.FaultStaleView, Target: "m1", Decision: "next", Nth: 1, Back: staleBack, Count: missed}, full[22].Fault)
+	assert.Equal(t, Perturbation{"etcd member-add", "machine", cut, &ringproof.Fault{Kind: ringproof.FaultMachineLoss, Target: "m1"}}, full[7])
+	cut.Phase, cut.Nth, cut.For = "late", 2, 0
+	assert.Equal(t, cut, full[5].Fault, "what comes late is counted when it is asked")
 
 	some, pruned := Perturbations(journal, false)
-	assert.Equal(t, 7, pruned, "the second and third member-add found the ring as the first did")
-	assert.Len(t, some, len(full)-7, "what the ring was at a decision isn't known: all stay")
+	assert.Equal(t, 9, pruned, "the second and third member-add found the ring as the first did")
+	assert.Len(t, some, len(full)-9, "what the ring was at a decision isn't known: all stay")
 }
 
 func TestPerturbationsAreLegal(t *testing.T) {
@@ -117,13 +119,13 @@ func TestSweep(t *testing.T) {
 	w := sweepOf(t, Sweep{})
 	assert.Equal(t, 4, w.Effects)
 	assert.Equal(t, 2, w.Decisions)
-	assert.Equal(t, 16, w.Plans)
-	assert.Equal(t, 16, w.Tally.Runs)
+	assert.Equal(t, 17, w.Plans)
+	assert.Equal(t, 17, w.Tally.Runs)
 	assert.Equal(t, 2, w.NotReached)
 	assert.Empty(t, w.Tally.Inconclusive, "harm that hits nothing leaves the run as it was")
 	require.Len(t, w.Tally.Findings, 1)
 	plan := w.Tally.Findings[0].Plan
-	assert.Equal(t, "grow[size=3,sweep=8]#1", plan.Cell)
+	assert.Equal(t, "grow[size=3,sweep=9]#1", plan.Cell)
 	assert.True(t, plan.Assumptions.FaultsFired)
 	require.Len(t, plan.Steps, 2)
 	assert.True(t, plan.Steps[0].Detach)
@@ -133,11 +135,11 @@ func TestSweep(t *testing.T) {
 
 func TestSweepOfPairs(t *testing.T) {
 	all := sweepOf(t, Sweep{Pairs: true})
-	assert.Equal(t, 120, all.Plans)
+	assert.Equal(t, 136, all.Plans)
 	assert.Zero(t, all.Unsampled)
 	some := sweepOf(t, Sweep{Pairs: true, Limit: 20, Seed: 3})
 	assert.Equal(t, 20, some.Plans)
-	assert.Equal(t, 100, some.Unsampled)
+	assert.Equal(t, 116, some.Unsampled)
 }
 
 func TestSweepOfWhatFails(t *testing.T) {

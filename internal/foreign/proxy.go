@@ -6,7 +6,9 @@ package foreign
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -107,7 +109,10 @@ func (f *proxy) effect(r *http.Request, of *request.RequestInfo) string {
 // write passes a write, with what is set there.
 func (f *proxy) write(w http.ResponseWriter, r *http.Request, effect string, of schema.GroupResource) {
 	note := f.reach(effect)
-	if s, ok := f.fires(effect, seam.Before, seam.Refused); ok {
+	if s, ok := f.fires(effect, seam.Before, seam.Refused, seam.Late); ok {
+		if s.Fault.Phase == seam.Late {
+			f.delay(r, s)
+		}
 		f.cut(w, r, s, nil)
 		return
 	}
@@ -181,7 +186,7 @@ func (f *proxy) cut(w http.ResponseWriter, r *http.Request, s seam.Setting, a *a
 		f.landed(r, s)
 		refuse(w)
 		return
-	case seam.ReplyLost:
+	case seam.ReplyLost, seam.Late:
 		f.landed(r, s)
 		panic(http.ErrAbortHandler)
 	}
@@ -192,6 +197,17 @@ func (f *proxy) cut(w http.ResponseWriter, r *http.Request, s seam.Setting, a *a
 	f.landed(r, s)
 	<-r.Context().Done()
 	panic(http.ErrAbortHandler)
+}
+
+// delay has the write done a while later, by when whoever asks has given up.
+func (f *proxy) delay(r *http.Request, s seam.Setting) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // whoever asks is gone, with half of what he said
+	}
+	late := r.Clone(context.WithoutCancel(r.Context()))
+	late.Body = io.NopCloser(bytes.NewReader(body))
+	time.AfterFunc(s.LateBy(), func() { f.next.ServeHTTP(&answer{header: http.Header{}}, late) })
 }
 
 // asker is the address of the pod that asks.

@@ -28,6 +28,7 @@ import (
 type proxied struct {
 	proxy
 	taken atomic.Int32 // writes
+	body  atomic.Value // of the last: a string
 	heard chan string  // what was told of pods
 	hung  func()       // hangs up on whoever asks, as the kernel does for who was killed
 	dead  bool         // who asks was killed before
@@ -56,6 +57,8 @@ func newProxied(t *testing.T) (f *proxied, ask func(method, path, kind string) (
 			w.WriteHeader(http.StatusConflict)
 			return
 		}
+		text, _ := io.ReadAll(r.Body)
+		f.body.Store(string(text))
 		f.taken.Add(1)
 		w.WriteHeader(http.StatusCreated)
 	})
@@ -118,6 +121,18 @@ func TestProxyCuts(t *testing.T) {
 			assert.Empty(t, f.set.Set, "it is healed")
 		})
 	}
+}
+
+// TestProxyIsLate: the write comes, whole, when whoever asked has given up.
+func TestProxyIsLate(t *testing.T) {
+	f, ask := newProxied(t)
+	fault := ringproof.Fault{Kind: ringproof.FaultAgentCrash, Scope: "controller", Effect: "kube create pod", Phase: "late", For: ringproof.Duration(200 * time.Millisecond)}
+	f.harm(ringproof.Step{Name: "cut", Fault: &fault}.At())
+	_, err := ask(http.MethodPost, pods, "application/json")
+	require.Error(t, err)
+	assert.Contains(t, <-f.heard, "time ran out")
+	require.Eventually(t, func() bool { return f.taken.Load() == 1 }, time.Minute, 10*time.Millisecond)
+	assert.Equal(t, "{}", f.body.Load())
 }
 
 // TestProxySparesTheFailed: a write that failed by itself has no reply to lose, and is not counted

@@ -77,7 +77,7 @@ func HappensOnNodes(f ringproof.Fault) error {
 		return fmt.Errorf("%s: no harm of nodes and pods yet (%w)", f.Kind, errors.ErrUnsupported)
 	case f.LeavesLog():
 		return fmt.Errorf("volume-loss that leaves a %s: no harm of nodes and pods yet (%w)", f.Leave, errors.ErrUnsupported)
-	case (f.Kind == ringproof.FaultKill && f.Scope == "agent" || f.Kind == ringproof.FaultAgentCrash && f.Phase != "unseen") && f.For > 0:
+	case (f.Kind == ringproof.FaultKill && f.Scope == "agent" || f.Kind == ringproof.FaultAgentCrash && f.Phase != "unseen" && f.Phase != "late") && f.For > 0:
 		return fmt.Errorf("%s of an agent for %v: a kubelet starts it again when it will (%w)", f.Kind, f.For, errors.ErrUnsupported)
 	}
 	return nil

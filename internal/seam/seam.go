@@ -76,13 +76,19 @@ func (s Setting) Fires(t Tally) bool {
 const (
 	Before    = "before"     // the subject dies, and nothing was asked
 	After     = "after"      // it is done, and the subject dies
+	Late      = "late"       // the subject is told that time ran out, and it is done a while later
 	ReplyLost = "reply-lost" // it is done, and the subject is told that time ran out
 	Refused   = "refused"    // it is not done, and the subject is told an error
 	Unseen    = "unseen"     // it is done, and the subject's cache doesn't show it for a while
 )
 
 // Early reports whether the cut is made before the call, in whose place.
-func (s Setting) Early() bool { return s.Fault.Phase == Before || s.Fault.Phase == Refused }
+func (s Setting) Early() bool {
+	return s.Fault.Phase == Before || s.Fault.Phase == Refused || s.Fault.Phase == Late
+}
+
+// LateBy is how long what is late is on its way.
+func (s Setting) LateBy() time.Duration { return cmp.Or(s.Fault.For.Std(), 10*time.Second) }
 
 // UnseenFor is how long what was done isn't shown.
 func (s Setting) UnseenFor() time.Duration { return cmp.Or(s.Fault.For.Std(), 5*time.Second) }
@@ -90,7 +96,7 @@ func (s Setting) UnseenFor() time.Duration { return cmp.Or(s.Fault.For.Std(), 5*
 // Happens tells what the cut does to whoever is on trial: "the agent".
 func (s Setting) Happens(who string) string {
 	return map[string]string{Before: who + " dies before it", After: "done, and " + who + " dies", ReplyLost: "done, and its reply is lost",
-		Unseen: "done, and the cache doesn't show it", Refused: "not done, and refused"}[s.Fault.Phase]
+		Late: "done " + s.LateBy().String() + " later, and " + who + " is told that time ran out", Unseen: "done, and the cache doesn't show it", Refused: "not done, and refused"}[s.Fault.Phase]
 }
 
 // Probe is a fault that is set at all machines, never fires, and is taken away with the

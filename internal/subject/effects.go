@@ -25,6 +25,8 @@ type point struct {
 	effect  string
 	refusal error // what the real thing says when it does nothing
 
+	late func(context.Context) error // what is done where it is late; nil: the same
+
 	hide func(time.Duration) // has the agent's cache not show what was done, for so long; nil: it can't
 }
 
@@ -43,12 +45,12 @@ type gatedProcess struct {
 
 func (g gatedProcess) Start(ctx context.Context, args []string) error {
 	p := point{action: "launch", effect: "start", refusal: fmt.Errorf("starting etcd: %w", syscall.EAGAIN)}
-	return g.harm.around(p, func() error { return g.Process.Start(ctx, args) })
+	return g.harm.around(ctx, p, func(ctx context.Context) error { return g.Process.Start(ctx, args) })
 }
 
 func (g gatedProcess) Stop(ctx context.Context, grace time.Duration) error {
 	p := point{effect: "stop", refusal: fmt.Errorf("stopping etcd: %w", syscall.EAGAIN)}
-	return g.harm.around(p, func() error { return g.Process.Stop(ctx, grace) })
+	return g.harm.around(ctx, p, func(ctx context.Context) error { return g.Process.Stop(ctx, grace) })
 }
 
 // gatedDisk is the machine's disk, whose every change is a point. A write is
@@ -59,7 +61,7 @@ type gatedDisk struct {
 }
 
 func (g gatedDisk) Write(name string, content []byte) error {
-	return g.harm.around(onDisk("write", name), func() error { return g.Disk.Write(name, content) })
+	return g.harm.around(context.Background(), onDisk("write", name), func(context.Context) error { return g.Disk.Write(name, content) })
 }
 
 func (g gatedDisk) Remove(name string) error {
@@ -67,7 +69,7 @@ func (g gatedDisk) Remove(name string) error {
 	if name == launcher.DataDir {
 		p.action = "clear"
 	}
-	return g.harm.around(p, func() error { return g.Disk.Remove(name) })
+	return g.harm.around(context.Background(), p, func(context.Context) error { return g.Disk.Remove(name) })
 }
 
 func (g gatedDisk) Rename(old, new string) error {
@@ -75,7 +77,7 @@ func (g gatedDisk) Rename(old, new string) error {
 	if old == launcher.DataDir {
 		p.action = "clear"
 	}
-	return g.harm.around(p, func() error { return g.Disk.Rename(old, new) })
+	return g.harm.around(context.Background(), p, func(context.Context) error { return g.Disk.Rename(old, new) })
 }
 
 func onDisk(verb, name string) point {
@@ -93,7 +95,7 @@ func (g gatedStore) Create(ctx context.Context, key string, value []byte) error 
 	if key == founding {
 		p.action = "bootstrap"
 	}
-	return g.harm.around(p, func() error { return g.Store.Create(ctx, key, value) })
+	return g.harm.around(ctx, p, func(ctx context.Context) error { return g.Store.Create(ctx, key, value) })
 }
 
 // series is what a record is one of: machines for machines/m1/00000001.json. A

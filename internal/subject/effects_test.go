@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -28,6 +29,7 @@ import (
 type askable struct {
 	host.Etcd
 	asked int
+	over  error // of the context of what was asked last
 }
 
 func (e *askable) MemberAdd(context.Context, []string) (*clientv3.MemberAddResponse, error) {
@@ -35,8 +37,9 @@ func (e *askable) MemberAdd(context.Context, []string) (*clientv3.MemberAddRespo
 	return &clientv3.MemberAddResponse{}, nil
 }
 
-func (e *askable) MemberAddAsLearner(context.Context, []string) (*clientv3.MemberAddResponse, error) {
+func (e *askable) MemberAddAsLearner(ctx context.Context, _ []string) (*clientv3.MemberAddResponse, error) {
 	e.asked++
+	e.over = ctx.Err()
 	return &clientv3.MemberAddResponse{}, nil
 }
 
@@ -60,8 +63,9 @@ func (e *askable) MoveLeader(context.Context, uint64) (*clientv3.MoveLeaderRespo
 	return &clientv3.MoveLeaderResponse{}, nil
 }
 
-func (e *askable) Put(context.Context, string, string, ...clientv3.OpOption) (*clientv3.PutResponse, error) {
+func (e *askable) Put(ctx context.Context, _, _ string, _ ...clientv3.OpOption) (*clientv3.PutResponse, error) {
 	e.asked++
+	e.over = ctx.Err()
 	return &clientv3.PutResponse{}, nil
 }
 
@@ -85,7 +89,10 @@ func (e *askable) Do(context.Context, clientv3.Op) (clientv3.OpResponse, error) 
 	return clientv3.OpResponse{}, nil
 }
 
-func (e *askable) Txn(context.Context) clientv3.Txn { return countedTxn{fakeTxn{}, e} }
+func (e *askable) Txn(ctx context.Context) clientv3.Txn {
+	e.over = ctx.Err()
+	return countedTxn{fakeTxn{}, e}
+}
 
 type countedTxn struct {
 	clientv3.Txn
@@ -225,6 +232,31 @@ func TestEveryRequestOfEtcdIsItsEffectInEachPhaseOnce(t *testing.T) {
 	}
 }
 
+// TestALateRequestIsDoneAfterItsAskerHasGivenUp: its own deadline is over by then.
+func TestALateRequestIsDoneAfterItsAskerHasGivenUp(t *testing.T) {
+	for effect, asks := range requests() {
+		if !faults.Delayable(effect) {
+			continue
+		}
+		for i, ask := range asks {
+			c, real, x := gated(cutAtEffect(effect, seam.Late, 1))
+			var due func(context.Context)
+			x.later = func(d time.Duration, do func(context.Context)) {
+				assert.Equal(t, 10*time.Second, d)
+				due = do
+			}
+			ctx, giveUp := context.WithCancel(t.Context())
+			require.ErrorIs(t, ask(ctx, c), context.DeadlineExceeded, "%s %d", effect, i)
+			giveUp()
+			require.Zero(t, real.asked, "%s %d", effect, i)
+			due(t.Context())
+			assert.Equal(t, 1, real.asked, "%s %d", effect, i)
+			assert.NoError(t, real.over, "%s %d: what is done late has the time of its own", effect, i)
+			assert.NoError(t, ask(t.Context(), c), "%s %d fired twice", effect, i)
+		}
+	}
+}
+
 func TestWhatAMachineDoesIsNamedByWhatItIsDoneTo(t *testing.T) {
 	for effect, do := range map[string]func(*rig) error{
 		"write disk.json":      func(x *rig) error { return x.on.Disk().Write("disk.json", nil) },
@@ -278,7 +310,7 @@ func TestACutHitsTheEffectThatTheJournalNumbered(t *testing.T) {
 			}
 			for i, c := range calls {
 				before := len(agents[c.machine].host.(*fakeHost).lines)
-				_ = agents[c.machine].around(point{effect: c.effect}, func() error {
+				_ = agents[c.machine].around(t.Context(), point{effect: c.effect}, func(context.Context) error {
 					if c.fails {
 						return errOutage
 					}

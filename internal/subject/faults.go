@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	kubeclient "sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,12 +33,13 @@ type harm struct {
 	faults  func() (seam.Faults, error)
 	tally   seam.Tally
 	kill    func()
-	machine string        // as the journal calls it
-	scope   string        // controller, where it is one
-	dry     bool          // the agent was told to change nothing
-	journal seam.Recorder // nil: nothing is recorded
-	probed  bool          // the journal is kept only while the probe is set, which says what the machine is called
-	host    host.Host     // whose log is written
+	later   func(time.Duration, func(context.Context)) // has something done after a while, whatever has become of the agent
+	machine string                                     // as the journal calls it
+	scope   string                                     // controller, where it is one
+	dry     bool                                       // the agent was told to change nothing
+	journal seam.Recorder                              // nil: nothing is recorded
+	probed  bool                                       // the journal is kept only while the probe is set, which says what the machine is called
+	host    host.Host                                  // whose log is written
 
 	open  string          // the action that the agent is about
 	told  map[string]bool // steps that were told of
@@ -48,8 +50,21 @@ type harm struct {
 }
 
 func newHarm(faults func() (seam.Faults, error), t seam.Tally, kill func()) *harm {
-	return &harm{faults: faults, tally: t, kill: kill, told: map[string]bool{}}
+	return &harm{faults: faults, tally: t, kill: kill, later: afterwards, told: map[string]bool{}}
 }
+
+// afterwards is later of a process. What it has asked for and nobody has got yet is lost
+// with it.
+func afterwards(d time.Duration, do func(context.Context)) {
+	time.AfterFunc(d, func() {
+		asking, cancel := context.WithTimeout(context.Background(), lateWithin)
+		defer cancel()
+		do(asking)
+	})
+}
+
+// lateWithin is how long what has come late may take.
+const lateWithin = 10 * time.Second
 
 // layers puts the harm inside and around the mutants.
 func (x *harm) layers(mutants []layer) []layer {
@@ -70,7 +85,7 @@ func (x *harm) inner() layer {
 		brain: func(_ host.Host, b auto.Brain) auto.Brain {
 			do := b.Do
 			b.Do = func(ctx context.Context, r *admin.Ring, a ring.Action, f admin.Fence) error {
-				return x.around(point{action: string(a.Kind)}, func() error { return do(ctx, r, a, f) })
+				return x.around(ctx, point{action: string(a.Kind)}, func(ctx context.Context) error { return do(ctx, r, a, f) })
 			}
 			return b
 		},
@@ -115,7 +130,7 @@ func (x *harm) landed(step, action, text string) {
 var errKilled = errors.New("killed by a fault")
 
 // around passes a point, with the cuts that are set there.
-func (x *harm) around(p point, do func() error) error {
+func (x *harm) around(ctx context.Context, p point, do func(context.Context) error) error {
 	note, set := -1, x.set()
 	who, recorded := x.recorded(set)
 	if recorded {
@@ -124,11 +139,16 @@ func (x *harm) around(p point, do func() error) error {
 	cuts := x.cuts(set, p)
 	for _, s := range cuts {
 		if s.Early() && s.Fires(x.tally) {
+			if s.Fault.Phase == seam.Late {
+				if p.late == nil {
+					p.late = do
+				}
+			}
 			return x.cut(s, p)
 		}
 	}
 	// One that failed by itself has no reply to lose.
-	if err := do(); err != nil {
+	if err := do(ctx); err != nil {
 		return err
 	}
 	if recorded {
@@ -183,6 +203,9 @@ func (x *harm) cut(s seam.Setting, p point) error {
 	case s.Fault.Phase == seam.Unseen:
 		p.hide(s.UnseenFor())
 		return nil
+	case s.Fault.Phase == seam.Late:
+		x.later(s.LateBy(), func(ctx context.Context) { _ = p.late(ctx) })
+		return fmt.Errorf("%s: no reply: %w", at, context.DeadlineExceeded)
 	case s.Fault.Phase == seam.ReplyLost:
 		return fmt.Errorf("%s: its reply is lost: %w", at, context.DeadlineExceeded)
 	case s.Fault.Phase != seam.Refused:

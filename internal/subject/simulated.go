@@ -46,6 +46,7 @@ type World[M Machine] interface {
 type seat interface {
 	Clock() time.Time
 	Sleep(ctx context.Context, d time.Duration) error
+	Go(ctx context.Context, name string, f func(context.Context))
 	Timeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
 	Dial(endpoint string, secure *tls.Config) (host.Etcd, error)
 }
@@ -111,7 +112,7 @@ func (s *Simulated[W, M]) now() time.Time { return s.operator().Now() }
 func (s *Simulated[W, M]) Agent(m M) func(context.Context) error {
 	return func(ctx context.Context) error {
 		x := newHarm(func() (seam.Faults, error) { return s.faults[m.Name()], nil }, s.tally, m.Kill)
-		x.machine, x.journal, x.dry = m.Name(), s.Record, m.DryRun()
+		x.machine, x.journal, x.dry, x.later = m.Name(), s.Record, m.DryRun(), s.later
 		var layers []layer
 		for _, mutant := range s.mutants {
 			layers = append(layers, mutant.observed())
@@ -122,6 +123,19 @@ func (s *Simulated[W, M]) Agent(m M) func(context.Context) error {
 			Binaries: releases(m.Binaries()), DryRun: m.DryRun(), Brain: seams.Brain(h, auto.Reference())})
 		return agent.Run(ctx, launcher.StopWithin)
 	}
+}
+
+// later has the world do something after a while: what is on its way comes, whether or not
+// who sent it lives.
+func (s *Simulated[W, M]) later(d time.Duration, do func(context.Context)) {
+	s.world.Go(context.Background(), "late", func(ctx context.Context) {
+		if s.world.Sleep(ctx, d) != nil {
+			return
+		}
+		asking, cancel := s.world.Timeout(ctx, lateWithin)
+		defer cancel()
+		do(asking)
+	})
 }
 
 // releases are the binaries as the reference is told of them.

@@ -23,12 +23,14 @@ func gateKube(c kubeclient.Client, x *harm) gatedKube {
 }
 
 // write passes a write.
-func (b behind) write(ctx context.Context, verb string, o kubeclient.Object, do func() error) error {
+func (b behind) write(ctx context.Context, verb string, o kubeclient.Object, do func(context.Context, kubeclient.Object) error) error {
 	p := wrote(verb, o)
 	if as := b.before(ctx, p, o); as != nil {
 		p.hide = func(d time.Duration) { b.hide(kindOf(o), as, d) }
 	}
-	return b.harm.around(p, do)
+	asked := o.DeepCopyObject().(kubeclient.Object) // whoever asked goes on with o
+	p.late = func(ctx context.Context) error { return do(ctx, asked) }
+	return b.harm.around(ctx, p, func(ctx context.Context) error { return do(ctx, o) })
 }
 
 // wrote is a write of an object: "kube delete pod". An API server that is about to end is
@@ -44,27 +46,27 @@ func kindOf(o any) string {
 }
 
 func (g gatedKube) Create(ctx context.Context, o kubeclient.Object, how ...kubeclient.CreateOption) error {
-	return g.write(ctx, "create", o, func() error { return g.Client.Create(ctx, o, how...) })
+	return g.write(ctx, "create", o, func(ctx context.Context, o kubeclient.Object) error { return g.Client.Create(ctx, o, how...) })
 }
 
 func (g gatedKube) Update(ctx context.Context, o kubeclient.Object, how ...kubeclient.UpdateOption) error {
-	return g.write(ctx, "update", o, func() error { return g.Client.Update(ctx, o, how...) })
+	return g.write(ctx, "update", o, func(ctx context.Context, o kubeclient.Object) error { return g.Client.Update(ctx, o, how...) })
 }
 
 func (g gatedKube) Patch(ctx context.Context, o kubeclient.Object, p kubeclient.Patch, how ...kubeclient.PatchOption) error {
-	return g.write(ctx, "patch", o, func() error { return g.Client.Patch(ctx, o, p, how...) })
+	return g.write(ctx, "patch", o, func(ctx context.Context, o kubeclient.Object) error { return g.Client.Patch(ctx, o, p, how...) })
 }
 
 func (g gatedKube) Apply(ctx context.Context, o runtime.ApplyConfiguration, how ...kubeclient.ApplyOption) error {
-	return g.harm.around(wrote("apply", o), func() error { return g.Client.Apply(ctx, o, how...) })
+	return g.harm.around(ctx, wrote("apply", o), func(ctx context.Context) error { return g.Client.Apply(ctx, o, how...) })
 }
 
 func (g gatedKube) Delete(ctx context.Context, o kubeclient.Object, how ...kubeclient.DeleteOption) error {
-	return g.write(ctx, "delete", o, func() error { return g.Client.Delete(ctx, o, how...) })
+	return g.write(ctx, "delete", o, func(ctx context.Context, o kubeclient.Object) error { return g.Client.Delete(ctx, o, how...) })
 }
 
 func (g gatedKube) DeleteAllOf(ctx context.Context, o kubeclient.Object, how ...kubeclient.DeleteAllOfOption) error {
-	return g.write(ctx, "delete", o, func() error { return g.Client.DeleteAllOf(ctx, o, how...) })
+	return g.write(ctx, "delete", o, func(ctx context.Context, o kubeclient.Object) error { return g.Client.DeleteAllOf(ctx, o, how...) })
 }
 
 // Status is the writer of what is told of objects.
@@ -79,9 +81,13 @@ type gatedStatus struct {
 }
 
 func (g gatedStatus) Update(ctx context.Context, o kubeclient.Object, how ...kubeclient.SubResourceUpdateOption) error {
-	return g.write(ctx, "status", o, func() error { return g.SubResourceWriter.Update(ctx, o, how...) })
+	return g.write(ctx, "status", o, func(ctx context.Context, o kubeclient.Object) error {
+		return g.SubResourceWriter.Update(ctx, o, how...)
+	})
 }
 
 func (g gatedStatus) Patch(ctx context.Context, o kubeclient.Object, p kubeclient.Patch, how ...kubeclient.SubResourcePatchOption) error {
-	return g.write(ctx, "status", o, func() error { return g.SubResourceWriter.Patch(ctx, o, p, how...) })
+	return g.write(ctx, "status", o, func(ctx context.Context, o kubeclient.Object) error {
+		return g.SubResourceWriter.Patch(ctx, o, p, how...)
+	})
 }

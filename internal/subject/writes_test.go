@@ -65,6 +65,22 @@ func TestEveryWriteToTheAPIServerIsAnEffect(t *testing.T) {
 	}
 }
 
+// TestALateWriteIsOfWhatWasAsked: whoever asked goes on with the object that it sent.
+func TestALateWriteIsOfWhatWasAsked(t *testing.T) {
+	c, real, x := gatedAPI(t, cutAtEffect("kube create configmap", seam.Late, 1))
+	var due func(context.Context)
+	x.later = func(_ time.Duration, do func(context.Context)) { due = do }
+	made := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "made"}, Data: map[string]string{"a": "asked"}}
+	before := shown(t, real)
+	require.ErrorIs(t, c.Create(t.Context(), made), context.DeadlineExceeded)
+	assert.Equal(t, before, shown(t, real), "it is on its way")
+	made.Data["a"] = "changed since"
+	due(t.Context())
+	stored := &corev1.ConfigMap{}
+	require.NoError(t, real.Get(t.Context(), kubeclient.ObjectKeyFromObject(made), stored))
+	assert.Equal(t, "asked", stored.Data["a"])
+}
+
 // shown is what the API server holds, by name and version.
 func shown(t *testing.T, c kubeclient.Client) (all string) {
 	t.Helper()
@@ -87,7 +103,7 @@ func TestOfTheController(t *testing.T) {
 	ask := func(scope string) error {
 		x := newHarm(func() (seam.Faults, error) { return seam.Faults{Set: []seam.Setting{cut}}, nil }, seam.Counters{}, func() {})
 		x.host, x.scope = newHost(), scope
-		return x.around(point{effect: "etcd put"}, func() error { return nil })
+		return x.around(t.Context(), point{effect: "etcd put"}, func(context.Context) error { return nil })
 	}
 	assert.NoError(t, ask(""))
 	assert.Error(t, ask(ringproof.ScopeController))
