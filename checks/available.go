@@ -73,7 +73,7 @@ func longestGap(h *ringproof.History) (longest, given gap, asked bool) {
 	last, waits := begins, ringproof.Forever // since when somebody waits
 	for _, i := range byReturn(ops) {
 		o := &ops[i]
-		if o.Request.Serializable || o.Request.Kind == ringproof.RequestKeepAlive || o.Return != ringproof.Forever && o.Return < begins {
+		if !byQuorum(o.Request) || o.Return != ringproof.Forever && o.Return < begins {
 			continue
 		}
 		asked = true
@@ -91,6 +91,12 @@ func longestGap(h *ringproof.History) (longest, given gap, asked bool) {
 		weigh(waits, lastMoment(h))
 	}
 	return longest, given, asked
+}
+
+// byQuorum reports whether nobody answers the request without a quorum: a member alone does a
+// serializable read, and a leader that is cut off keeps a lease alive.
+func byQuorum(r ringproof.Request) bool {
+	return !r.Serializable && r.Kind != ringproof.RequestKeepAlive
 }
 
 // gap is a time in which clients asked and had no answer: how much of it counts, as

@@ -35,6 +35,16 @@ func TestEndedFirst(t *testing.T) {
 			event(h, ringproof.Event{At: sec(28.5), Kind: ringproof.EventFaultLanded, Machine: "m3", Fault: ringproof.FaultKubeDelete})
 			ends(30.5, "")(h) // at 29 s it served still
 		}, false},
+		{"ended long after its claim was deleted", func(h *ringproof.History) {
+			h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: "claim", Fault: &ringproof.Fault{Kind: ringproof.FaultKubeDelete, Object: ringproof.ObjectClaim}})
+			event(h, ringproof.Event{At: sec(20), Kind: ringproof.EventFaultLanded, Step: "claim", Machine: "m3", Fault: ringproof.FaultKubeDelete})
+			ends(30.5, "")(h)
+		}, true},
+		{"ended when its pod had long been made anew", func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(20), Kind: ringproof.EventFaultLanded, Machine: "m3", Fault: ringproof.FaultKubeDelete})
+			event(h, ringproof.Event{At: sec(22), Kind: ringproof.EventProcessStarted, Machine: "m3"})
+			ends(30.5, "")(h)
+		}, true},
 		{"ended again after its pod came back", func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(20), Kind: ringproof.EventFaultLanded, Machine: "m3", Fault: ringproof.FaultKubeDelete})
 			ends(20.5, "")(h)

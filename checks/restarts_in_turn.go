@@ -123,11 +123,16 @@ func byOperator(h *ringproof.History, s ringproof.Step, machine string, at ringp
 var momentary = map[ringproof.FaultKind]bool{ringproof.FaultKill: true, ringproof.FaultKubeDelete: true, ringproof.FaultMachineLoss: true, ringproof.FaultVolumeLoss: true}
 
 // podEnded is when the etcd of a pod that was deleted ended: it serves on until its time to
-// end is over, and that it was seen to doesn't say that it has come back.
+// end is over, and that it was seen to doesn't say that it has come back. One that starts
+// first is the next pod's: none had to end.
 func podEnded(h *ringproof.History, deleted ringproof.Event) ringproof.Instant {
-	for _, e := range events(h, ringproof.EventProcessExited) {
-		if e.Machine == deleted.Machine && e.At >= deleted.At {
+	for _, e := range events(h, ringproof.EventProcessExited, ringproof.EventProcessStarted) {
+		switch {
+		case e.Machine != deleted.Machine || e.At < deleted.At:
+		case e.Kind == ringproof.EventProcessExited:
 			return e.At
+		default:
+			return deleted.At
 		}
 	}
 	return deleted.At
@@ -135,7 +140,7 @@ func podEnded(h *ringproof.History, deleted ringproof.Event) ringproof.Instant {
 
 // harmOver is when harm that has landed was over; ends: it ever was.
 func harmOver(h *ringproof.History, landed ringproof.Event) (over ringproof.Instant, ends bool) {
-	if landed.Fault == ringproof.FaultKubeDelete {
+	if landed.Fault == ringproof.FaultKubeDelete && !tookDisk(h, landed) {
 		return podEnded(h, landed), true
 	}
 	if momentary[landed.Fault] {

@@ -25,6 +25,15 @@ var statusHonest = Check{
 		if len(told) < 2 {
 			return unknown("the status of the ring's object was read %d times", len(told))
 		}
+		judged := 0
+		for i := range told[1:] {
+			if said := told[i+1]; written(told, i+1) && (said.Available != "" || said.Voters >= 0) {
+				judged++
+			}
+		}
+		if judged == 0 {
+			return unknown("the status was read %d times, and never while it said how the ring fares and whoever writes it was seen alive", len(told))
+		}
 		within := params.Duration("within")
 		for _, c := range claims {
 			span, said := longestLie(h, c)
@@ -35,7 +44,7 @@ var statusHonest = Check{
 				return starved(h, span, "the status said for %s %s, and %s are allowed", span.Length().Round(time.Second), c.says(said), within)
 			}
 		}
-		return pass("of %d readings of the status none was wrong for more than %s", len(told), within)
+		return pass("of %d readings of the status, %d of them while whoever writes it was alive, none was wrong for more than %s", len(told), judged, within)
 	},
 	hears: []ringproof.EventKind{ringproof.EventStatus},
 	suits: func(p ringproof.Plan) bool { return safely(p) && p.Ring.On == ringproof.OnKubernetes },
@@ -83,24 +92,30 @@ const (
 	dead   = 15 * time.Second
 )
 
+// written reports whether who writes the status could have mended what the reading before
+// the nth said: both could be read, and he was seen alive not long ago.
+func written(told []ringproof.Status, n int) bool {
+	s, before := told[n], told[n-1]
+	if s.Alive == "" || s.At.Sub(before.At) > unread {
+		return false
+	}
+	since := slices.IndexFunc(told, func(t ringproof.Status) bool { return t.Alive == s.Alive })
+	return s.At.Sub(told[since].At) <= dead
+}
+
 // longestLie is the longest span over which a claim was made and wrong, while who writes the
 // status could have mended it, and the reading with which it ends.
 func longestLie(h *ringproof.History, c claim) (longest ringproof.Span, said ringproof.Status) {
-	since, alive := ringproof.Forever, ringproof.Instant(0)
-	for i, s := range h.Evidence.Statuses[1:] {
-		before := h.Evidence.Statuses[i]
-		over := ringproof.Span{From: before.At, To: s.At}
-		if s.Alive != before.Alive {
-			alive = s.At
-		}
-		known := over.Length() <= unread && s.Alive != "" && s.At.Sub(alive) <= dead
-		if !known || !c.wrong(h, before, over) || !c.wrong(h, s, over) {
+	told, since := h.Evidence.Statuses, ringproof.Forever
+	for n := 1; n < len(told); n++ {
+		over := ringproof.Span{From: told[n-1].At, To: told[n].At}
+		if !written(told, n) || !c.wrong(h, told[n-1], over) || !c.wrong(h, told[n], over) {
 			since = ringproof.Forever
 			continue
 		}
 		since = min(since, over.From)
 		if now := (ringproof.Span{From: since, To: over.To}); now.Length() > longest.Length() {
-			longest, said = now, s
+			longest, said = now, told[n]
 		}
 	}
 	return longest, said
@@ -123,13 +138,20 @@ func seenAs(h *ringproof.History, over ringproof.Span, such func(ringproof.Obser
 // unserved reports whether nobody was served in the whole span: no look found a quorum, and
 // no client was answered by one.
 func unserved(h *ringproof.History, over ringproof.Span) bool {
-	none := seenAs(h, over, func(o ringproof.Observation) bool {
-		serving := slices.DeleteFunc(o.Voters(), func(m ringproof.MemberView) bool { return !m.Serving })
-		return !o.Fresh && len(serving) < ringproof.Quorum(len(o.Voters()))
+	return seenAs(h, over, quorumless) && !slices.ContainsFunc(h.Operations, func(o ringproof.Operation) bool {
+		return o.Acked() && byQuorum(o.Request) && o.Return >= over.From && o.Return <= over.To
 	})
-	return none && !slices.ContainsFunc(h.Operations, func(o ringproof.Operation) bool {
-		return o.Acked() && !o.Request.Serializable && o.Request.Kind != ringproof.RequestKeepAlive && o.Return >= over.From && o.Return <= over.To
-	})
+}
+
+// quorumless reports whether a look found that there was no quorum. That nobody answered is
+// no such thing, where an etcd runs.
+func quorumless(o ringproof.Observation) bool {
+	voters := o.Voters()
+	if len(voters) == 0 {
+		return !slices.ContainsFunc(o.Machines, func(m ringproof.MachineView) bool { return m.Up && m.Etcd })
+	}
+	serving := slices.DeleteFunc(slices.Clone(voters), func(m ringproof.MemberView) bool { return !m.Serving })
+	return !o.Fresh && len(serving) < ringproof.Quorum(len(voters))
 }
 
 // unharmed reports whether the span has no harm in it, which may part who writes the status

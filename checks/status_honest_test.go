@@ -84,6 +84,18 @@ func TestStatusHonest(t *testing.T) {
 			saying(h, 40, 140, available("True"))
 			h.Observations = h.Observations[:40]
 		}, ringproof.Pass, ""},
+		{"and no member answers who looks", func(h *ringproof.History) {
+			saying(h, 40, 140, available("True"))
+			for i := range h.Observations {
+				h.Observations[i].Fresh, h.Observations[i].Members, h.Observations[i].Machines = false, nil, []ringproof.MachineView{{Up: true, Etcd: true}}
+			}
+		}, ringproof.Pass, ""},
+		{"and no etcd runs", func(h *ringproof.History) {
+			saying(h, 40, 140, available("True"))
+			for i := range h.Observations {
+				h.Observations[i].Fresh, h.Observations[i].Members, h.Observations[i].Machines = false, nil, []ringproof.MachineView{{Up: true}}
+			}
+		}, ringproof.Fail, "that the ring serves, which it did not"},
 		{"and the host keeps it waiting", func(h *ringproof.History) {
 			saying(h, 40, 140, available("True"))
 			h.Evidence.Starved = ringproof.Starved{{Span: ringproof.Span{From: sec(40), To: sec(140)}, Lost: ringproof.Duration(sec(60))}}
@@ -96,6 +108,10 @@ func TestStatusHonest(t *testing.T) {
 		{"it doesn't know", func(h *ringproof.History) { saying(h, 40, 240, available("Unknown")) }, ringproof.Pass, ""},
 		{"it is of an earlier spec", func(h *ringproof.History) { saying(h, 0, 70, func(s *ringproof.Status) { s.Current = false }) }, ringproof.Fail, "nothing of what is asked for now"},
 		{"it counts them wrong", func(h *ringproof.History) { saying(h, 150, 240, func(s *ringproof.Status) { s.Voters = 4 }) }, ringproof.Fail, "that 4 members vote"},
+		{"it says nothing of how the ring fares", func(h *ringproof.History) {
+			saying(h, 0, 240, func(s *ringproof.Status) { s.Available, s.Voters = "", -1 })
+		}, ringproof.Inconclusive, "never while it said"},
+		{"nobody who writes it was ever seen", func(h *ringproof.History) { saying(h, 0, 240, func(s *ringproof.Status) { s.Alive = "" }) }, ringproof.Inconclusive, "never while it said"},
 		{"it counts nobody", func(h *ringproof.History) { saying(h, 0, 240, func(s *ringproof.Status) { s.Voters = -1 }) }, ringproof.Pass, ""},
 		{"it was never read", func(h *ringproof.History) { h.Evidence.Statuses = nil }, ringproof.Inconclusive, "read 0 times"},
 	} {

@@ -24,7 +24,7 @@ type Operator struct {
 	Manifests []string          `json:"manifests,omitempty" jsonschema_description:"files and directories with what else is applied: its Namespace, ServiceAccount, roles, Deployment. A directory that is a kustomization is built, as by kubectl apply -k: config/default. Without a ServiceAccount it may do everything; without a Deployment one is made"`
 	Resource  string            `json:"resource" jsonschema:"required" jsonschema_description:"the object by which a ring is asked for, in YAML, with {{.Variables}}"`
 	Patches   Patches           `json:"patches,omitempty" jsonschema_description:"how that object is edited for what scenarios ask: merge patches, as kubectl patch --type=merge -p takes them, with {{.Variables}}. A cell with an operation that isn't here is not applicable"`
-	Status    Told              `json:"status,omitempty" jsonschema_description:"what its object's status says of the ring, where people and alerts read it. Without it nobody judges whether it is so"`
+	Status    OperatorStatus    `json:"status,omitempty" jsonschema_description:"what its object's status says of the ring, where people and alerts read it. Without it nobody judges whether it is so"`
 	Pods      Pods              `json:"pods,omitempty" jsonschema_description:"which of the pods that have a claim run a member. No two of them may be on one node"`
 }
 
@@ -41,9 +41,9 @@ func (p Patches) Of(kind ringproof.OpKind) string {
 	return map[ringproof.OpKind]string{ringproof.OpScale: p.Scale, ringproof.OpUpgrade: p.Upgrade, ringproof.OpSuspend: p.Suspend, ringproof.OpResume: p.Resume}[kind]
 }
 
-// Told is where the status of an operator's object says how the ring fares. Of which spec that
+// OperatorStatus is where the status of an operator's object says how the ring fares. Of which spec that
 // is said its observedGeneration tells, where it has one.
-type Told struct {
+type OperatorStatus struct {
 	Available string `json:"available,omitempty" jsonschema_description:"the type of its condition (status.conditions) that is True while the ring serves: Available, Ready"`
 	Voters    string `json:"voters,omitempty" jsonschema_description:"its field with how many members vote, such as readyReplicas"`
 }

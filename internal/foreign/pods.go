@@ -50,7 +50,7 @@ type Pods struct {
 
 var _ trial.Subject = (*Pods)(nil)
 var _ trial.Controlled = (*Pods)(nil)
-var _ trial.Telling = (*Pods)(nil)
+var _ trial.Reporting = (*Pods)(nil)
 var _ trial.Shipped = (*Pods)(nil)
 var _ trial.Proxying = (*Pods)(nil)
 
@@ -215,7 +215,7 @@ func (p *Pods) ready(ctx context.Context, pod corev1.Pod) *metav1.MicroTime {
 
 // Status is what the ring's object says, where the file tells.
 func (p *Pods) Status(ctx context.Context) (s ringproof.Status, err error) {
-	if p.operator.Status == (scenarios.Told{}) {
+	if p.operator.Status == (scenarios.OperatorStatus{}) {
 		return s, fmt.Errorf("the status of its object (operator.status): %w", errors.ErrUnsupported)
 	}
 	o := &unstructured.Unstructured{}
@@ -236,7 +236,7 @@ func (p *Pods) Empty(ctx context.Context) (before string, err error) {
 }
 
 // statusOf reads an object's status. A condition may say itself of which spec it is.
-func statusOf(o *unstructured.Unstructured, where scenarios.Told) ringproof.Status {
+func statusOf(o *unstructured.Unstructured, where scenarios.OperatorStatus) ringproof.Status {
 	s := ringproof.Status{Voters: -1}
 	observed, says, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")

@@ -161,14 +161,14 @@ func TestBuildable(t *testing.T) {
 func TestAStatusIsReadWhereTheFileSays(t *testing.T) {
 	for _, test := range []struct {
 		name, status string
-		where        scenarios.Told
+		where        scenarios.OperatorStatus
 		want         string
 	}{
-		{"all of it", `{observedGeneration: 3, readyReplicas: 3, conditions: [{type: Ready, status: "True"}]}`, scenarios.Told{Available: "Ready", Voters: "readyReplicas"}, "Available=True, 3 voters"},
-		{"a field of a field", `{members: {ready: 5}}`, scenarios.Told{Voters: "members.ready"}, "5 voters"},
-		{"of an earlier spec", `{observedGeneration: 2, readyReplicas: 3}`, scenarios.Told{Voters: "readyReplicas"}, "3 voters, of an earlier spec"},
-		{"whose condition is of this one", `{observedGeneration: 2, conditions: [{type: Available, status: "False", observedGeneration: 3}]}`, scenarios.Told{Available: "Available"}, "Available=False"},
-		{"nothing", `{conditions: [{type: Ready, status: "True"}]}`, scenarios.Told{Available: "Available", Voters: "members"}, ""},
+		{"all of it", `{observedGeneration: 3, readyReplicas: 3, conditions: [{type: Ready, status: "True"}]}`, scenarios.OperatorStatus{Available: "Ready", Voters: "readyReplicas"}, "Available=True, 3 voters"},
+		{"a field of a field", `{members: {ready: 5}}`, scenarios.OperatorStatus{Voters: "members.ready"}, "5 voters"},
+		{"of an earlier spec", `{observedGeneration: 2, readyReplicas: 3}`, scenarios.OperatorStatus{Voters: "readyReplicas"}, "3 voters, of an earlier spec"},
+		{"whose condition is of this one", `{observedGeneration: 2, conditions: [{type: Available, status: "False", observedGeneration: 3}]}`, scenarios.OperatorStatus{Available: "Available"}, "Available=False"},
+		{"nothing", `{conditions: [{type: Ready, status: "True"}]}`, scenarios.OperatorStatus{Available: "Available", Voters: "members"}, ""},
 	} {
 		o := &unstructured.Unstructured{}
 		text, err := yaml.YAMLToJSON([]byte("{apiVersion: v1, kind: Ring, metadata: {generation: 3}, status: " + test.status + "}"))

@@ -247,7 +247,7 @@ func (p *Promise) Untold() []ringproof.EventKind {
 
 func (p *Promise) tells(kind ringproof.EventKind) bool {
 	if o := p.subject.Spec.Operator; kind == ringproof.EventStatus {
-		return o != nil && o.Status != (scenarios.Told{})
+		return o != nil && o.Status != (scenarios.OperatorStatus{})
 	}
 	return slices.ContainsFunc(p.subject.Spec.Tells, func(t scenarios.Telling) bool { return t.Event == string(kind) })
 }

@@ -109,10 +109,10 @@ func (f *proxy) effect(r *http.Request, of *request.RequestInfo) string {
 // write passes a write, with what is set there.
 func (f *proxy) write(w http.ResponseWriter, r *http.Request, effect string, of schema.GroupResource) {
 	note := f.reach(effect)
-	if s, ok := f.fires(effect, seam.Before, seam.Refused, seam.Late); ok {
-		if s.Fault.Phase == seam.Late {
-			f.delay(r, s)
-		}
+	if s, ok := f.fires(effect, seam.Late); ok {
+		f.delay(r, s) // and no further
+	}
+	if s, ok := f.fires(effect, seam.Before, seam.Refused); ok {
 		f.cut(w, r, s, nil)
 		return
 	}
@@ -186,7 +186,7 @@ func (f *proxy) cut(w http.ResponseWriter, r *http.Request, s seam.Setting, a *a
 		f.landed(r, s)
 		refuse(w)
 		return
-	case seam.ReplyLost, seam.Late:
+	case seam.ReplyLost:
 		f.landed(r, s)
 		panic(http.ErrAbortHandler)
 	}
@@ -199,15 +199,20 @@ func (f *proxy) cut(w http.ResponseWriter, r *http.Request, s seam.Setting, a *a
 	panic(http.ErrAbortHandler)
 }
 
-// delay has the write done a while later, by when whoever asks has given up.
+// delay has the write done a while later, by when whoever asks has given up: he has no answer.
+// Of one who is gone with half of what he said nothing is late.
 func (f *proxy) delay(r *http.Request, s seam.Setting) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return // whoever asks is gone, with half of what he said
+	if body, err := io.ReadAll(r.Body); err == nil {
+		late := r.Clone(context.WithoutCancel(r.Context()))
+		late.Body = io.NopCloser(bytes.NewReader(body))
+		time.AfterFunc(s.LateBy(), func() {
+			asking, cancel := context.WithTimeout(late.Context(), seam.LateWithin)
+			defer cancel()
+			f.next.ServeHTTP(&answer{header: http.Header{}}, late.WithContext(asking))
+		})
+		f.landed(r, s)
 	}
-	late := r.Clone(context.WithoutCancel(r.Context()))
-	late.Body = io.NopCloser(bytes.NewReader(body))
-	time.AfterFunc(s.LateBy(), func() { f.next.ServeHTTP(&answer{header: http.Header{}}, late) })
+	panic(http.ErrAbortHandler)
 }
 
 // asker is the address of the pod that asks.

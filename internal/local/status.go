@@ -23,7 +23,7 @@ const (
 // readStatus keeps what the subject says of its ring, and tells when that is another. What
 // can't be read leaves a gap.
 func (w *World) readStatus(ctx context.Context) {
-	subject, says := w.Subject.(trial.Telling)
+	subject, says := w.Subject.(trial.Reporting)
 	told := w.statuses()
 	if !says || len(told) > 0 && w.Now().Sub(told[len(told)-1].At) < statusEvery {
 		return
@@ -46,7 +46,7 @@ func (w *World) readStatus(ctx context.Context) {
 
 // emptyStatus drops what the subject has said.
 func (w *World) emptyStatus(ctx context.Context) (evidence string, err error) {
-	subject, ok := w.Subject.(trial.Telling)
+	subject, ok := w.Subject.(trial.Reporting)
 	if !ok {
 		return "", errors.New("the subject has no object with a status")
 	}

@@ -87,6 +87,9 @@ func (s Setting) Early() bool {
 	return s.Fault.Phase == Before || s.Fault.Phase == Refused || s.Fault.Phase == Late
 }
 
+// LateWithin is how long what has come late may take.
+const LateWithin = 10 * time.Second
+
 // LateBy is how long what is late is on its way.
 func (s Setting) LateBy() time.Duration { return cmp.Or(s.Fault.For.Std(), 10*time.Second) }
 

@@ -33,13 +33,15 @@ type harm struct {
 	faults  func() (seam.Faults, error)
 	tally   seam.Tally
 	kill    func()
-	later   func(time.Duration, func(context.Context)) // has something done after a while, whatever has become of the agent
-	machine string                                     // as the journal calls it
-	scope   string                                     // controller, where it is one
-	dry     bool                                       // the agent was told to change nothing
-	journal seam.Recorder                              // nil: nothing is recorded
-	probed  bool                                       // the journal is kept only while the probe is set, which says what the machine is called
-	host    host.Host                                  // whose log is written
+	machine string        // as the journal calls it
+	scope   string        // controller, where it is one
+	dry     bool          // the agent was told to change nothing
+	journal seam.Recorder // nil: nothing is recorded
+	probed  bool          // the journal is kept only while the probe is set, which says what the machine is called
+	host    host.Host     // whose log is written
+
+	// later has something done after a while, whatever has become of the agent.
+	later func(time.Duration, func(context.Context))
 
 	open  string          // the action that the agent is about
 	told  map[string]bool // steps that were told of
@@ -57,14 +59,11 @@ func newHarm(faults func() (seam.Faults, error), t seam.Tally, kill func()) *har
 // with it.
 func afterwards(d time.Duration, do func(context.Context)) {
 	time.AfterFunc(d, func() {
-		asking, cancel := context.WithTimeout(context.Background(), lateWithin)
+		asking, cancel := context.WithTimeout(context.Background(), seam.LateWithin)
 		defer cancel()
 		do(asking)
 	})
 }
-
-// lateWithin is how long what has come late may take.
-const lateWithin = 10 * time.Second
 
 // layers puts the harm inside and around the mutants.
 func (x *harm) layers(mutants []layer) []layer {
@@ -136,14 +135,12 @@ func (x *harm) around(ctx context.Context, p point, do func(context.Context) err
 	if recorded {
 		note = x.journal.Reach(who, p.effect)
 	}
+	if p.late == nil {
+		p.late = do
+	}
 	cuts := x.cuts(set, p)
 	for _, s := range cuts {
 		if s.Early() && s.Fires(x.tally) {
-			if s.Fault.Phase == seam.Late {
-				if p.late == nil {
-					p.late = do
-				}
-			}
 			return x.cut(s, p)
 		}
 	}

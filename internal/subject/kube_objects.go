@@ -99,27 +99,39 @@ var kubeShrinksSetFirst = Mutant{
 	Check:    "quorum-margin",
 	Scenario: "kube-scale",
 	Undrawn:  offKubernetes,
-	layer:    only(writing(func(h host.Host, c kubeclient.Client) kubeclient.Client { return shrinksFirst{c, h} })),
+	layer: only(writing(func(h host.Host, c kubeclient.Client) kubeclient.Client {
+		return shrinksFirst{resizes{c, h, func(set *appsv1.StatefulSet, ring *v1alpha1.EtcdRing) (int32, bool) {
+			return ring.Spec.ClusterSize, ptr.Deref(set.Spec.Replicas, 0) > ring.Spec.ClusterSize
+		}}}
+	})),
 }
 
-// shrinksFirst resizes the set when it is looked at, and shows it as resized.
-type shrinksFirst struct {
+// resizes is a client that resizes a ring's set when it is looked at, and shows it as resized.
+type resizes struct {
 	kubeclient.Client
 	host host.Host
+	to   func(*appsv1.StatefulSet, *v1alpha1.EtcdRing) (replicas int32, other bool)
 }
 
-func (s shrinksFirst) Get(ctx context.Context, key kubeclient.ObjectKey, o kubeclient.Object, how ...kubeclient.GetOption) error {
-	if err := s.Client.Get(ctx, key, o, how...); err != nil {
+func (r resizes) Get(ctx context.Context, key kubeclient.ObjectKey, o kubeclient.Object, how ...kubeclient.GetOption) error {
+	if err := r.Client.Get(ctx, key, o, how...); err != nil {
 		return err
 	}
-	set, ring, err := setOf(ctx, s.Client, o)
-	if set == nil || ptr.Deref(set.Spec.Replicas, 0) <= ring.Spec.ClusterSize {
+	set, ring, err := setOf(ctx, r.Client, o)
+	if set == nil {
 		return err
 	}
-	reached(s.host)
-	set.Spec.Replicas = ptr.To(ring.Spec.ClusterSize)
-	return s.Client.Update(ctx, set)
+	replicas, other := r.to(set, ring)
+	if !other {
+		return nil
+	}
+	reached(r.host)
+	set.Spec.Replicas = ptr.To(replicas)
+	return r.Client.Update(ctx, set)
 }
+
+// shrinksFirst writes no set that is larger than the ring is to be.
+type shrinksFirst struct{ resizes }
 
 func (s shrinksFirst) Update(ctx context.Context, o kubeclient.Object, how ...kubeclient.UpdateOption) error {
 	set, ring, err := setOf(ctx, s.Client, o)
@@ -217,24 +229,9 @@ var kubeSetByStatus = Mutant{
 	Check:    "available",
 	Scenario: "kube-status-emptied[when=member-added]",
 	Undrawn:  offKubernetes,
-	layer:    only(writing(func(h host.Host, c kubeclient.Client) kubeclient.Client { return sizesByStatus{c, h} })),
-}
-
-// sizesByStatus resizes the set of a ring that is there when it is looked at.
-type sizesByStatus struct {
-	kubeclient.Client
-	host host.Host
-}
-
-func (s sizesByStatus) Get(ctx context.Context, key kubeclient.ObjectKey, o kubeclient.Object, how ...kubeclient.GetOption) error {
-	if err := s.Client.Get(ctx, key, o, how...); err != nil {
-		return err
-	}
-	set, ring, err := setOf(ctx, s.Client, o)
-	if set == nil || set.Status.ReadyReplicas < ring.Spec.ClusterSize || ring.Status.Voters > 0 {
-		return err
-	}
-	reached(s.host)
-	set.Spec.Replicas = &ring.Status.Voters
-	return s.Client.Update(ctx, set)
+	layer: only(writing(func(h host.Host, c kubeclient.Client) kubeclient.Client {
+		return resizes{c, h, func(set *appsv1.StatefulSet, ring *v1alpha1.EtcdRing) (int32, bool) {
+			return ring.Status.Voters, ring.Status.Voters == 0 && set.Status.ReadyReplicas >= ring.Spec.ClusterSize
+		}}
+	})),
 }

@@ -61,7 +61,7 @@ type Pods struct {
 
 var _ trial.Subject = (*Pods)(nil)
 var _ trial.Controlled = (*Pods)(nil)
-var _ trial.Telling = (*Pods)(nil)
+var _ trial.Reporting = (*Pods)(nil)
 
 // The ring of a plan, and the class of its volumes, which the cluster has.
 const (

@@ -132,7 +132,7 @@ func (s *Simulated[W, M]) later(d time.Duration, do func(context.Context)) {
 		if s.world.Sleep(ctx, d) != nil {
 			return
 		}
-		asking, cancel := s.world.Timeout(ctx, lateWithin)
+		asking, cancel := s.world.Timeout(ctx, seam.LateWithin)
 		defer cancel()
 		do(asking)
 	})

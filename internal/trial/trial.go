@@ -192,8 +192,8 @@ type Controlled interface {
 	Controller(context.Context) (namespace, name string, err error)
 }
 
-// Telling is a subject that says how its ring fares where people and alerts read it.
-type Telling interface {
+// Reporting is a subject that says how its ring fares where people and alerts read it.
+type Reporting interface {
 	// Status is what it says now; At is left to who asks.
 	Status(context.Context) (ringproof.Status, error)
 	// Empty has it say nothing, and returns the fields that it said something in.

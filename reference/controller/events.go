@@ -35,23 +35,22 @@ const (
 func (e *eventful) Log(l host.Line) {
 	e.Host.Log(l)
 	reason, kind := titled(l.Action), corev1.EventTypeNormal
+	// Two Events with all but the note alike are counted as one, so each object has its own,
+	// and each command that a person is to consider.
+	action := strings.TrimSpace(l.Action + " " + l.Target)
 	switch l.Event {
 	case host.EventActionDone:
 	case host.EventActionFailed:
 		reason, kind = reason+"Failed", corev1.EventTypeWarning
 	case host.EventHalted:
-		reason, kind = "Halted", corev1.EventTypeWarning
-		l.Action = "call a person"
+		reason, kind, action = "Halted", corev1.EventTypeWarning, cmp.Or(l.Command, "none")
 	default:
 		return
 	}
 	e.metrics.count(e.ring, l)
-	if e.to == nil {
-		return
+	if e.to != nil {
+		e.to.Eventf(e.ring, nil, kind, reason, cut(action, longestAction), "%s", cut(note(l), longestNote))
 	}
-	// Two Events with all but the note alike are counted as one, so each object has its own.
-	action := strings.TrimSpace(l.Action + " " + l.Target)
-	e.to.Eventf(e.ring, nil, kind, reason, cut(action, longestAction), "%s", cut(note(l), longestNote))
 }
 
 // titled writes an action as Events have their reasons: "add-learner" is AddLearner, and

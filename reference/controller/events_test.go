@@ -68,8 +68,8 @@ func TestWhatAnEventSays(t *testing.T) {
 		{"a change of the membership", host.Line{Event: host.EventActionDone, Action: "add-learner", Target: "r-3", Text: "5 are asked for", Command: "etcdctl member add"},
 			"n/r Normal AddLearner (add-learner r-3): 5 are asked for"},
 		{"one that failed", host.Line{Event: host.EventActionFailed, Action: "kube delete pod", Target: "r-1", Text: "conflict"}, "n/r Warning DeletePodFailed (kube delete pod r-1): conflict"},
-		{"a person is called", host.Line{Event: host.EventHalted, Text: "no quorum is left", Command: "ringadm restore"}, "n/r Warning Halted (call a person): no quorum is left; consider: ringadm restore"},
-		{"percent signs are text", host.Line{Event: host.EventHalted, Text: "100%d"}, "n/r Warning Halted (call a person): 100%d"},
+		{"a person is called", host.Line{Event: host.EventHalted, Text: "no quorum is left", Command: "ringadm restore"}, "n/r Warning Halted (ringadm restore): no quorum is left; consider: ringadm restore"},
+		{"percent signs are text", host.Line{Event: host.EventHalted, Text: "100%d"}, "n/r Warning Halted (none): 100%d"},
 		{"what begins is no news", host.Line{Event: host.EventActionBegun, Action: "promote"}, ""},
 		{"nor is what it waits for", host.Line{Event: host.EventWaiting, Text: "for r-1"}, ""},
 	} {

@@ -30,7 +30,7 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 		condition: gauge("condition", "Whether the condition of the EtcdRing is True (1), False (0) or Unknown (-1).", "type"),
 		voters:    gauge("voters", "How many members vote, as the ring said last."),
 		asked:     gauge("voters_asked", "How many are asked for."),
-		actions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ringadm_ring_actions_total", Help: "Changes of the ring and its objects, by how they ended: done or failed; and halts."},
+		actions: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ringadm_ring_actions_total", Help: "Changes of the ring and its objects, by how they ended: done or failed."},
 			[]string{"namespace", "ring", "action", "ended"}),
 	}
 	return m, errors.Join(r.Register(m.condition), r.Register(m.voters), r.Register(m.asked), r.Register(m.actions))
@@ -51,11 +51,12 @@ func (m *Metrics) show(r *v1alpha1.EtcdRing) {
 }
 
 // endings are how the lines of the log that are counted say that an action ended.
-var endings = map[host.Event]string{host.EventActionDone: "done", host.EventActionFailed: "failed", host.EventHalted: "halted"}
+var endings = map[host.Event]string{host.EventActionDone: "done", host.EventActionFailed: "failed"}
 
+// count counts the line if it tells how an action ended.
 func (m *Metrics) count(r *v1alpha1.EtcdRing, l host.Line) {
-	if m != nil {
-		m.actions.WithLabelValues(r.Namespace, r.Name, l.Action, endings[l.Event]).Inc()
+	if ended := endings[l.Event]; m != nil && ended != "" {
+		m.actions.WithLabelValues(r.Namespace, r.Name, l.Action, ended).Inc()
 	}
 }
 
