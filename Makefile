@@ -117,7 +117,7 @@ found: build ## what each mutant costs to find, as list mutants prints it
 fidelity: build ## the same scripts on simulated and on real etcd: who agrees, who differs
 	bin/ringproof etcd install v3.5.35 v3.6.16 v3.7.3
 	@mkdir -p out
-	RINGPROOF_RELEASES=$(RELEASES) $(GO) test -count=1 -v -timeout 90m ./sim/fidelity -run 'TestSimulated|TestReleases|TestModels|TestInVirtualTime|TestDrawn' 2>&1 | tee out/fidelity.log | awk -v also='fidelity: [^ ]+ +[0-9]+ agree' -f .ci/tally.awk
+	RINGPROOF_RELEASES=$(RELEASES) $(GO) test -count=1 -v -p 1 -timeout 90m ./sim/fidelity ./sim/kube/fidelity -run 'TestSimulated|TestReleases|TestModel|TestInVirtualTime|TestDrawn' 2>&1 | tee out/fidelity.log | awk -v also='fidelity: [^ ]+ +[0-9]+ agree' -f .ci/tally.awk
 
 bench: build ## how fast the simulated world is
 	bin/ringproof bench sim

@@ -7,9 +7,11 @@ package lockstep
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"net/netip"
 	"slices"
 	"syscall"
 	"time"
@@ -59,6 +61,37 @@ type network struct {
 	slow        map[byte]slowness
 	names       string // a file as /etc/hosts is; "": the host's
 	heard       map[dialled]*Heard
+	services    map[netip.AddrPort]*behind
+}
+
+// behind is who is behind an address that is no machine's, as kube-proxy has it.
+type behind struct {
+	machines []byte
+	port     uint16
+	turn     int // whose
+}
+
+// next is whose turn it is.
+func (b *behind) next() int {
+	if b == nil {
+		return 0
+	}
+	return b.turn
+}
+
+// serviceAt is who answers at an address that is no machine's: one after another.
+func (w *world) serviceAt(number uint64) (int64, syscall.Errno) {
+	var ip [4]byte
+	binary.BigEndian.PutUint32(ip[:], uint32(number>>16))
+	b, known := w.services[netip.AddrPortFrom(netip.AddrFrom4(ip), uint16(number))]
+	switch {
+	case !known:
+		return 0, syscall.ENETUNREACH
+	case len(b.machines) == 0:
+		return 0, syscall.ECONNREFUSED
+	}
+	b.turn++
+	return int64(b.machines[b.turn%len(b.machines)])<<16 | int64(b.port), 0
 }
 
 // slowness is how much longer a machine's frames are under way, but those of some others.
@@ -79,7 +112,8 @@ func (n network) longer(f frame) (by time.Duration) {
 
 func newNetwork() network {
 	return network{ports: map[port]*process{}, connections: map[uint64]connection{}, sent: map[uint64]uint64{}, last: map[uint64]int64{},
-		cut: map[path]bool{}, dark: map[byte]bool{}, walls: map[byte]time.Duration{}, disks: map[byte]time.Duration{}, slow: map[byte]slowness{}, heard: map[dialled]*Heard{}}
+		cut: map[path]bool{}, dark: map[byte]bool{}, walls: map[byte]time.Duration{}, disks: map[byte]time.Duration{}, slow: map[byte]slowness{}, heard: map[dialled]*Heard{},
+		services: map[netip.AddrPort]*behind{}}
 }
 
 func digest(text []byte) uint64 {

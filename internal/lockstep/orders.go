@@ -47,6 +47,8 @@ type Deed struct {
 	Signal   syscall.Signal `json:"signal,omitempty"`
 	By       time.Duration  `json:"by,omitempty"`
 	Path     string         `json:"path,omitempty"`
+	At       netip.AddrPort `json:"at,omitzero"`
+	Port     uint16         `json:"port,omitempty"`
 }
 
 // The deeds.
@@ -60,6 +62,8 @@ const (
 	DoDisk   = "disk"   // the disks of Machines take By longer to sync
 	DoSlow   = "slow"   // what comes from and to Machines takes By longer, but to and from To
 	DoNames  = "names"  // Path is the /etc/hosts of whoever is started from now on
+	DoServe  = "serve"  // who connects to At, which is no machine, is connected to the Port of one of Machines
+	DoForget = "forget" // nobody is at At any more
 	doHear   = "hear"   // tell who was heard
 	DoEvict  = "evict"  // whoever on Machines holds a file below Path is killed
 )
@@ -138,6 +142,10 @@ func (w *world) do(d Deed) error {
 		}
 	case DoNames:
 		w.names = d.Path
+	case DoServe:
+		w.services[d.At] = &behind{machines: d.Machines, port: d.Port, turn: w.services[d.At].next()}
+	case DoForget:
+		delete(w.services, d.At)
 	case doHear: // the answer has it
 	case DoEvict:
 		for _, p := range w.on(d.Machines...) {

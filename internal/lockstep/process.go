@@ -339,6 +339,8 @@ func (w *world) serve(p *process, f frame) (int64, syscall.Errno) {
 		w.end(p, f.At, int(f.Conn&0xff)<<8)
 	case spawn:
 		return w.spawn(p, f)
+	case service:
+		return w.serviceAt(f.Conn)
 	case kill:
 		sig := syscall.Signal(f.Payload[0])
 		if int(f.Conn) == p.pid && sig != 0 && sig != syscall.SIGSTOP { // it is asked for only when nobody there takes it

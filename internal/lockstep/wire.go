@@ -37,6 +37,7 @@ const (
 	spawn    // Payload is an order to start, and its files come beside
 	kill     // Conn is whom, Payload[0] the signal
 	exit     // Conn is the code
+	service  // Conn is an address of no machine, and a port in its low 16 bits; the answer's number is a machine and a port
 )
 
 // acceptor is the bit by which the two ends of a connection differ: with it a frame is for

@@ -45,6 +45,14 @@ func RealTime(t testing.TB) {
 	}
 }
 
+// Trial skips a test that needs what nobody but a trial builds, as that takes minutes.
+func Trial(t testing.TB, lacks string) {
+	t.Helper()
+	if !trials() {
+		t.Skip("SKIPPED: " + lacks + ": make trials")
+	}
+}
+
 // Lacking skips a test for what this machine lacks; in CI it fails.
 func Lacking(t testing.TB, what string) {
 	t.Helper()

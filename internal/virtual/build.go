@@ -53,6 +53,18 @@ func Build(ctx context.Context, progress func(string)) (Kit, error) {
 	return kit, errors.Join(build(ctx, kit.root, kit.overlay, kit.Self, main), build(ctx, kit.root, kit.overlay, kit.Ringadm, module+"/cmd/ringadm"))
 }
 
+// Parts are what a kit can build without this program: Kubernetes, programs, releases.
+func Parts(ctx context.Context) (Kit, error) {
+	kit, _, err := lay(ctx)
+	return kit, err
+}
+
+// BuildTest builds the tests of the package in the directory, to sit in a world.
+func (k Kit) BuildTest(ctx context.Context, dir, to string) error {
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-trimpath", "-vet=off", "-overlay", k.overlay.File, "-o", to, ".")
+	return run(cmd, dir, "the tests")
+}
+
 // lay says where everything is that runs in virtual time, built or not, and of which
 // package this program is.
 func lay(ctx context.Context) (kit Kit, main string, err error) {
@@ -88,7 +100,7 @@ func Doctor(ctx context.Context) machines.Capability {
 	if releases, err := kit.Etcd.List(); err == nil && len(releases) > 0 {
 		built = append(built, "etcd")
 	}
-	if _, err := os.Stat(kit.kubernetes()); err == nil {
+	if kit.HasKubernetes() {
 		built = append(built, "Kubernetes")
 	}
 	found.OK, found.Detail = true, "built already: "+strings.Join(built, ", ")
@@ -114,6 +126,12 @@ func (k Kit) WithKubernetes(ctx context.Context, progress func(string)) (Kit, er
 		flags = append(flags, "-X", of+".gitVersion="+KubernetesVersion, "-X", of+".gitMajor="+major, "-X", of+".gitMinor="+minor)
 	}
 	return k, build(ctx, filepath.Join(k.root, "internal", "virtual", "kubernetes"), k.overlay, k.Kubernetes, ".", "-ldflags", strings.Join(flags, " "))
+}
+
+// HasKubernetes reports whether the control plane is built.
+func (k Kit) HasKubernetes() bool {
+	_, err := os.Stat(k.kubernetes())
+	return err == nil
 }
 
 // kubernetes is where the control plane is, or is to be built.
@@ -182,11 +200,15 @@ func build(ctx context.Context, root string, overlay lockstep.Overlay, to, of st
 	if overlay.File != "" {
 		args = append(args, "-overlay", overlay.File)
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, of)...)
-	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOTOOLCHAIN=local")
+	return run(exec.CommandContext(ctx, "go", append(args, of)...), root, of)
+}
+
+// run has Go build something in a directory.
+func run(cmd *exec.Cmd, dir, of string) error {
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOTOOLCHAIN=local")
 	said, err := cmd.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("building %s in %s: %w: %s", of, root, err, bytes.TrimSpace(said))
+		return fmt.Errorf("building %s in %s: %w: %s", of, dir, err, bytes.TrimSpace(said))
 	}
 	return nil
 }

@@ -6,26 +6,20 @@
 package virtual
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/faults"
 	"github.com/ringproof/ringproof/internal/etcdbin"
 	"github.com/ringproof/ringproof/internal/local"
-	"github.com/ringproof/ringproof/internal/local/machines"
 	"github.com/ringproof/ringproof/internal/lockstep"
 	"github.com/ringproof/ringproof/internal/trial"
 )
@@ -149,42 +143,10 @@ func (w *World) keep(s Said) {
 	w.logs[s.Log] = s.Text
 }
 
-// live lets the world live, in a thread of its own: in a sandbox that thread and all below
-// it see a filesystem in memory, which is at the same place in each world.
-func (w *World) live(ctx context.Context, plan ringproof.Plan, out *os.File) (o lockstep.Outcome, err error) {
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		runtime.LockOSThread() // and it ends with this goroutine
-		defer settle()()
-		var dir string
-		if dir, err = ground(); err != nil {
-			return
-		}
-		defer tidy(dir)
-		if o, err = w.sit(ctx, plan, out, dir); err != nil {
-			for name, text := range local.LogsBelow(filepath.Join(dir, "world", "shared")) { // order: into a map
-				w.keep(Said{Log: name, Text: text})
-			}
-		}
-	}()
-	<-over
-	return o, err
-}
-
-// ground makes the directory of a world.
-func ground() (string, error) {
-	if !machines.Inside() {
-		return os.MkdirTemp("", "ringproof-")
-	}
-	const dir = "/dev/shm/ringproof"
-	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
-		return "", fmt.Errorf("making a place for a world: %w", err)
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", err
-	}
-	return dir, errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("ringproof", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0700"))
+// live lets the world live that carries the plan out.
+func (w *World) live(ctx context.Context, plan ringproof.Plan, out *os.File) (lockstep.Outcome, error) {
+	seat := Seat{Path: w.Kit.Self, Args: w.Seat, Seed: plan.Seed, Trace: w.Trace, Log: func(name string, text []byte) { w.keep(Said{Log: name, Text: text}) }}
+	return seat.Live(ctx, Trial{Plan: plan, Releases: w.Releases, Ringadm: w.Kit.Ringadm, Journal: w.journal != nil, Kubernetes: w.kubernetes(plan), Program: w.Program}, out)
 }
 
 // kubernetes is the control plane that the plan's ring needs.
@@ -193,50 +155,6 @@ func (w *World) kubernetes(p ringproof.Plan) string {
 		return w.Kit.Kubernetes
 	}
 	return ""
-}
-
-// tidy takes the directory of a world away. What is mounted below it goes with it, and
-// is not looked into: programs of this host are among that. What the filesystem was
-// mounted on stays: other worlds have theirs there, and would lose it.
-func tidy(dir string) {
-	if machines.Inside() {
-		_ = unix.Unmount(dir, unix.MNT_DETACH) // or it goes with this thread
-		return
-	}
-	_ = os.RemoveAll(dir)
-}
-
-func (w *World) sit(ctx context.Context, plan ringproof.Plan, out *os.File, dir string) (lockstep.Outcome, error) {
-	job, err := json.Marshal(Trial{Plan: plan, Releases: w.Releases, Ringadm: w.Kit.Ringadm, Dir: filepath.Join(dir, "world"), Journal: w.journal != nil, Kubernetes: w.kubernetes(plan), Program: w.Program})
-	if err != nil {
-		return lockstep.Outcome{}, err
-	}
-	file := filepath.Join(dir, "trial.json")
-	if err := os.WriteFile(file, job, 0o600); err != nil {
-		return lockstep.Outcome{}, err
-	}
-	in, err := os.Open(file)
-	if err != nil {
-		return lockstep.Outcome{}, err
-	}
-	defer in.Close()
-	complaint, err := os.Create(filepath.Join(dir, "seat.log"))
-	if err != nil {
-		return lockstep.Outcome{}, err
-	}
-	defer complaint.Close()
-	program := lockstep.Program{Path: w.Kit.Self, Args: append([]string{w.Kit.Self}, w.Seat...), Env: environment(), Host: seat, Files: []*os.File{in, out, complaint}}
-	o, err := lockstep.Run(ctx, lockstep.Options{Seed: plan.Seed, Dir: filepath.Join(dir, "lockstep"), Trace: w.Trace}, program)
-	if text, _ := os.ReadFile(complaint.Name()); len(text) > 0 && (err != nil || o.Status != 0) {
-		err = errors.Join(err, fmt.Errorf("its seat ended with %d: %s", o.Status, bytes.TrimSpace(text[max(0, len(text)-100<<10):])))
-	}
-	return o, err
-}
-
-// environment is what the processes of a world have of this one's: what a shell has beside
-// must not change what comes of a plan.
-func environment() []string {
-	return []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "TZ=UTC"}
 }
 
 // Sit makes the world inside: in the seat, where the subject is known.
@@ -250,34 +168,4 @@ func (t Trial) Sit(subject trial.Subject, version string) *local.World {
 		w.Labs = newCluster(t)
 	}
 	return w
-}
-
-// processors are those on which no world lives.
-var processors = sync.OnceValue(func() chan int {
-	var all unix.CPUSet
-	if unix.SchedGetaffinity(0, &all) != nil {
-		return nil
-	}
-	free := make(chan int, all.Count())
-	for cpu := 0; len(free) < cap(free); cpu++ {
-		if all.IsSet(cpu) {
-			free <- cpu
-		}
-	}
-	return free
-})
-
-// settle has this thread, and all that it starts, live on one processor: of a world one
-// process runs at a time, and each switch to another processor costs as much as what is
-// done there. What it returns gives the processor back. Where all are taken nothing is done.
-func settle() func() {
-	select {
-	case cpu := <-processors():
-		var one unix.CPUSet
-		one.Set(cpu)
-		_ = unix.SchedSetaffinity(0, &one) // without it a world is slower
-		return func() { processors() <- cpu }
-	default:
-		return func() {}
-	}
 }

@@ -4,12 +4,13 @@
 //go:build linux
 
 // Package addons is what a cluster in virtual time has beside its control plane and its
-// kubelets: names, as CoreDNS answers for them, and disks, as a provisioner of local
-// paths makes them.
+// kubelets: names, as CoreDNS answers for them, the addresses of Services, as kube-proxy
+// has them, and disks, as a provisioner of local paths makes them.
 package addons
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -18,6 +19,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/ringproof/ringproof/internal/lockstep"
 )
 
 // Options are those of a cluster.
@@ -27,7 +30,7 @@ type Options struct {
 	VolumeBytes int64  `json:"volumeBytes"` // the size of each, which is a filesystem of its own; 0: none is
 }
 
-// Run answers for names and makes disks, until ctx ends.
+// Run answers for names, routes to Services and makes disks, until ctx ends.
 func Run(ctx context.Context, o Options) error {
 	config, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
 	if err != nil {
@@ -38,10 +41,14 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	all := informers.NewSharedInformerFactory(api, 0)
-	n := newNames(all)
+	orders, err := lockstep.Order(ctx)
+	if err != nil {
+		return err
+	}
+	n, p := newNames(all), newProxy(all, orders)
 	d := &disks{Options: o, api: api}
 	d.until(ctx, "making the storage class", func() error { return d.class(ctx) })
-	if err := d.watch(ctx, all); err != nil {
+	if err := errors.Join(d.watch(ctx, all), p.watch(all)); err != nil {
 		return err
 	}
 	all.StartWithContext(ctx)

@@ -93,7 +93,7 @@ func (n *names) answer(question []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	addresses, pointers, known := n.find(strings.ToLower(q.Name.String()))
+	found, known := n.find(strings.ToLower(q.Name.String()))
 	said := dnsmessage.Header{ID: head.ID, Response: true, Authoritative: true, RecursionDesired: head.RecursionDesired, RecursionAvailable: true}
 	if !known {
 		said.RCode = dnsmessage.RCodeNameError
@@ -109,15 +109,15 @@ func (n *names) answer(question []byte) ([]byte, error) {
 		return nil, err
 	}
 	of := dnsmessage.ResourceHeader{Name: q.Name, Class: dnsmessage.ClassINET, TTL: ttl}
-	if q.Type == dnsmessage.TypeA {
-		for _, a := range addresses {
+	switch q.Type {
+	case dnsmessage.TypeA:
+		for _, a := range found.addresses {
 			if err := b.AResource(of, dnsmessage.AResource{A: a.As4()}); err != nil {
 				return nil, err
 			}
 		}
-	}
-	if q.Type == dnsmessage.TypePTR {
-		for _, name := range pointers {
+	case dnsmessage.TypePTR:
+		for _, name := range found.pointers {
 			to, err := dnsmessage.NewName(name)
 			if err != nil {
 				return nil, err
@@ -126,59 +126,115 @@ func (n *names) answer(question []byte) ([]byte, error) {
 				return nil, err
 			}
 		}
+	case dnsmessage.TypeSRV:
+		for _, s := range found.ports {
+			to, err := dnsmessage.NewName(s.host)
+			if err != nil {
+				return nil, err
+			}
+			if err := b.SRVResource(of, dnsmessage.SRVResource{Weight: uint16(100 / len(found.ports)), Port: s.port, Target: to}); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return b.Finish()
 }
 
-// find is what a name stands for: addresses, or the names of an address; known: there is
-// such a name.
-func (n *names) find(name string) (addresses []netip.Addr, pointers []string, known bool) {
+// found is what a name stands for.
+type found struct {
+	addresses []netip.Addr
+	pointers  []string // the names of an address
+	ports     []port   // where a service is to be had
+}
+
+// port is one of a host.
+type port struct {
+	host string
+	port uint16
+}
+
+// find is what a name stands for; known: there is such a name.
+func (n *names) find(name string) (f found, known bool) {
 	if reversed, ok := strings.CutSuffix(name, ".in-addr.arpa."); ok {
 		parts := strings.Split(reversed, ".")
 		slices.Reverse(parts)
 		a, err := netip.ParseAddr(strings.Join(parts, "."))
 		if err != nil {
-			return nil, nil, false
+			return f, false
 		}
-		pointers = n.pointers(a)
-		return nil, pointers, len(pointers) > 0
+		f.pointers = n.pointers(a)
+		return f, len(f.pointers) > 0
 	}
 	rest, ok := strings.CutSuffix(name, ".svc."+zone)
 	if !ok {
-		return nil, nil, false
+		return f, false
 	}
 	parts := strings.Split(rest, ".")
 	switch len(parts) {
 	case 2: // SERVICE.NAMESPACE
 		return n.service(parts[1], parts[0])
 	case 3: // HOST.SERVICE.NAMESPACE
-		n.each(parts[2], parts[1], func(e discoveryv1.Endpoint) {
-			if e.Hostname != nil && *e.Hostname == parts[0] {
-				addresses = append(addresses, addressesOf(e)...)
+		n.each(parts[2], parts[1], func(e discoveryv1.Endpoint, _ []discoveryv1.EndpointPort) {
+			if hostOf(e) == parts[0] {
+				f.addresses = append(f.addresses, addressesOf(e)...)
 			}
 		})
-		return addresses, nil, len(addresses) > 0
+		return f, len(f.addresses) > 0
+	case 4: // _PORT._PROTOCOL.SERVICE.NAMESPACE
+		f.ports = n.ports(parts[3], parts[2], parts[0], parts[1])
+		return f, len(f.ports) > 0
 	}
-	return nil, nil, false
+	return f, false
 }
 
 // service is the address of a Service, or those of the pods behind a headless one.
-func (n *names) service(namespace, name string) (addresses []netip.Addr, _ []string, known bool) {
+func (n *names) service(namespace, name string) (f found, known bool) {
 	s, err := n.services.Services(namespace).Get(name)
 	if err != nil {
-		return nil, nil, false
+		return f, false
 	}
 	if s.Spec.ClusterIP != corev1.ClusterIPNone {
 		a, err := netip.ParseAddr(s.Spec.ClusterIP)
-		return []netip.Addr{a}, nil, err == nil
+		return found{addresses: []netip.Addr{a}}, err == nil
 	}
-	n.each(namespace, name, func(e discoveryv1.Endpoint) { addresses = append(addresses, addressesOf(e)...) })
-	return addresses, nil, true
+	n.each(namespace, name, func(e discoveryv1.Endpoint, _ []discoveryv1.EndpointPort) {
+		f.addresses = append(f.addresses, addressesOf(e)...)
+	})
+	return f, true
+}
+
+// ports is where a named port of a Service is to be had: at the Service, or at each pod
+// behind a headless one.
+func (n *names) ports(namespace, service, name, protocol string) (all []port) {
+	s, err := n.services.Services(namespace).Get(service)
+	if err != nil {
+		return nil
+	}
+	below := "." + service + "." + namespace + ".svc." + zone
+	is := func(of string, p corev1.Protocol) bool {
+		return "_"+of == name && "_"+strings.ToLower(string(p)) == protocol
+	}
+	if s.Spec.ClusterIP != corev1.ClusterIPNone {
+		for _, p := range s.Spec.Ports {
+			if is(p.Name, p.Protocol) {
+				all = append(all, port{below[1:], uint16(p.Port)})
+			}
+		}
+		return all
+	}
+	n.each(namespace, service, func(e discoveryv1.Endpoint, ports []discoveryv1.EndpointPort) {
+		for _, p := range ports {
+			if p.Name != nil && p.Protocol != nil && p.Port != nil && is(*p.Name, *p.Protocol) {
+				all = append(all, port{hostOf(e) + below, uint16(*p.Port)})
+			}
+		}
+	})
+	return all
 }
 
 // each does something with each endpoint of a Service that has names: those that are
 // ready, or all where the Service publishes them all, which their condition says.
-func (n *names) each(namespace, service string, do func(discoveryv1.Endpoint)) {
+func (n *names) each(namespace, service string, do func(discoveryv1.Endpoint, []discoveryv1.EndpointPort)) {
 	all, err := n.slices.EndpointSlices(namespace).List(labels.SelectorFromSet(labels.Set{discoveryv1.LabelServiceName: service}))
 	if err != nil {
 		return
@@ -187,7 +243,7 @@ func (n *names) each(namespace, service string, do func(discoveryv1.Endpoint)) {
 	for _, s := range all {
 		for _, e := range s.Endpoints {
 			if e.Conditions.Ready == nil || *e.Conditions.Ready {
-				do(e)
+				do(e, s.Ports)
 			}
 		}
 	}
@@ -202,6 +258,18 @@ func addressesOf(e discoveryv1.Endpoint) (all []netip.Addr) {
 	return all
 }
 
+// hostOf is what an endpoint is called below its Service: by its address, where the pod has
+// no name there.
+func hostOf(e discoveryv1.Endpoint) string {
+	if e.Hostname != nil && *e.Hostname != "" {
+		return *e.Hostname
+	}
+	for _, a := range e.Addresses {
+		return strings.ReplaceAll(a, ".", "-")
+	}
+	return ""
+}
+
 // pointers are the names of an address.
 func (n *names) pointers(a netip.Addr) (all []string) {
 	every, err := n.slices.List(labels.Everything())
@@ -210,8 +278,8 @@ func (n *names) pointers(a netip.Addr) (all []string) {
 	}
 	for _, s := range every {
 		for _, e := range s.Endpoints {
-			if e.Hostname != nil && slices.Contains(addressesOf(e), a) {
-				all = append(all, *e.Hostname+"."+s.Labels[discoveryv1.LabelServiceName]+"."+s.Namespace+".svc."+zone)
+			if slices.Contains(addressesOf(e), a) {
+				all = append(all, hostOf(e)+"."+s.Labels[discoveryv1.LabelServiceName]+"."+s.Namespace+".svc."+zone)
 			}
 		}
 	}

@@ -24,6 +24,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilwait "k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/ringproof/ringproof/internal/lockstep"
 )
@@ -33,6 +34,8 @@ const (
 	relist    = time.Second      // how often it looks which containers have ended
 	backOff   = 10 * time.Second // before the second restart; before each after it twice as long
 	mostBack  = 5 * time.Minute
+	synced    = time.Minute      // how often it looks at a pod to which nothing happens
+	jitter    = 0.5              // by how much of itself each wait for such a look is longer, at most
 	healthy   = 10 * time.Minute // a container that ran so long is restarted at once again
 	resync    = 10 * time.Second // until it looks again for what a container lacks to be made
 	mostWords = 4096             // bytes of a termination message
@@ -48,9 +51,12 @@ type container struct {
 
 	state, last corev1.ContainerState
 	restarts    int32
+	before      int32 // lives that it had when this kubelet first saw it
 	lives       int
+	wait        time.Duration // before its next life
 	started     bool
 	ready       bool
+	spoilt      error // what the hook after its start said in this life
 	cmd         *exec.Cmd
 	root        string
 	env         variables // of this life
@@ -58,7 +64,11 @@ type container struct {
 }
 
 func newContainer(p *pod, spec corev1.Container, init bool) *container {
-	return &container{pod: p, spec: spec, init: init, over: make(chan struct{}), state: waiting("ContainerCreating", "")}
+	why := "ContainerCreating"
+	if len(p.object.Spec.InitContainers) > 0 {
+		why = "PodInitializing"
+	}
+	return &container{pod: p, spec: spec, init: init, over: make(chan struct{}), state: waiting(why, "")}
 }
 
 func waiting(why, message string) corev1.ContainerState {
@@ -73,32 +83,43 @@ func (c *container) change(how func()) {
 	c.pod.touch()
 }
 
+// become is a change of state: how a life ended is told until the next one has ended.
+func (c *container) become(next corev1.ContainerState) {
+	if c.state.Terminated != nil {
+		c.last = c.state
+	}
+	c.state = next
+}
+
 // once runs an init container until it succeeds, and reports whether it did.
 func (c *container) once() bool {
-	for wait := time.Duration(0); ; wait = longer(wait) {
-		if !c.await(wait) {
-			return false
-		}
+	for c.await() {
 		end := c.life()
 		if end.ExitCode == 0 {
 			c.change(func() { c.ready = true })
 			return true
 		}
-		if c.pod.ctx.Err() != nil {
+		if c.pod.ctx.Err() != nil || c.failed() {
 			return false
 		}
+		relisted(c.pod.ctx)
 	}
+	return false
+}
+
+// failed reports whether an init container has ended badly, and is not to be tried again.
+func (c *container) failed() bool {
+	return c.state.Terminated != nil && c.state.Terminated.ExitCode != 0 && c.pod.object.Spec.RestartPolicy == corev1.RestartPolicyNever
 }
 
 // keep runs a main container again and again, until the pod ends or its policy says so.
 func (c *container) keep() {
 	defer close(c.over)
-	for wait := time.Duration(0); c.await(wait); {
+	for c.await() {
 		began := time.Now()
 		c.life()
-		wait = longer(wait)
 		if time.Since(began) >= healthy {
-			wait = 0
+			c.wait = 0
 		}
 		if c.pod.ctx.Err() != nil || !c.again() {
 			return
@@ -126,10 +147,10 @@ func (c *container) pulled() bool {
 		if err == nil {
 			return true
 		}
-		c.change(func() { c.state = waiting("ErrImagePull", err.Error()) })
+		c.change(func() { c.become(waiting("ErrImagePull", err.Error())) })
 		pause(c.pod.ctx, relist)
 		c.change(func() {
-			c.state = waiting("ImagePullBackOff", fmt.Sprintf("Back-off pulling image %q: ErrImagePull: %v", c.spec.Image, err))
+			c.become(waiting("ImagePullBackOff", fmt.Sprintf("Back-off pulling image %q: ErrImagePull: %v", c.spec.Image, err)))
 		})
 		pause(c.pod.ctx, wait)
 	}
@@ -139,25 +160,24 @@ func (c *container) pulled() bool {
 // relisted returns when the kubelet has next looked which containers have ended.
 func relisted(ctx context.Context) { pause(ctx, relist-time.Duration(time.Now().UnixNano())%relist) }
 
-// longer is what is waited before the next restart: nothing before the first.
+// longer is what is waited before the restart after one that was waited for so long.
 func longer(wait time.Duration) time.Duration {
 	return min(max(2*wait, backOff), mostBack)
 }
 
-// await waits so long before the next life, of which the first begins at once, and reports
-// whether there is to be one.
-func (c *container) await(wait time.Duration) bool {
+// await waits before the next life, but for the first and the second, which begin at once,
+// and reports whether there is to be one. The kubelet tells that a container is held back
+// when it next looks at the pod: that is when it is over, or a minute later.
+func (c *container) await() bool {
+	wait := c.wait
 	if c.lives > 0 {
-		if c.lives == 1 {
-			wait = 0
-		}
+		c.wait = longer(wait)
+	}
+	for end := time.Now().Add(wait); time.Now().Before(end) && c.pod.ctx.Err() == nil; {
+		pause(c.pod.ctx, utilwait.Jitter(min(time.Until(end), synced), jitter))
 		c.change(func() {
-			c.last, c.restarts = c.state, c.restarts+1
-			if wait > 0 {
-				c.state = waiting("CrashLoopBackOff", fmt.Sprintf("back-off %v restarting failed container", wait))
-			}
+			c.become(waiting("CrashLoopBackOff", fmt.Sprintf("back-off %v restarting failed container=%s pod=%s", wait, c.spec.Name, c.pod.identity())))
 		})
-		pause(c.pod.ctx, wait)
 	}
 	c.lives++
 	return c.pulled() && c.configured()
@@ -183,7 +203,11 @@ func (c *container) life() corev1.ContainerStateTerminated {
 		end.Message = err.Error()
 	}
 	c.change(func() {
-		c.state, c.started, c.ready = corev1.ContainerState{Terminated: &end}, false, false
+		c.become(corev1.ContainerState{Terminated: &end})
+		c.restarts, c.started, c.ready = c.before+int32(c.lives)-1, false, false
+		if c.spoilt != nil {
+			c.become(waiting("PostStartHookError", c.spoilt.Error()))
+		}
 	})
 	return end
 }
@@ -240,8 +264,14 @@ func (c *container) start() error {
 		return err
 	}
 	go c.read(out, c.words)
-	c.change(func() {
-		c.root, c.cmd, c.state = root, cmd, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}
+	c.change(func() { c.root, c.cmd = root, cmd })
+	if c.spoilt = c.hook(c.lifecycle().PostStart, time.Hour); c.spoilt != nil {
+		go c.stop(cmd, graceOf(c.pod.object.Spec.TerminationGracePeriodSeconds))
+		return nil
+	}
+	c.change(func() { // and not before: who is asked for the pod's status waits for the hook
+		c.become(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}})
+		c.restarts = c.before + int32(c.lives) - 1
 		c.started = c.spec.StartupProbe == nil
 		c.ready = c.started && c.spec.ReadinessProbe == nil && !c.init
 	})
@@ -338,33 +368,43 @@ func (c *container) attend() error {
 	c.pod.mu.Lock()
 	grace := c.pod.grace
 	c.pod.mu.Unlock()
-	return c.stop(cmd, done, grace)
-}
-
-// stop asks the program to end, and kills it if it doesn't within the grace.
-func (c *container) stop(cmd *exec.Cmd, done <-chan error, grace time.Duration) error {
-	if grace > 0 {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may just end
-	}
-	late := time.NewTimer(grace)
-	defer late.Stop()
-	select {
-	case err := <-done:
-		return err
-	case <-late.C:
-	}
-	_ = cmd.Process.Kill()
+	go c.stop(cmd, grace)
 	return <-done
 }
 
-// hurry kills the program where no grace is left.
-func (c *container) hurry(grace time.Duration) {
-	c.pod.mu.Lock()
-	cmd, runs := c.cmd, c.state.Running != nil
-	c.pod.mu.Unlock()
-	if grace == 0 && runs {
-		_ = cmd.Process.Kill()
+// stop has the hook run that comes before a program's end, asks the program to end, and
+// kills it if it doesn't within the grace: whatever that is, a little is left
+// (killContainer in k8s.io/kubernetes/pkg/kubelet/kuberuntime).
+func (c *container) stop(cmd *exec.Cmd, grace time.Duration) {
+	began := time.Now()
+	_ = c.hook(c.lifecycle().PreStop, grace) // the program is asked to end all the same
+	grace = max(grace-time.Since(began), leastGrace)
+	_ = cmd.Process.Signal(syscall.SIGTERM) // it may just end
+	time.AfterFunc(grace, func() { _ = cmd.Process.Kill() })
+}
+
+// leastGrace is what every program has, also one whose pod is deleted by force.
+const leastGrace = 2 * time.Second
+
+func (c *container) lifecycle() corev1.Lifecycle {
+	if c.spec.Lifecycle == nil {
+		return corev1.Lifecycle{}
 	}
+	return *c.spec.Lifecycle
+}
+
+// hook has a hook run, for so long at most; nil: there is none, or it went well.
+func (c *container) hook(h *corev1.LifecycleHandler, most time.Duration) error {
+	if h == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), most)
+	defer cancel()
+	if h.Sleep != nil {
+		pause(ctx, time.Duration(h.Sleep.Seconds)*time.Second)
+		return nil
+	}
+	return c.handle(ctx, corev1.ProbeHandler{Exec: h.Exec, HTTPGet: h.HTTPGet})
 }
 
 // bury ends what the container's processes left, unless others of the pod run.
@@ -384,11 +424,16 @@ func (c *container) lastWords() string {
 	if c.root == "" {
 		return ""
 	}
+	return c.message()
+}
+
+// message is what the container's file has.
+func (c *container) message() string {
 	text, err := os.ReadFile(c.within(c.messagePath()))
 	if err != nil {
 		return ""
 	}
-	return string(text[:min(len(text), mostWords)])
+	return string(text[max(0, len(text)-mostWords):])
 }
 
 func (c *container) messagePath() string {

@@ -49,7 +49,7 @@ func (c *container) configured() bool {
 			c.pod.mu.Unlock()
 			return true
 		}
-		c.change(func() { c.state = waiting("CreateContainerConfigError", err.Error()) })
+		c.change(func() { c.become(waiting("CreateContainerConfigError", err.Error())) })
 		pause(c.pod.ctx, resync)
 	}
 	return false

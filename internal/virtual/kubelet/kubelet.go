@@ -10,7 +10,7 @@
 //
 // It does what a ring can tell from the outside, with the kubelet's own times: init
 // containers, probes, back-off, termination messages, a pod's grace, mounted Secrets that
-// lag, tokens. It has no cgroups, users, lifecycle hooks or eviction, and it does not find
+// lag, tokens. It has no cgroups, users or eviction, and it does not find
 // containers again that a kubelet before it started: those end.
 package kubelet
 
@@ -22,6 +22,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -74,6 +75,8 @@ type kubelet struct {
 	Options
 	api    kubernetes.Interface
 	orders *lockstep.Orders
+
+	reported time.Time // when the node's status was told last
 
 	mu    sync.Mutex
 	out   io.Writer
@@ -164,12 +167,16 @@ func (k *kubelet) heard(o *corev1.Pod) {
 		go p.live()
 	}
 	k.mu.Unlock()
+	// The control plane says that pods of a silent node aren't ready: who is back says otherwise.
+	if !reflect.DeepEqual(p.status(o.Status), o.Status) {
+		p.touch()
+	}
 	if o.DeletionTimestamp != nil && o.DeletionGracePeriodSeconds != nil {
 		p.end(time.Duration(*o.DeletionGracePeriodSeconds) * time.Second)
 	}
 }
 
-// missed is told of a pod that is no more: by force, if it still runs.
+// missed is told of a pod that is no more: it was deleted by force, if it still runs.
 func (k *kubelet) missed(o any) {
 	if unknown, ok := o.(cache.DeletedFinalStateUnknown); ok {
 		o = unknown.Obj

@@ -7,6 +7,7 @@ package kubelet
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -21,7 +22,8 @@ import (
 
 // The kubelet's own times.
 const (
-	statusPeriod = 5 * time.Minute
+	statusPeriod = 10 * time.Second // how often it looks whether the node's status is true
+	reportPeriod = 5 * time.Minute  // how often it tells a status that is
 	leasePeriod  = 10 * time.Second
 	leaseSeconds = 40
 )
@@ -37,20 +39,34 @@ func (k *kubelet) register(ctx context.Context) error {
 	return err
 }
 
-// tellNode says that the node is ready.
+// tellNode says that the node is ready, where the API server has something else, as after a
+// while in which it heard nothing, and now and then.
 func (k *kubelet) tellNode(ctx context.Context) error {
 	n, err := k.api.CoreV1().Nodes().Get(ctx, k.Node, metav1.GetOptions{})
 	if err != nil {
 		return err
+	}
+	next := nodeConditions(n.Status.Conditions)
+	if known(n.Status.Conditions, next) && time.Since(k.reported) < reportPeriod {
+		return nil
 	}
 	room := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("16Gi"),
 		corev1.ResourcePods: resource.MustParse("110"), corev1.ResourceEphemeralStorage: resource.MustParse("100Gi")}
 	n.Status.Capacity, n.Status.Allocatable = room, room
 	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: lockstep.Address(k.Machine).String()}, {Type: corev1.NodeHostName, Address: k.Node}}
 	n.Status.NodeInfo.KubeletVersion, n.Status.NodeInfo.OperatingSystem, n.Status.NodeInfo.Architecture = "v1.36.3", "linux", "amd64"
-	n.Status.Conditions = nodeConditions(n.Status.Conditions)
-	_, err = k.api.CoreV1().Nodes().UpdateStatus(ctx, n, metav1.UpdateOptions{})
+	n.Status.Conditions = next
+	if _, err = k.api.CoreV1().Nodes().UpdateStatus(ctx, n, metav1.UpdateOptions{}); err == nil {
+		k.reported = time.Now()
+	}
 	return err
+}
+
+// known reports whether conditions say what others say already.
+func known(before, next []corev1.NodeCondition) bool {
+	return each(next, func(c corev1.NodeCondition) bool {
+		return slices.ContainsFunc(before, func(b corev1.NodeCondition) bool { return b.Type == c.Type && b.Status == c.Status })
+	})
 }
 
 // nodeConditions say that all is well.

@@ -63,31 +63,52 @@ func newPod(k *kubelet, o *corev1.Pod) *pod {
 func (p *pod) recall(s corev1.PodStatus) {
 	for _, known := range slices.Concat(s.InitContainerStatuses, s.ContainerStatuses) {
 		for _, c := range p.all() {
-			if c.spec.Name != known.Name || known.State.Waiting != nil && known.RestartCount == 0 && known.LastTerminationState.Terminated == nil {
-				continue
-			}
-			c.restarts, c.last = known.RestartCount+1, known.State
-			if t := known.State.Terminated; t == nil {
-				c.last = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 255, Reason: "Unknown", ContainerID: known.ContainerID, FinishedAt: metav1.Now()}}
+			if c.spec.Name == known.Name {
+				c.recall(known)
 			}
 		}
 	}
+}
+
+// recall has the container be one that has run before. What was running then is dead, and
+// nobody knows how it died.
+func (c *container) recall(known corev1.ContainerStatus) {
+	if known.State.Waiting != nil && known.LastTerminationState.Terminated == nil {
+		return // it has never run
+	}
+	c.before, c.restarts, c.state, c.last = known.RestartCount+1, known.RestartCount, known.State, known.LastTerminationState
+	switch {
+	case known.State.Running != nil:
+		c.state = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 255, Reason: "Unknown", Message: c.message(),
+			ContainerID: known.ContainerID, StartedAt: known.State.Running.StartedAt, FinishedAt: metav1.Now()}}
+	case known.State.Waiting != nil:
+		c.state, c.last = c.last, corev1.ContainerState{}
+	}
+}
+
+// over reports whether all that the pod was to do is done, or can't be any more.
+func (p *pod) over() bool {
+	return slices.ContainsFunc(p.inits, (*container).failed) || each(p.mains, func(c *container) bool { return c.state.Terminated != nil && !c.again() })
 }
 
 func (p *pod) all() []*container { return slices.Concat(p.inits, p.mains) }
 
 func (p *pod) String() string { return p.object.Namespace + "/" + p.object.Name }
 
-// end has the pod end, its containers within this grace. A shorter one counts.
+// identity is how the kubelet names the pod in what it tells.
+func (p *pod) identity() string {
+	return fmt.Sprintf("%s_%s(%s)", p.object.Name, p.object.Namespace, p.object.UID)
+}
+
+// end has the pod end, its containers within this grace. What is said later changes
+// nothing: the kubelet waits for what it has begun. So one that is deleted by force while it
+// ends runs on, though the API has no such pod any more.
 func (p *pod) end(grace time.Duration) {
 	p.mu.Lock()
-	if p.ctx.Err() == nil || grace < p.grace {
+	defer p.mu.Unlock()
+	if p.ctx.Err() == nil {
 		p.grace = grace
-	}
-	p.mu.Unlock()
-	p.cancel()
-	for _, c := range p.mains {
-		c.hurry(grace)
+		p.cancel()
 	}
 }
 
@@ -118,6 +139,9 @@ func (p *pod) run() {
 		}
 	}()
 	p.touch()
+	if p.over() {
+		return
+	}
 	p.retry("setting up pod "+p.String(), p.setUp)
 	for _, c := range p.inits {
 		if !c.once() {
@@ -264,23 +288,24 @@ func (p *pod) status(before corev1.PodStatus) corev1.PodStatus {
 	}
 	initialized, ready := each(p.inits, func(c *container) bool { return c.state.Terminated != nil && c.state.Terminated.ExitCode == 0 }), each(p.mains, func(c *container) bool { return c.ready })
 	s.Phase = corev1.PodPending
-	if initialized && !each(p.mains, func(c *container) bool { return c.state.Waiting != nil && c.last.Terminated == nil }) {
+	if initialized && !slices.ContainsFunc(p.mains, func(c *container) bool { return c.state.Waiting != nil && c.last.Terminated == nil }) {
 		s.Phase = corev1.PodRunning
 	}
-	if initialized && each(p.mains, func(c *container) bool { return c.state.Terminated != nil && !c.again() }) {
+	if p.over() {
 		s.Phase = corev1.PodFailed
-		if each(p.mains, func(c *container) bool { return c.state.Terminated.ExitCode == 0 }) {
+		if initialized && each(p.mains, func(c *container) bool { return c.state.Terminated.ExitCode == 0 }) {
 			s.Phase = corev1.PodSucceeded
 		}
 	}
 	s.InitContainerStatuses, s.ContainerStatuses = statuses(p.inits), statuses(p.mains)
-	s.Conditions = podConditions(before.Conditions, map[corev1.PodConditionType]bool{corev1.PodReadyToStartContainers: p.machine != 0, corev1.PodInitialized: initialized,
+	s.Conditions = podConditions(before.Conditions, map[corev1.PodConditionType]bool{corev1.PodReadyToStartContainers: p.machine != 0 && !p.over(), corev1.PodInitialized: initialized,
 		corev1.ContainersReady: ready && initialized, corev1.PodReady: ready && initialized, corev1.PodScheduled: true})
 	return s
 }
 
-func each(all []*container, is func(*container) bool) bool {
-	return !slices.ContainsFunc(all, func(c *container) bool { return !is(c) })
+// each reports whether all of them are so.
+func each[T any](all []T, is func(T) bool) bool {
+	return !slices.ContainsFunc(all, func(c T) bool { return !is(c) })
 }
 
 // podConditions keeps the times of those that are as before.

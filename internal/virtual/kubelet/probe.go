@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -40,22 +39,28 @@ func (c *container) probes(living context.Context) {
 	if p := c.spec.LivenessProbe; p != nil {
 		c.watchProbe(living, p, func(ok bool) {
 			if !ok && living.Err() == nil {
-				c.unhealthy()
+				c.unhealthy(p)
 			}
 		})
 	}
 }
 
-// unhealthy ends the program, which is then started again.
-func (c *container) unhealthy() {
+// unhealthy ends the program for what a probe said, and it is then started again.
+func (c *container) unhealthy(p *corev1.Probe) {
 	c.pod.mu.Lock()
-	cmd, grace := c.cmd, 30*time.Second
-	if s := c.pod.object.Spec.TerminationGracePeriodSeconds; s != nil {
-		grace = time.Duration(*s) * time.Second
-	}
+	cmd := c.cmd
 	c.pod.mu.Unlock()
-	_ = cmd.Process.Signal(syscall.SIGTERM)
-	time.AfterFunc(grace, func() { _ = cmd.Process.Kill() })
+	c.stop(cmd, graceOf(p.TerminationGracePeriodSeconds, c.pod.object.Spec.TerminationGracePeriodSeconds))
+}
+
+// graceOf is the first grace that is given: the probe's, or the pod's.
+func graceOf(all ...*int64) time.Duration {
+	for _, seconds := range all {
+		if seconds != nil {
+			return time.Duration(*seconds) * time.Second
+		}
+	}
+	return corev1.DefaultTerminationGracePeriodSeconds * time.Second
 }
 
 // untilStarted reports whether the startup probe succeeded. One that fails too often ends
@@ -68,7 +73,7 @@ func (c *container) untilStarted(living context.Context, p *corev1.Probe) bool {
 			return true
 		}
 		if failed++; failed == cmp.Or(p.FailureThreshold, 3) {
-			c.unhealthy()
+			c.unhealthy(p)
 			return false
 		}
 		pause(living, period(p))
@@ -107,13 +112,18 @@ func (c *container) watchProbe(living context.Context, p *corev1.Probe, tell fun
 func (c *container) ask(living context.Context, p *corev1.Probe) error {
 	ctx, cancel := context.WithTimeout(living, time.Duration(cmp.Or(p.TimeoutSeconds, 1))*time.Second)
 	defer cancel()
+	return c.handle(ctx, p.ProbeHandler)
+}
+
+// handle does what a probe, or a hook, says.
+func (c *container) handle(ctx context.Context, h corev1.ProbeHandler) error {
 	switch {
-	case p.Exec != nil:
-		return c.exec(ctx, p.Exec.Command)
-	case p.HTTPGet != nil:
-		return c.get(ctx, p.HTTPGet)
-	case p.TCPSocket != nil:
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", c.at(p.TCPSocket.Port.String()))
+	case h.Exec != nil:
+		return c.exec(ctx, h.Exec.Command)
+	case h.HTTPGet != nil:
+		return c.get(ctx, h.HTTPGet)
+	case h.TCPSocket != nil:
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", c.at(h.TCPSocket.Port.String()))
 		if err == nil {
 			conn.Close()
 		}

@@ -98,13 +98,10 @@ func (c *container) furnish() error {
 	files := map[string]string{
 		"/etc/hosts": fmt.Sprintf("127.0.0.1\tlocalhost\n%v\t%s\n", lockstep.Address(c.pod.machine), c.pod.hostname()),
 		// use-vc: names are asked for by TCP, as nothing else passes the world's network.
-		"/etc/resolv.conf":     fmt.Sprintf("nameserver %v\nsearch %s.%s %s cluster.local\noptions ndots:5 use-vc\n", c.pod.k.Names, c.pod.object.Namespace, domain, domain),
-		"/etc/hostname":        c.pod.hostname() + "\n",
-		c.messagePath():        "",
-		"/tmp/.keep":           "",
-		"/var/run/.keep":       "",
-		"/etc/nsswitch.conf":   "hosts: files dns\n",
-		"/usr/local/bin/.keep": "",
+		"/etc/resolv.conf":   fmt.Sprintf("nameserver %v\nsearch %s.%s %s cluster.local\noptions ndots:5 use-vc\n", c.pod.k.Names, c.pod.object.Namespace, domain, domain),
+		"/etc/hostname":      c.pod.hostname() + "\n",
+		c.messagePath():      "",
+		"/etc/nsswitch.conf": "hosts: files dns\n",
 	}
 	for at, text := range files { // order: each is at its own place
 		if err := os.MkdirAll(filepath.Dir(c.within(at)), 0o755); err != nil {

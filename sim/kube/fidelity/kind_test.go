@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -39,18 +40,69 @@ func TestKind(t *testing.T) {
 	if os.Getenv("RINGPROOF_KIND") == "" {
 		t.Skip("SKIPPED: a cluster in Docker takes minutes: make test-kind")
 	}
-	log.SetLogger(logr.Discard()) // else controller-runtime complains that nobody did
-	cluster, err := kind.Up(t.Context(), kind.Options{Dir: t.TempDir(), Log: func(line string) { t.Log(line) }})
+	cluster := up(t, harmed)
+	asked := administrator(t, cluster.Kubeconfig)
+	install(t, asked)
+	t.Run("api", func(t *testing.T) {
+		scripts(t, "api", func(t *testing.T, path string) { play(t, path, newReal(t, asked, path)) })
+	})
+	file := filepath.Join(t.TempDir(), "actor.tar")
+	_, err := actorImage(buildActor(t)).Write(file)
+	require.NoError(t, err)
+	require.NoError(t, cluster.Load(file))
+	names, err := cluster.Workers()
+	require.NoError(t, err)
+	t.Run("cluster", func(t *testing.T) {
+		playAll(t, func(t *testing.T, path string) api { return onKind{newReal(t, asked, path), cluster, names} })
+	})
+}
+
+// up brings up a cluster for the test.
+func up(t *testing.T, workers int) *kind.Cluster {
+	t.Helper()
+	cluster, err := kind.Up(t.Context(), kind.Options{Dir: t.TempDir(), Workers: workers, Log: func(line string) { t.Log(line) }})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, cluster.Close()) })
-	reached, err := clientcmd.BuildConfigFromFlags("", cluster.Kubeconfig)
+	return cluster
+}
+
+// administrator is a cluster's, with all kinds that scripts know.
+func administrator(t *testing.T, kubeconfig string) client.WithWatch {
+	t.Helper()
+	log.SetLogger(logr.Discard()) // else controller-runtime complains that nobody did
+	reached, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	require.NoError(t, err)
+	reached.QPS, reached.Burst = 100, 200 // scripts look often, and many at once
 	known := scheme(t)
 	require.NoError(t, apiextensionsv1.AddToScheme(known))
 	asked, err := client.NewWithWatch(reached, client.Options{Scheme: known})
 	require.NoError(t, err)
-	install(t, asked)
-	scripts(t, func(t *testing.T, path string) { play(t, path, newReal(t, asked, path)) })
+	return asked
+}
+
+// onKind is a cluster whose nodes are containers.
+type onKind struct {
+	*real
+	cluster *kind.Cluster
+	names   []string // of the workers
+}
+
+func (k onKind) Called(worker int) string { return k.names[worker-1] }
+func (k onKind) Class() string            { return "standard" }
+
+func (k onKind) Do(ctx context.Context, worker int, deed string) error {
+	name := k.Called(worker)
+	switch deed {
+	case kubeletStops:
+		return k.cluster.Run(name, "systemctl", "stop", "kubelet")
+	case kubeletGoes:
+		return k.cluster.Run(name, "systemctl", "start", "kubelet")
+	case powerGoes:
+		return exec.CommandContext(ctx, "docker", "kill", name).Run()
+	case powerComes:
+		return exec.CommandContext(ctx, "docker", "start", name).Run()
+	}
+	return fmt.Errorf("a node can't suffer %s", deed)
 }
 
 // install gives a cluster the reference's own kinds.
@@ -86,6 +138,9 @@ func newReal(t *testing.T, c client.WithWatch, path string) *real {
 	require.Eventually(t, func() bool {
 		return c.Get(r.ctx, client.ObjectKey{Namespace: r.namespace, Name: "default"}, &corev1.ServiceAccount{}) == nil
 	}, settled, 50*time.Millisecond, "no service account in %s", r.namespace)
+	t.Cleanup(func() { // nodes have room for so many pods
+		require.NoError(t, c.DeleteAllOf(context.Background(), &corev1.Pod{}, client.InNamespace(r.namespace), client.GracePeriodSeconds(0)))
+	})
 	return r
 }
 

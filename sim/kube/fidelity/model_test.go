@@ -24,7 +24,7 @@ import (
 
 // TestModel plays every script on the simulated API server.
 func TestModel(t *testing.T) {
-	scripts(t, func(t *testing.T, path string) { play(t, path, newModel(t)) })
+	scripts(t, "api", func(t *testing.T, path string) { play(t, path, newModel(t)) })
 }
 
 // scheme knows what scripts write: the server's own kinds and the reference's.

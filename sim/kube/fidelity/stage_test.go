@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -107,6 +108,8 @@ var commands = map[string]func(*stage, *datadriven.TestData) (string, error){
 		}
 		return "", err
 	},
+	"await":  (*stage).await,
+	"worker": (*stage).worker,
 }
 
 // create takes an object as YAML.
@@ -122,7 +125,7 @@ func (s *stage) create(d *datadriven.TestData) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := yaml.UnmarshalStrict([]byte(d.Input), wanted); err != nil {
+	if err := yaml.UnmarshalStrict([]byte(s.named(d.Input)), wanted); err != nil {
 		return "", err
 	}
 	o := wanted.(kube.Object)
@@ -145,7 +148,9 @@ func (s *stage) create(d *datadriven.TestData) (string, error) {
 }
 
 // global reports whether a kind's objects are in no namespace.
-func global(kind string) bool { return kind == "RingDefaults" }
+func global(kind string) bool {
+	return slices.Contains([]string{"RingDefaults", "Node", "PersistentVolume"}, kind)
+}
 
 func (s *stage) get(d *datadriven.TestData) (string, error) {
 	o, err := s.find(d)
@@ -172,7 +177,7 @@ func (s *stage) empty(d *datadriven.TestData) (kube.Object, error) {
 		return nil, err
 	}
 	o := made.(kube.Object)
-	o.SetName(name)
+	o.SetName(s.named(name))
 	if !global(kind) {
 		o.SetNamespace(s.Namespace())
 	}
@@ -577,11 +582,11 @@ func option(d *datadriven.TestData, key string) string {
 
 func pointer[T any](v T) *T { return &v }
 
-// scripts are the files of testdata.
-func scripts(t *testing.T, run func(t *testing.T, path string)) {
+// scripts are the files of a directory of testdata.
+func scripts(t *testing.T, of string, run func(t *testing.T, path string)) {
 	t.Helper()
 	played := 0
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, filepath.Join("testdata", of), func(t *testing.T, path string) {
 		played++
 		run(t, path)
 	})

@@ -100,15 +100,15 @@ func (l *listener) accept(e *end) {
 
 // Dial connects, from the machine of the local address if one is named.
 func (p *process) Dial(ctx context.Context, local, remote *net.TCPAddr) (net.LockstepConn, error) {
-	to := p.hostOf(remote.IP)
-	if to == 0 {
-		return nil, os.NewSyscallError("connect", syscall.ENETUNREACH)
+	to, port, errno := p.whither(remote)
+	if errno != 0 {
+		return nil, os.NewSyscallError("connect", errno)
 	}
 	from := p.Host
 	if local != nil {
 		from = p.hostOf(local.IP)
 	}
-	e := p.dial(from, address(to, uint16(remote.Port)))
+	e := p.dial(from, address(to, port))
 	e.frame(syn, nil)
 	stop := context.AfterFunc(ctx, func() { e.fail(timedOut(ctx.Err())) })
 	defer stop()
@@ -120,6 +120,22 @@ func (p *process) Dial(ctx context.Context, local, remote *net.TCPAddr) (net.Loc
 		return nil, err
 	}
 	return e, nil
+}
+
+// whither is the machine that an address means, and the port there: who is behind an address
+// that is no machine's the coordinator knows.
+func (p *process) whither(a *net.TCPAddr) (h byte, port uint16, errno syscall.Errno) {
+	if h := p.hostOf(a.IP); h != 0 {
+		return h, uint16(a.Port), 0
+	}
+	four := a.IP.To4()
+	if four == nil {
+		return 0, 0, syscall.ENETUNREACH
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	of, errno := p.call(service, uint64(four[0])<<40|uint64(four[1])<<32|uint64(four[2])<<24|uint64(four[3])<<16|uint64(uint16(a.Port)), nil, nil)
+	return byte(of >> 16), uint16(of), errno
 }
 
 // dial makes the end that dials.
