@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/clientcmd"
@@ -127,7 +128,7 @@ func (k *cluster) reset(ctx context.Context) error {
 					return err
 				}
 			}
-			if err := objects.Resource(o.of).Namespace(o.namespace).Delete(ctx, o.name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			if err := k.drop(ctx, objects, o); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 				return err
 			}
 		}
@@ -139,9 +140,19 @@ func (k *cluster) reset(ctx context.Context) error {
 	}
 }
 
-// first is what goes first of what the cluster hadn't when it came up: who looks after a
-// custom resource may have to let it go, so those go before namespaces, and namespaces before
-// the rest.
+// drop deletes an object. Whoever looks after a custom resource isn't waited for: it would end
+// a ring in good order, member by member, and nobody needs that any more.
+func (k *cluster) drop(ctx context.Context, objects metadata.Interface, o belonging) error {
+	of := objects.Resource(o.of).Namespace(o.namespace)
+	if err := of.Delete(ctx, o.name, metav1.DeleteOptions{}); err != nil || o.namespace == "" {
+		return err
+	}
+	_, err := of.Patch(ctx, o.name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	return err
+}
+
+// first is what goes first of what the cluster hadn't when it came up: custom resources,
+// while their kinds are there, then namespaces, then the rest.
 func (k *cluster) first(now []belonging) []belonging {
 	var custom, namespaces, rest []belonging
 	for _, o := range now {

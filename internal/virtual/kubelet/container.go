@@ -47,7 +47,8 @@ type container struct {
 	pod  *pod
 	spec corev1.Container
 	init bool
-	over chan struct{} // closed when a main one has ended for good
+	ctx  context.Context // ends when it is to end
+	over chan struct{}   // closed when one that resides in its pod has ended for good
 
 	state, last corev1.ContainerState
 	restarts    int32
@@ -68,7 +69,29 @@ func newContainer(p *pod, spec corev1.Container, init bool) *container {
 	if len(p.object.Spec.InitContainers) > 0 {
 		why = "PodInitializing"
 	}
-	return &container{pod: p, spec: spec, init: init, over: make(chan struct{}), state: waiting(why, "")}
+	c := &container{pod: p, spec: spec, init: init, ctx: p.ctx, over: make(chan struct{}), state: waiting(why, "")}
+	if c.sidecar() {
+		c.ctx = p.beside
+	}
+	return c
+}
+
+// sidecar reports whether it is an init container that runs for as long as the main ones.
+func (c *container) sidecar() bool {
+	return c.init && c.spec.RestartPolicy != nil && *c.spec.RestartPolicy == corev1.ContainerRestartPolicyAlways
+}
+
+// begun waits until a sidecar has started, and reports whether it has.
+func (c *container) begun() bool {
+	for {
+		c.pod.mu.Lock()
+		started := c.started
+		c.pod.mu.Unlock()
+		if started || c.pod.ctx.Err() != nil {
+			return started
+		}
+		pause(c.pod.ctx, relist/10)
+	}
 }
 
 func waiting(why, message string) corev1.ContainerState {
@@ -99,17 +122,17 @@ func (c *container) once() bool {
 			c.change(func() { c.ready = true })
 			return true
 		}
-		if c.pod.ctx.Err() != nil || c.failed() {
+		if c.ctx.Err() != nil || c.failed() {
 			return false
 		}
-		relisted(c.pod.ctx)
+		relisted(c.ctx)
 	}
 	return false
 }
 
 // failed reports whether an init container has ended badly, and is not to be tried again.
 func (c *container) failed() bool {
-	return c.state.Terminated != nil && c.state.Terminated.ExitCode != 0 && c.pod.object.Spec.RestartPolicy == corev1.RestartPolicyNever
+	return !c.sidecar() && c.state.Terminated != nil && c.state.Terminated.ExitCode != 0 && c.pod.object.Spec.RestartPolicy == corev1.RestartPolicyNever
 }
 
 // keep runs a main container again and again, until the pod ends or its policy says so.
@@ -121,15 +144,18 @@ func (c *container) keep() {
 		if time.Since(began) >= healthy {
 			c.wait = 0
 		}
-		if c.pod.ctx.Err() != nil || !c.again() {
+		if c.ctx.Err() != nil || !c.again() {
 			return
 		}
-		relisted(c.pod.ctx)
+		relisted(c.ctx)
 	}
 }
 
 // again reports whether the pod's policy has the container run once more.
 func (c *container) again() bool {
+	if c.sidecar() {
+		return true
+	}
 	switch c.pod.object.Spec.RestartPolicy {
 	case corev1.RestartPolicyNever:
 		return false
@@ -142,17 +168,17 @@ func (c *container) again() bool {
 // pulled waits until the container's image is there, and reports whether it is: the
 // kubelet tries again and again, ever later.
 func (c *container) pulled() bool {
-	for wait := backOff; c.pod.ctx.Err() == nil; wait = longer(wait) {
+	for wait := backOff; c.ctx.Err() == nil; wait = longer(wait) {
 		_, err := c.image()
 		if err == nil {
 			return true
 		}
 		c.change(func() { c.become(waiting("ErrImagePull", err.Error())) })
-		pause(c.pod.ctx, relist)
+		pause(c.ctx, relist)
 		c.change(func() {
 			c.become(waiting("ImagePullBackOff", fmt.Sprintf("Back-off pulling image %q: ErrImagePull: %v", c.spec.Image, err)))
 		})
-		pause(c.pod.ctx, wait)
+		pause(c.ctx, wait)
 	}
 	return false
 }
@@ -173,8 +199,8 @@ func (c *container) await() bool {
 	if c.lives > 0 {
 		c.wait = longer(wait)
 	}
-	for end := time.Now().Add(wait); time.Now().Before(end) && c.pod.ctx.Err() == nil; {
-		pause(c.pod.ctx, utilwait.Jitter(min(time.Until(end), synced), jitter))
+	for end := time.Now().Add(wait); time.Now().Before(end) && c.ctx.Err() == nil; {
+		pause(c.ctx, utilwait.Jitter(min(time.Until(end), synced), jitter))
 		c.change(func() {
 			c.become(waiting("CrashLoopBackOff", fmt.Sprintf("back-off %v restarting failed container=%s pod=%s", wait, c.spec.Name, c.pod.identity())))
 		})
@@ -236,8 +262,8 @@ func (c *container) id() string {
 
 // start starts the container's program.
 func (c *container) start() error {
-	if !c.init {
-		if err := c.pod.settle(c.pod.ctx); err != nil {
+	if !c.init || c.sidecar() {
+		if err := c.pod.settle(c.ctx); err != nil {
 			return err
 		}
 	}
@@ -273,7 +299,7 @@ func (c *container) start() error {
 		c.become(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}})
 		c.restarts = c.before + int32(c.lives) - 1
 		c.started = c.spec.StartupProbe == nil
-		c.ready = c.started && c.spec.ReadinessProbe == nil && !c.init
+		c.ready = c.started && c.spec.ReadinessProbe == nil && (!c.init || c.sidecar())
 	})
 	return nil
 }
@@ -363,12 +389,9 @@ func (c *container) attend() error {
 	select {
 	case err := <-done:
 		return err
-	case <-c.pod.ctx.Done():
+	case <-c.ctx.Done():
 	}
-	c.pod.mu.Lock()
-	grace := c.pod.grace
-	c.pod.mu.Unlock()
-	go c.stop(cmd, grace)
+	go c.stop(cmd, c.pod.graceLeft())
 	return <-done
 }
 
@@ -410,7 +433,7 @@ func (c *container) hook(h *corev1.LifecycleHandler, most time.Duration) error {
 // bury ends what the container's processes left, unless others of the pod run.
 func (c *container) bury() {
 	c.pod.mu.Lock()
-	alone := !slices.ContainsFunc(c.pod.mains, func(o *container) bool { return o != c && o.state.Running != nil })
+	alone := !slices.ContainsFunc(c.pod.residents(), func(o *container) bool { return o != c && o.state.Running != nil })
 	c.pod.mu.Unlock()
 	if alone {
 		if err := c.pod.k.killAll(c.pod.machine); err != nil {

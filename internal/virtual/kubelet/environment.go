@@ -41,8 +41,8 @@ func (v *variables) set(name, value string) {
 // reports whether it is. They are as they were found for as long as the container lives:
 // what it starts later, for a probe, asks the API server nothing.
 func (c *container) configured() bool {
-	for c.pod.ctx.Err() == nil {
-		env, err := c.pod.variables(c.pod.ctx, c.spec)
+	for c.ctx.Err() == nil {
+		env, err := c.pod.variables(c.ctx, c.spec)
 		if err == nil {
 			c.pod.mu.Lock()
 			c.env = env
@@ -50,7 +50,7 @@ func (c *container) configured() bool {
 			return true
 		}
 		c.change(func() { c.become(waiting("CreateContainerConfigError", err.Error())) })
-		pause(c.pod.ctx, resync)
+		pause(c.ctx, resync)
 	}
 	return false
 }

@@ -34,8 +34,12 @@ type pod struct {
 	cancel context.CancelFunc
 	dirty  chan struct{} // its status may have changed
 
+	beside    context.Context // ends when the main containers have ended for good: then sidecars are to
+	endBeside context.CancelFunc
+
 	mu      sync.Mutex
 	grace   time.Duration // how long its containers have to end
+	ends    time.Time     // since when they are to; zero: they aren't
 	since   metav1.Time
 	machine byte // 0: it has no address yet
 	volume  string
@@ -48,6 +52,7 @@ type pod struct {
 func newPod(k *kubelet, o *corev1.Pod) *pod {
 	p := &pod{k: k, object: o, dir: filepath.Join(k.Dir, "pods", string(o.UID)), dirty: make(chan struct{}, 1), since: metav1.Now()}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.beside, p.endBeside = context.WithCancel(context.Background())
 	for _, c := range o.Spec.InitContainers {
 		p.inits = append(p.inits, newContainer(p, c, true))
 	}
@@ -107,9 +112,29 @@ func (p *pod) end(grace time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ctx.Err() == nil {
-		p.grace = grace
+		p.grace, p.ends = grace, time.Now()
 		p.cancel()
 	}
+}
+
+// graceLeft is how long a container has that is to end now.
+func (p *pod) graceLeft() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ends.IsZero() { // a sidecar of a pod that is done
+		return graceOf(p.object.Spec.TerminationGracePeriodSeconds)
+	}
+	return max(0, p.grace-time.Since(p.ends))
+}
+
+// residents are the containers that run for as long as the pod does, sidecars first.
+func (p *pod) residents() (all []*container) {
+	for _, c := range p.inits {
+		if c.sidecar() {
+			all = append(all, c)
+		}
+	}
+	return append(all, p.mains...)
 }
 
 // live is the pod's life.
@@ -119,7 +144,7 @@ func (p *pod) live() {
 	told.Go(func() { p.tell(posting) })
 	p.run()
 	<-p.ctx.Done()
-	for _, c := range p.mains {
+	for _, c := range p.residents() {
 		<-c.over
 	}
 	posted()
@@ -132,11 +157,14 @@ func (p *pod) live() {
 // run sets the pod up and starts its containers. Where it is told to end meanwhile it has
 // nothing that runs.
 func (p *pod) run() {
-	started := 0
+	keeps := map[*container]bool{}
 	defer func() {
-		for _, c := range p.mains[started:] {
-			close(c.over)
+		for _, c := range p.residents() {
+			if !keeps[c] {
+				close(c.over)
+			}
 		}
+		go p.dismiss()
 	}()
 	p.touch()
 	if p.over() {
@@ -144,18 +172,33 @@ func (p *pod) run() {
 	}
 	p.retry("setting up pod "+p.String(), p.setUp)
 	for _, c := range p.inits {
-		if !c.once() {
+		if !c.sidecar() && !c.once() {
 			return
+		}
+		if c.sidecar() {
+			keeps[c] = true
+			go c.keep()
+			if !c.begun() {
+				return
+			}
 		}
 	}
 	if p.ctx.Err() != nil {
 		return
 	}
 	for _, c := range p.mains {
-		started++
+		keeps[c] = true
 		go c.keep()
 	}
 	go p.refresh()
+}
+
+// dismiss ends the sidecars once the main containers have ended for good.
+func (p *pod) dismiss() {
+	for _, c := range p.mains {
+		<-c.over
+	}
+	p.endBeside()
 }
 
 // retry tries again and again, first after half a second and at last every two minutes,
@@ -286,7 +329,7 @@ func (p *pod) status(before corev1.PodStatus) corev1.PodStatus {
 		s.PodIP = lockstep.Address(p.machine).String()
 		s.PodIPs = []corev1.PodIP{{IP: s.PodIP}}
 	}
-	initialized, ready := each(p.inits, func(c *container) bool { return c.state.Terminated != nil && c.state.Terminated.ExitCode == 0 }), each(p.mains, func(c *container) bool { return c.ready })
+	initialized, ready := each(p.inits, (*container).done), each(p.residents(), func(c *container) bool { return c.ready })
 	s.Phase = corev1.PodPending
 	if initialized && !slices.ContainsFunc(p.mains, func(c *container) bool { return c.state.Waiting != nil && c.last.Terminated == nil }) {
 		s.Phase = corev1.PodRunning
@@ -301,6 +344,14 @@ func (p *pod) status(before corev1.PodStatus) corev1.PodStatus {
 	s.Conditions = podConditions(before.Conditions, map[corev1.PodConditionType]bool{corev1.PodReadyToStartContainers: p.machine != 0 && !p.over(), corev1.PodInitialized: initialized,
 		corev1.ContainersReady: ready && initialized, corev1.PodReady: ready && initialized, corev1.PodScheduled: true})
 	return s
+}
+
+// done reports whether an init container has done what the next ones wait for.
+func (c *container) done() bool {
+	if c.sidecar() {
+		return c.started || c.state.Terminated != nil
+	}
+	return c.state.Terminated != nil && c.state.Terminated.ExitCode == 0
 }
 
 // each reports whether all of them are so.
@@ -350,7 +401,7 @@ func (p *pod) running() (r Running, ok bool) {
 	if s := p.object.Spec; s.Hostname != "" && s.Subdomain != "" {
 		r.Host = fmt.Sprintf("%s.%s.%s.svc", s.Hostname, s.Subdomain, p.object.Namespace)
 	}
-	for _, c := range p.mains {
+	for _, c := range p.residents() {
 		r.Mounts = append(r.Mounts, c.claimed()...)
 		if c.cmd != nil && c.state.Running != nil {
 			r.Mains[c.spec.Name] = c.cmd.Process.Pid

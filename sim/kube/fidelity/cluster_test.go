@@ -49,7 +49,7 @@ const (
 // actor is the image that containers of scripts run.
 const actor = "ringproof.dev/actor:dev"
 
-// actorImage is the image of a program built from the directory actor.
+// actorImage is the image of a program that was built of internal/actor.
 func actorImage(program string) image.Image {
 	return image.Image{Name: actor, Programs: map[string]string{"/actor": program}, Entrypoint: []string{"/actor"}}
 }
@@ -58,7 +58,7 @@ func actorImage(program string) image.Image {
 func buildActor(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "actor")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./actor")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../../internal/actor")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath")
 	told, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", told)

@@ -120,13 +120,14 @@ func parts(t *testing.T) inVirtualTime {
 	require.NoError(t, err)
 	here, err := os.Getwd()
 	require.NoError(t, err)
-	kit, err = kit.WithProgram(t.Context(), filepath.Join(here, "actor"), say)
+	actor := filepath.Join(here, "..", "..", "..", "internal", "actor")
+	kit, err = kit.WithProgram(t.Context(), actor, say)
 	require.NoError(t, err)
 	etcd, err := kit.Etcd.Install(t.Context(), needs.Release, say)
 	require.NoError(t, err)
 	seat := filepath.Join(t.TempDir(), "seat.test")
 	require.NoError(t, kit.BuildTest(t.Context(), here, seat))
-	return inVirtualTime{seat, virtual.Trial{Kubernetes: kit.Kubernetes, Program: kit.Programs[filepath.Join(here, "actor")], Releases: map[string]etcdbin.Release{needs.Release: etcd}}}
+	return inVirtualTime{seat, virtual.Trial{Kubernetes: kit.Kubernetes, Program: kit.Programs[actor], Releases: map[string]etcdbin.Release{needs.Release: etcd}}}
 }
 
 // live lets the world live.
