@@ -50,7 +50,7 @@ test-properties:
 	CI= $(GO) test -count=1 -timeout 30m $(call holding,pgregory\.net/rapid)
 
 test-kind: ## what needs a Kubernetes cluster: its own, in Docker
-	RINGPROOF_KIND=1 $(GO) test -p 1 -count=1 -timeout 25m ./internal/kind ./sim/kube/fidelity ./config -run 'Kind|Interrupted'
+	RINGPROOF_KIND=1 $(GO) test -p 1 -count=1 -timeout 25m ./internal/kind ./sim/kube/fidelity ./config -parallel 100 -run 'Kind|Interrupted'
 
 trials-kind: ## a cluster of its own, in Docker: those tests, and what scenarios on Kubernetes can be had there
 	.ci/trials kind

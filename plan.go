@@ -5,6 +5,8 @@ package ringproof
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -223,6 +225,7 @@ const (
 	OpSuspend       OpKind = "suspend"        // leave the ring as it is
 	OpResume        OpKind = "resume"         // go on
 
+	OpEdit  OpKind = "edit"  // the object by which an operator is asked for the ring has Params["field"] as Params["value"], its pods made anew where they must
 	OpReset OpKind = "reset" // end the subject's process on machine Target, empty its disk by the subject's own command, and start it again
 	OpAsk   OpKind = "ask"   // ask the member on machine Target for Request, beside the subject
 )
@@ -257,7 +260,28 @@ func (o Op) Changes() bool { return o.Kind == OpRestart && (o.Version != "" || l
 
 // Bounces reports whether the operation ends etcds, and has them started again.
 func (o Op) Bounces() bool {
-	return slices.Contains([]OpKind{OpRestart, OpRoll, OpReset, OpUpgrade, OpPeers}, o.Kind)
+	return slices.Contains([]OpKind{OpRestart, OpRoll, OpReset, OpUpgrade, OpPeers, OpEdit}, o.Kind)
+}
+
+// InTurn reports whether the subject itself may restart one member after another for the
+// operation.
+func (o Op) InTurn() bool { return slices.Contains([]OpKind{OpUpgrade, OpPeers, OpEdit}, o.Kind) }
+
+// MergePatch is an edit as a JSON merge patch (RFC 7386). A value that is no JSON is a string.
+func (o Op) MergePatch() ([]byte, error) {
+	field, text := o.Params["field"], o.Params["value"]
+	var value any = text
+	if json.Valid([]byte(text)) {
+		value = json.RawMessage(text)
+	}
+	names := strings.Split(field, ".")
+	for _, name := range slices.Backward(names) {
+		if name == "" {
+			return nil, fmt.Errorf("edit refused: %q names no field; write it as spec.resources", field)
+		}
+		value = map[string]any{name: value}
+	}
+	return json.Marshal(value)
 }
 
 // Encrypts reports whether a step has the peers of a ring speak TLS that spoke plain text.
@@ -273,7 +297,10 @@ func (p Plan) Upgrades() bool {
 }
 
 // TakesTurns reports whether the subject is to restart one member after the other.
-func (p Plan) TakesTurns() bool { return p.Upgrades() || p.Encrypts() }
+func (p Plan) TakesTurns() bool {
+	edits := func(s Step) bool { return s.Op != nil && s.Op.Kind == OpEdit && !s.Op.Refused }
+	return p.Upgrades() || p.Encrypts() || slices.ContainsFunc(p.Steps, edits)
+}
 
 // Stopped says what a restart ended.
 func (o Op) Stopped() string {

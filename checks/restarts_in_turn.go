@@ -14,7 +14,7 @@ import (
 // other flags, is there again after some seconds, and its membership has never changed.
 var restartsInTurn = Check{
 	Name:   "restarts-in-turn",
-	Claim:  "While members are upgraded, or peers moved to TLS, the subject ends one voter's etcd at a time, while all others serve.",
+	Claim:  "While members are upgraded, made anew for an edit, or their peers moved to TLS, the subject ends one voter's etcd at a time, while all others serve.",
 	Source: "etcd's runtime reconfiguration and upgrade guides: one by one, each healthy before the next; kubermatic's rollouts wait for a readiness that is not the pod's own",
 	Timed:  true,
 	Params: []Param{{"least", "1", "how many ends of voters' etcds, that nobody else may have caused, there must be to judge by"}},
@@ -27,7 +27,7 @@ var restartsInTurn = Check{
 			}
 			ended++
 			for _, v := range h.Observations[last].Voters() {
-				if v.Machine != e.Machine && anotherAway(h, v, last, e) && !harmed(h, v.Machine, e.At) {
+				if v.Machine != e.Machine && (anotherAway(h, v, last, e) || together(h, v, last, e)) && !harmed(h, v.Machine, e.At) {
 					return with(fail(e.At, "expected the etcd of %s to be ended while all other voters serve, saw %s away", e.Machine, v.Machine), e.String())
 				}
 			}
@@ -83,6 +83,24 @@ func anotherAway(h *ringproof.History, v ringproof.MemberView, last int, end rin
 	})
 }
 
+// together reports whether another voter ceased to serve before an etcd ended, and did not
+// serve again before its own end: one look found that neither did, and later both were ended.
+// An etcd may answer nobody for seconds before it has ended, and two that were asked to in
+// one moment served in one look, and in the next neither did.
+func together(h *ringproof.History, v ringproof.MemberView, last int, end ringproof.Event) bool {
+	return slices.ContainsFunc(events(h, ringproof.EventProcessExited), func(e ringproof.Event) bool {
+		before, voter := servedLast(h, e)
+		if e.Machine != v.Machine || !voter || byItself(e) || left(h, before, e.Machine) || harmed(h, e.Machine, e.At) {
+			return false
+		}
+		return slices.ContainsFunc(h.Observations, func(o ringproof.Observation) bool {
+			one, listed := o.On(end.Machine)
+			other, too := o.On(e.Machine)
+			return o.At > max(h.Observations[last].At, h.Observations[before].At) && o.At < min(end.At, e.At) && listed && too && !one.Serving && !other.Serving
+		})
+	})
+}
+
 // served reports whether a look between two instants found the member on a machine serve.
 func served(h *ringproof.History, machine string, from, to ringproof.Instant) bool {
 	return slices.ContainsFunc(h.Observations, func(o ringproof.Observation) bool {
@@ -108,7 +126,7 @@ func harmed(h *ringproof.History, machine string, at ringproof.Instant) bool {
 // byOperator reports whether an operator's own restart may be why. Whom it ends is chosen
 // as it begins, so it counts as anybody.
 func byOperator(h *ringproof.History, s ringproof.Step, machine string, at ringproof.Instant) bool {
-	if s.Op == nil || !s.Op.Bounces() || s.Op.Kind == ringproof.OpUpgrade || s.Op.Kind == ringproof.OpPeers {
+	if s.Op == nil || !s.Op.Bounces() || s.Op.InTurn() {
 		return false
 	}
 	_, during := stepEvents(h, s.Name)

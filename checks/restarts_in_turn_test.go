@@ -28,6 +28,17 @@ func TestRestartsInTurn(t *testing.T) {
 		{"two between two looks", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(10.6), Kind: ringproof.EventProcessExited, Machine: "m3"})
 		}, ringproof.Fail, "etcd of m3 to be ended while all other voters serve, saw m2 away"},
+		{"two that cease to serve at once, and take their time to end", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
+			away(h, "m1", 14, 18)
+			away(h, "m3", 14, 18)
+			event(h, ringproof.Event{At: sec(16.2), Kind: ringproof.EventProcessExited, Machine: "m1"})
+			event(h, ringproof.Event{At: sec(16.6), Kind: ringproof.EventProcessExited, Machine: "m3"})
+		}, ringproof.Fail, "etcd of m1 to be ended while all other voters serve, saw m3 away"},
+		{"two that nobody hears for a while, of which one is ended then", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
+			away(h, "m1", 14, 16)
+			away(h, "m3", 14, 16)
+			event(h, ringproof.Event{At: sec(16.6), Kind: ringproof.EventProcessExited, Machine: "m3"})
+		}, ringproof.Pass, "ends"},
 		{"two that end by themselves", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(15), Kind: ringproof.EventProcessExited, Machine: "m2", Text: "etcd, pid 7, fatal: failed to save Raft hard state and entries: no space left on device"})
 			event(h, ringproof.Event{At: sec(15), Kind: ringproof.EventProcessExited, Machine: "m1", Text: "etcd, pid 8, panic: failed to save snapshot"})

@@ -259,13 +259,10 @@ func needlessEnds(h *ringproof.History) (all []ringproof.Event) {
 // putOff are the steps that ask every member for something in its turn where the ring is
 // suspended, too: such a step is done as it is heard, and carried out once the ring goes on.
 func putOff(p ringproof.Plan) map[string]bool {
-	is := func(s ringproof.Step, kinds ...ringproof.OpKind) bool {
-		return s.Op != nil && slices.Contains(kinds, s.Op.Kind)
-	}
-	suspends := slices.ContainsFunc(p.Steps, func(s ringproof.Step) bool { return is(s, ringproof.OpSuspend) })
+	suspends := slices.ContainsFunc(p.Steps, func(s ringproof.Step) bool { return s.Op != nil && s.Op.Kind == ringproof.OpSuspend })
 	later := map[string]bool{}
 	for _, s := range p.Steps {
-		later[s.Name] = suspends && is(s, ringproof.OpUpgrade, ringproof.OpPeers)
+		later[s.Name] = suspends && s.Op != nil && s.Op.InTurn()
 	}
 	return later
 }

@@ -199,6 +199,24 @@ var operations = []Operation{
 		},
 	},
 	{
+		Kind: ringproof.OpEdit,
+		Doc:  "edit a field of the object by which an operator is asked for the ring, as kubectl patch does: its resources, or where its pods may run",
+		Params: Params{
+			{Name: "field", Doc: "its path: spec.resources", Required: true},
+			{Name: "value", Doc: "what it is to be: JSON, or else a string; null takes it away", Required: true},
+		},
+		Owes:   "Members whose pods must be others for that are restarted one at a time, while all others serve, the leader last; none is replaced.",
+		Worlds: onNodes,
+		Causes: restarted,
+		Takes: func(_ ringproof.Op, voters int) time.Duration {
+			return time.Duration(voters) * 10 * time.Second
+		},
+		Undrawn: true, // what fields there are the subject knows; of the reference some are drawn
+		Sentence: func(op ringproof.Op) string {
+			return fmt.Sprintf("edit %s to %s", op.Params["field"], op.Params["value"])
+		},
+	},
+	{
 		Kind: ringproof.OpAsk,
 		Doc:  "ask one member what its operator may ask, as with etcdctl: the subject has no part in it",
 		Params: Params{

@@ -95,6 +95,7 @@ type runner struct {
 	suspended bool                     // the ring is to be left as it is
 	upgraded  string                   // the release last asked for; "": none but the plan's
 	encrypted bool                     // peers that spoke plain text were asked to speak TLS
+	edited    ringproof.Instant        // when the ring's object was edited last
 	own       map[string]ringproof.Own // what each machine's etcd was last asked to have; no entry: not known
 	hands     []hand                   // what somebody else asked for
 	sheets    [][]ringproof.WatchEvent // that no stream writes on

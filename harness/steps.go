@@ -358,6 +358,10 @@ func (r *runner) take(op ringproof.Op, targets []string) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.encrypted = true
+	case ringproof.OpEdit:
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.edited = r.world.Now()
 	case ringproof.OpCancelReplace:
 		r.leave("")
 	case ringproof.OpSuspend, ringproof.OpResume:
@@ -418,6 +422,8 @@ func (r *runner) came(s ringproof.Step, o ringproof.Observation, targets []strin
 		// What the list can't tell, such as whether a port was closed, the subject is given
 		// time for; a check judges it.
 		return r.still() || r.asWanted(o) && r.given(r.lastAction()) >= r.rested()
+	case ringproof.OpEdit: // what it asks for the subject knows; a check judges how it is done
+		return r.still() || r.asWanted(o) && r.given(max(r.lastAction(), r.lastEdit())) >= r.rested()
 	case ringproof.OpReplace:
 		return r.still() || r.leaving() != targets[0] || !r.owes(o) && r.asWanted(o)
 	case ringproof.OpReset:
@@ -426,6 +432,13 @@ func (r *runner) came(s ringproof.Step, o ringproof.Observation, targets []strin
 		return true // etcd has said that it leads; who leads since is harm's to say
 	}
 	return r.asWanted(o)
+}
+
+// lastEdit is when somebody edited the ring's object last.
+func (r *runner) lastEdit() ringproof.Instant {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.edited
 }
 
 // rested is how long a subject has done nothing that has no more to do: longer than another
@@ -445,6 +458,9 @@ func (r *runner) goal(s ringproof.Step, targets []string) string {
 	}
 	if s.Op.Kind == ringproof.OpUpgrade {
 		text += " etcd " + s.Op.Version
+	}
+	if s.Op.Kind == ringproof.OpEdit {
+		text += ", and nothing done for " + r.rested().String()
 	}
 	if s.Op.Kind == ringproof.OpPeers {
 		text += ", none listed for plain text, and nothing done for " + r.rested().String()

@@ -39,6 +39,9 @@ var ofOperators = map[string]string{"etcd member-add": "kube create pod", "etcd 
 func OfOperator(p ringproof.Plan, kind string) ringproof.Plan {
 	return edit(p, func(p *ringproof.Plan) {
 		for _, s := range p.Steps {
+			if s.Op != nil && s.Op.Kind == ringproof.OpEdit { // of a field that it may not have
+				*s.Op = ringproof.Op{Kind: ringproof.OpRoll}
+			}
 			if s.Fault == nil || s.Fault.Kind != ringproof.FaultAgentCrash {
 				continue
 			}
@@ -110,6 +113,9 @@ func (c *composer) askedOfPods(n int) []ringproof.Trigger {
 		c.harm += podsAway
 	case release != "" && !slices.ContainsFunc(c.plan.Steps, upgrades) && c.draw(label("kind"), 2) == 1:
 		op = ringproof.Op{Kind: ringproof.OpUpgrade, Version: release}
+		c.harm += podsAway
+	case c.draw(label("edits"), 4) == 3:
+		op = ringproof.Op{Kind: ringproof.OpEdit, Params: map[string]string{"field": "spec.resources.requests.memory", "value": fmt.Sprintf("%dMi", 101+n)}}
 		c.harm += podsAway
 	default:
 		op.To = one(c.draw, label("to"), 3, 5)

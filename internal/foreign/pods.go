@@ -278,6 +278,10 @@ func (p *Pods) Ask(ctx context.Context, op ringproof.Op, _ []string, _ trial.Run
 	}
 	text := scenarios.FillText(p.operator.Patches.Of(op.Kind), values)
 	patch, err := yaml.YAMLToJSON([]byte(text))
+	if op.Kind == ringproof.OpEdit {
+		patch, err = op.MergePatch()
+		text = string(patch)
+	}
 	if err != nil {
 		return "", fmt.Errorf("the patch for %s: %w", op.Kind, err)
 	}

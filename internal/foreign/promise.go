@@ -157,7 +157,7 @@ func (p *Promise) patch(op ringproof.Op) error {
 	switch {
 	case restart && (op.Changes() || op.Scope != "" && op.Scope != "process"):
 		return p.lacks("has pods, in which only etcd's process is restarted")
-	case restart || op.Kind == ringproof.OpAsk:
+	case restart || op.Kind == ringproof.OpAsk || op.Kind == ringproof.OpEdit:
 		return nil
 	case p.subject.Spec.Operator.Patches.Of(op.Kind) == "":
 		return p.lacks("can't be asked to %s (operator.patches.%s)", op.Kind, op.Kind)

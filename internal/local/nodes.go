@@ -90,6 +90,9 @@ func RunsOnMachines(p ringproof.Plan) error {
 		if s.Fault != nil && (slices.Contains(ofCluster, s.Fault.Kind) || s.Fault.Scope == scopeController) {
 			return fmt.Errorf("%s: only a ring on Kubernetes can have it (%w)", s.Fault.Kind, errors.ErrUnsupported)
 		}
+		if s.Op != nil && s.Op.Kind == ringproof.OpEdit {
+			return fmt.Errorf("%s: only a ring on Kubernetes has an object to edit (%w)", s.Op.Kind, errors.ErrUnsupported)
+		}
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ package subject
 
 import (
 	"context"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/kube"
+	"github.com/ringproof/ringproof/reference/ring"
 )
 
 const offKubernetes = "explore draws no rings on Kubernetes"
@@ -89,6 +91,23 @@ func (r rollsSets) Update(ctx context.Context, o kubeclient.Object, how ...kubec
 		set.Spec.UpdateStrategy = appsv1.StatefulSetUpdateStrategy{Type: appsv1.RollingUpdateStatefulSetStrategyType}
 	}
 	return r.Client.Update(ctx, o, how...)
+}
+
+// As ringadm's own controller did at first: this harness found it.
+var kubeCountsOnEnding = Mutant{
+	Name:     "kube-counts-on-ending",
+	Hazard:   "A pod that is being deleted serves for as long as it has to end, and is counted on: the next member is restarted meanwhile.",
+	Source:   "Kubernetes: a pod is Ready until its containers have ended, whatever its deletionTimestamp says",
+	Check:    "restarts-in-turn",
+	Scenario: "kube-edited",
+	Undrawn:  offKubernetes,
+	layer: only(deciding(func(inner next, spec ring.Spec, o ring.Observed) ring.Decision {
+		o.Machines = slices.Clone(o.Machines)
+		for i := range o.Machines {
+			o.Machines[i].Ending = false
+		}
+		return inner(spec, o)
+	})),
 }
 
 // In one life both are deleted, one right after the other.

@@ -25,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
@@ -90,7 +91,7 @@ func (*Pods) Supports(s ringproof.Step) error {
 	case s.Op != nil && s.Op.Kind == ringproof.OpRestart && (s.Op.Changes() || s.Op.Scope != "" && s.Op.Scope != "process"),
 		s.Op != nil && s.Op.Kind == ringproof.OpRoll && s.Op.Scope != "" && s.Op.Scope != "process":
 		return fmt.Errorf("%s: in a pod only etcd is restarted so far (%w)", s.Op.Kind, errors.ErrUnsupported)
-	case s.Op != nil && !slices.Contains([]ringproof.OpKind{ringproof.OpScale, ringproof.OpUpgrade, ringproof.OpPeers, ringproof.OpRestart, ringproof.OpRoll, ringproof.OpAsk}, s.Op.Kind):
+	case s.Op != nil && !slices.Contains([]ringproof.OpKind{ringproof.OpScale, ringproof.OpUpgrade, ringproof.OpPeers, ringproof.OpEdit, ringproof.OpRestart, ringproof.OpRoll, ringproof.OpAsk}, s.Op.Kind):
 		return fmt.Errorf("%s: an EtcdRing can't be asked for it (%w)", s.Op.Kind, errors.ErrUnsupported)
 	}
 	return nil
@@ -348,6 +349,7 @@ func (p *Pods) Ask(ctx context.Context, op ringproof.Op, _ []string, _ trial.Run
 		return "", err
 	}
 	var done string
+	ask := func() error { return p.api.Update(ctx, r) }
 	switch op.Kind {
 	case ringproof.OpScale:
 		r.Spec.ClusterSize = int32(op.To)
@@ -358,10 +360,17 @@ func (p *Pods) Ask(ctx context.Context, op ringproof.Op, _ []string, _ trial.Run
 	case ringproof.OpPeers:
 		r.Spec.Features.EtcdLauncher = ptr.To(op.Peers == "tls")
 		done = fmt.Sprintf("features.etcdLauncher: %t", *r.Spec.Features.EtcdLauncher)
+	case ringproof.OpEdit:
+		patch, err := op.MergePatch()
+		if err != nil {
+			return "", err
+		}
+		ask = func() error { return p.api.Patch(ctx, r, kubeclient.RawPatch(types.MergePatchType, patch)) }
+		done = op.Params["field"] + ": " + op.Params["value"]
 	default:
 		return "", fmt.Errorf("%s is no operation of an EtcdRing", op.Kind)
 	}
-	err := p.api.Update(ctx, r)
+	err := ask()
 	switch {
 	case apierrors.IsInvalid(err) || apierrors.IsForbidden(err):
 		return "", fmt.Errorf("%w: %w", trial.ErrRefused, err)

@@ -27,6 +27,8 @@ type Ground struct {
 	Lost    map[string]string // slot → why its volume doesn't come back
 	Dark    map[string]string // slot → why it doesn't, unless its member answers
 	Static  map[string]bool   // slot → its pod has no launcher
+	Rolls   map[string]string // slot → why its member is to restart in its turn
+	Ending  map[string]bool   // slot → its pod is being deleted
 	Waits   []string          // what a person would want to know of slots that wait
 
 	course course
@@ -37,7 +39,7 @@ type Ground struct {
 // read with a quorum in this very turn; there are never fewer slots than are asked for,
 // nor than members need.
 func ground(s Seen, now time.Time, patience time.Duration) Ground {
-	g := Ground{Lost: map[string]string{}, Dark: map[string]string{}, Static: map[string]bool{}, course: s.course()}
+	g := Ground{Lost: map[string]string{}, Dark: map[string]string{}, Static: map[string]bool{}, Rolls: s.rolls(), Ending: map[string]bool{}, course: s.course()}
 	if g.course.wait != "" {
 		g.Waits = append(g.Waits, g.course.wait)
 	}
@@ -49,7 +51,7 @@ func ground(s Seen, now time.Time, patience time.Duration) Ground {
 	g.check(s, now)
 	held, listed := s.held()
 	for _, slot := range s.Slots {
-		g.Static[slot.Name] = slot.static()
+		g.Static[slot.Name], g.Ending[slot.Name] = slot.static(), slot.ending()
 		what, why := fate(slot, s.Nodes, now, patience)
 		switch what {
 		case Lost:
@@ -235,7 +237,7 @@ func gone(name string, nodes []corev1.Node, now time.Time, patience time.Duratio
 func (g Ground) tell(o ring.Observed) ring.Observed {
 	o.Machines = slices.Clone(o.Machines)
 	for i, machine := range o.Machines {
-		o.Machines[i].Static = g.Static[machine.Name]
+		o.Machines[i].Static, o.Machines[i].Ending = g.Static[machine.Name], g.Ending[machine.Name]
 		_, lost := g.Lost[machine.Name]
 		_, dark := g.Dark[machine.Name]
 		serves := slices.ContainsFunc(o.Members, func(m ring.Member) bool { return m.Machine == machine.Name && m.Serving })

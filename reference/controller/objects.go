@@ -163,7 +163,7 @@ func (s Seen) template(version ring.Version) corev1.PodTemplateSpec {
 		pod.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.ScheduleAnyway,
 			LabelSelector: &metav1.LabelSelector{MatchLabels: n.Labels(kube.MemberPart)}}}
 	}
-	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: n.Labels(kube.MemberPart)}, Spec: pod}
+	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: n.Labels(kube.MemberPart), Annotations: map[string]string{kube.AskedAnnotation: askedOf(r)}}, Spec: pod}
 }
 
 // initContainer runs the entrypoint of ringadm's image.

@@ -342,7 +342,7 @@ func (x *automation) spec(s Seen) ring.Spec {
 	asked := kube.SpecOf(s.Ring, x.ground.course.version, x.identity)
 	asked.From = x.ground.course.from
 	spec := asked.Wanted()
-	spec.Own = x.ground.course.own(s)
+	spec.Own, spec.Restart = x.ground.course.own(s), x.ground.Rolls
 	spec.ReplaceAfter = x.ReplaceAfter
 	return spec
 }

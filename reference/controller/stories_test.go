@@ -40,6 +40,7 @@ import (
 //	    static                                        its pod has no launcher
 //	    runs=V, told=V                                the release of its pod; that its member's record says
 //	    check=running|done|unpulled|broken            how its node's try of spec.version goes
+//	    edited, stuck                                 its pod was made before an edit of the spec; it runs nothing
 //	    misplaced, misplaced=before                    its container found another disk than init; before init ran again
 //
 // Patience with nodes is a minute.
@@ -65,6 +66,14 @@ func tellGround(g Ground) string {
 	}
 	for _, wait := range g.Waits {
 		fmt.Fprintf(&b, "waits: %s\n", wait)
+	}
+	for _, slot := range slices.Sorted(maps.Keys(g.Ending)) {
+		if g.Ending[slot] {
+			fmt.Fprintf(&b, "ending: %s\n", slot)
+		}
+	}
+	for _, slot := range slices.Sorted(maps.Keys(g.Rolls)) {
+		fmt.Fprintf(&b, "rolls: %s: %s\n", slot, g.Rolls[slot])
 	}
 	if g.course.refused != "" {
 		fmt.Fprintf(&b, "refused: %s\n", g.course.refused)
@@ -169,6 +178,10 @@ func (s *Seen) word(t *testing.T, slot *Slot, word string) {
 		slot.Check.Status = checkStatuses[value]
 	case "pod", "pending":
 		slot.Pod = &corev1.Pod{ObjectMeta: about(slot.Name), Spec: corev1.PodSpec{NodeName: value}}
+	case "edited":
+		slot.Pod.Annotations = map[string]string{kube.AskedAnnotation: "before"}
+	case "stuck":
+		slot.Pod.Status.Phase = corev1.PodPending
 	case "ending":
 		slot.Pod.DeletionTimestamp = ptr.To(metav1.NewTime(epoch))
 	case "ready":

@@ -243,6 +243,8 @@ func (s Seen) outdated(slot Slot, c course, free bool) string {
 	switch {
 	case has == "" || slot.Pod.DeletionTimestamp != nil:
 		return ""
+	case s.edited(slot) != "" && slot.stuck():
+		return s.edited(slot) + ", and it runs nothing"
 	case free && slot.static() && !s.withoutLauncher():
 		return "it has no launcher, and no member"
 	case has == c.template:
@@ -277,6 +279,8 @@ func (x *automation) restart(ctx context.Context, s Seen, due ring.ID) error {
 		c = deletion(slot.Pod, "its member gets a launcher")
 	case upgraded:
 		c = deletion(slot.Pod, fmt.Sprintf("its member is to run %s", to))
+	case s.edited(slot) != "":
+		c = deletion(slot.Pod, s.edited(slot))
 	default:
 		return nil
 	}

@@ -36,6 +36,9 @@ const (
 	// FromAnnotation is on the StatefulSet: the release that pods were made with before an
 	// upgrade. It is VersionAnnotation's if the upgrade was taken back.
 	FromAnnotation = "etcd.ringproof.dev/upgraded-from"
+	// AskedAnnotation is on a pod: a digest of that in the spec which it was made with, and is
+	// restarted for when it is edited.
+	AskedAnnotation = "etcd.ringproof.dev/asked"
 	// NudgedAnnotation is on the StatefulSet: when it was last changed so that its
 	// controller looks again, as RFC 3339.
 	NudgedAnnotation = "etcd.ringproof.dev/nudged"

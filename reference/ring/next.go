@@ -34,6 +34,7 @@ var rules = []rule{
 	adopt,
 	upgrade,
 	encrypt,
+	roll,
 }
 
 // Next decides the one next change that brings the ring from what was observed
@@ -348,7 +349,7 @@ func stuck(spec Spec, o Observed, m Member) bool {
 func silent(spec Spec, o Observed) (Decision, bool) {
 	quiet := where(o.Voters(), func(m Member) bool { return !m.Serving })
 	if len(quiet) == 0 {
-		return pass()
+		return ending(o)
 	}
 	for _, m := range quiet {
 		if o.gone(m, spec) {
@@ -381,6 +382,18 @@ func silent(spec Spec, o Observed) (Decision, bool) {
 		return d, true
 	}
 	return wait("voter %s does not answer", quiet[0])
+}
+
+// ending waits for a voter that is about to end and serves still: nobody else is restarted or
+// removed meanwhile. A controller deleted the pod of one voter, saw all serve a moment later,
+// as a pod has half a minute to end, and deleted the next.
+func ending(o Observed) (Decision, bool) {
+	for _, m := range o.Voters() {
+		if machine, _ := o.own(m); machine.Ending {
+			return wait("voter %s is about to end", m)
+		}
+	}
+	return pass()
 }
 
 // gone replaces a voter whose machine is gone. A spare joins first, as the

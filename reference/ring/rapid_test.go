@@ -27,6 +27,10 @@ func drawObserved(t *rapid.T) (ring.Spec, ring.Observed) {
 		spec.From = ""
 	}
 	spec.Encrypt = rapid.IntRange(0, 3).Draw(t, "encrypt") == 0
+	spec.Restart = map[string]string{}
+	for _, name := range rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, 3, rapid.ID).Draw(t, "restart") {
+		spec.Restart[name] = "its pod is to be another"
+	}
 	url := url
 	if spec.Encrypt {
 		url = (&world{plain: true}).url
@@ -37,7 +41,7 @@ func drawObserved(t *rapid.T) (ring.Spec, ring.Observed) {
 	}
 	for i, name := range names {
 		m := ring.Machine{Name: name, PeerURL: url(name), Disk: rapid.SampledFrom([]string{"", "a", "b", "b", "b", "b"}).Draw(t, name+" disk"),
-			Present: chance(name + " present"), Lost: rapid.IntRange(0, 9).Draw(t, name+" lost") == 0}
+			Present: chance(name + " present"), Ending: rapid.IntRange(0, 9).Draw(t, name+" ending") == 0, Lost: rapid.IntRange(0, 9).Draw(t, name+" lost") == 0}
 		if m.Versions = releases; !chance(name + " has every release") {
 			m.Versions = rapid.SliceOfDistinct(rapid.SampledFrom(releases), rapid.ID).Draw(t, name+" versions")
 		}
@@ -106,6 +110,9 @@ func TestNextIsSafe(t *testing.T) {
 		if again := ring.Next(spec, o); again.String() != d.String() {
 			t.Fatalf("decides %s, and then %s", d, again)
 		}
+		if wrong := breaksDue(o, d.Due); wrong != "" {
+			t.Fatalf("%s: %s\nspec %+v\n%s", d, wrong, spec, draw(o))
+		}
 		if d.Action == nil {
 			return
 		}
@@ -113,6 +120,18 @@ func TestNextIsSafe(t *testing.T) {
 			t.Fatalf("%s (%s): %s\nspec %+v\n%s", d, d.Action.Why, wrong, spec, draw(o))
 		}
 	})
+}
+
+// breaksDue names what is broken by restarting a member now.
+func breaksDue(o ring.Observed, due ring.ID) string {
+	for _, m := range o.Voters() {
+		i := slices.IndexFunc(o.Machines, func(x ring.Machine) bool { return x.Name == m.Machine })
+		ends := i >= 0 && o.Machines[i].Ending && ring.SameAddress(o.Machines[i].PeerURL, m.PeerURL) && o.Machines[i].Disk == m.Disk
+		if due != 0 && m.ID != due && (!m.Serving || m.Lag > 1000 || ends) {
+			return fmt.Sprintf("a member is restarted while %s doesn't serve, is behind, or about to end", m)
+		}
+	}
+	return ""
 }
 
 func decided(d ring.Decision) int {

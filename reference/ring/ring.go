@@ -68,6 +68,8 @@ type Machine struct {
 	// Unsteady: an etcd that was started there ended by itself, and none has run for long
 	// since. One that is seen to serve may have ended by the time it is counted on.
 	Unsteady bool
+	// Ending: who hosts it is ending its member in good order, which may serve until then.
+	Ending bool
 	// Lost: no disk that was ever in it comes back, which is known and not guessed: the
 	// volume was deleted, or the node that held it. Nothing is added here until another
 	// is in it.
@@ -100,6 +102,7 @@ type Spec struct {
 	Own           map[string]Version // what members run on single machines, instead
 	Encrypt       bool               // peers spoke plain text, and are to speak TLS
 	SnapshotCount uint64             // entries from one raft snapshot to the next; 0: etcd's default
+	Restart       map[string]string  // machines that are to restart their member in its turn, and why
 	Retire        []string           // machines that must lose their member
 	Paused        bool               // leave everything as it is
 	ReplaceAfter  time.Duration      // how long a machine may be absent before a spare takes its place

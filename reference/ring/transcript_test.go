@@ -101,6 +101,8 @@ func (w *world) harm(t *testing.T, what, machine string) {
 		b.mute = true
 	case "unmute":
 		b.mute = false
+	case "ending", "stays":
+		b.ending = what == "ending"
 	case "delete-volume":
 		w.deleteVolume(b)
 	case "delete-under":
@@ -225,6 +227,12 @@ func parseSpec(t *testing.T, d *datadriven.TestData) ring.Spec {
 	spec := ring.Spec{Version: "v3.6.16", ReplaceAfter: time.Minute, SnapshotCount: 500, Nodes: number(t, d, "nodes"), Paused: d.HasArg("paused"), Encrypt: d.HasArg("encrypt")}
 	if arg, ok := d.Arg("retire"); ok {
 		spec.Retire = arg.Vals
+	}
+	if arg, ok := d.Arg("restart"); ok {
+		spec.Restart = map[string]string{}
+		for _, machine := range arg.Vals {
+			spec.Restart[machine] = "its pod is to be another"
+		}
 	}
 	if arg, ok := d.Arg("version"); ok {
 		spec.Version = ring.Version(arg.Vals[0])

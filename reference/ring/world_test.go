@@ -40,6 +40,7 @@ type box struct {
 	fails ring.Version  // the release of which no etcd starts there
 	deaf  ring.Security // the way to listen for which no etcd starts there
 
+	ending bool      // who hosts it is about to end its member
 	static bool      // no launcher is on it
 	tells  time.Time // from then on its launcher is heard, which begins with its etcd
 }
@@ -227,6 +228,7 @@ func (w *world) observe() ring.Observed {
 		if w.adopts {
 			seen.Registered, seen.Holds = true, b.log
 		}
+		seen.Ending = b.ending
 		if w.now.Before(b.tells) {
 			seen.Present, seen.Told, seen.Disk = false, false, ""
 		}
@@ -380,7 +382,14 @@ func (w *world) pass(seconds int) {
 // restart makes the machine of a member anew with a launcher, if it has none.
 func (w *world) restart(id ring.ID) {
 	m := w.member(id)
-	if m == nil || !w.box(m.machine).static {
+	if m == nil {
+		return
+	}
+	if _, due := w.spec.Restart[m.machine]; due && !m.down {
+		delete(w.spec.Restart, m.machine)
+		m.down = true
+	}
+	if !w.box(m.machine).static {
 		return
 	}
 	b := w.box(m.machine)

@@ -106,8 +106,9 @@ func (p *pod) identity() string {
 }
 
 // end has the pod end, its containers within this grace. What is said later changes
-// nothing: the kubelet waits for what it has begun. So one that is deleted by force while it
-// ends runs on, though the API has no such pod any more.
+// nothing: one that is deleted by force while it ends runs on, though the API has no such pod
+// any more. Of the real kubelet some do, as it comes: a program was seen to be killed in the
+// shorter time, and to run on for two minutes.
 func (p *pod) end(grace time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -64,9 +64,12 @@ type EtcdRingSpec struct {
 	Image string `json:"image,omitempty"`
 	// +required
 	Storage Storage `json:"storage"`
-	// Resources of etcd's container.
+	// Resources of etcd's container. Changed, one member after the other is restarted, the
+	// leader last.
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitempty"`
+	// Scheduling is where pods may run. Changed, one member after the other is restarted, as for
+	// resources. A pod that no node takes then stops it, until that is changed again.
 	// +optional
 	Scheduling Scheduling `json:"scheduling,omitempty"`
 	// +optional
