@@ -23,7 +23,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilwait "k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/ringproof/ringproof/internal/lockstep"
@@ -211,7 +210,7 @@ func (c *container) await() bool {
 
 // life is one life of the container, and how it ended.
 func (c *container) life() corev1.ContainerStateTerminated {
-	began := metav1.Now()
+	began := now()
 	c.words = &words{over: make(chan struct{})}
 	err := c.start()
 	if err == nil {
@@ -220,7 +219,7 @@ func (c *container) life() corev1.ContainerStateTerminated {
 		err = c.attend()
 		dead()
 	}
-	end := corev1.ContainerStateTerminated{StartedAt: began, FinishedAt: metav1.Now(), ContainerID: c.id(), Message: c.lastWords()}
+	end := corev1.ContainerStateTerminated{StartedAt: began, FinishedAt: now(), ContainerID: c.id(), Message: c.lastWords()}
 	end.ExitCode, end.Signal, end.Reason = ended(err)
 	if end.Message == "" && end.ExitCode != 0 && c.spec.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError {
 		end.Message = c.words.last()
@@ -296,7 +295,7 @@ func (c *container) start() error {
 		return nil
 	}
 	c.change(func() { // and not before: who is asked for the pod's status waits for the hook
-		c.become(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}})
+		c.become(corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now()}})
 		c.restarts = c.before + int32(c.lives) - 1
 		c.started = c.spec.StartupProbe == nil
 		c.ready = c.started && c.spec.ReadinessProbe == nil && (!c.init || c.sidecar())

@@ -22,7 +22,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -30,6 +29,7 @@ import (
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
@@ -168,7 +168,7 @@ func (k *kubelet) heard(o *corev1.Pod) {
 	}
 	k.mu.Unlock()
 	// The control plane says that pods of a silent node aren't ready: who is back says otherwise.
-	if !reflect.DeepEqual(p.status(o.Status), o.Status) {
+	if !equality.Semantic.DeepEqual(p.status(o.Status), o.Status) {
 		p.touch()
 	}
 	if o.DeletionTimestamp != nil && o.DeletionGracePeriodSeconds != nil {

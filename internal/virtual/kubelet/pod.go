@@ -11,12 +11,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -50,7 +50,7 @@ type pod struct {
 }
 
 func newPod(k *kubelet, o *corev1.Pod) *pod {
-	p := &pod{k: k, object: o, dir: filepath.Join(k.Dir, "pods", string(o.UID)), dirty: make(chan struct{}, 1), since: metav1.Now()}
+	p := &pod{k: k, object: o, dir: filepath.Join(k.Dir, "pods", string(o.UID)), dirty: make(chan struct{}, 1), since: now()}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.beside, p.endBeside = context.WithCancel(context.Background())
 	for _, c := range o.Spec.InitContainers {
@@ -85,7 +85,7 @@ func (c *container) recall(known corev1.ContainerStatus) {
 	switch {
 	case known.State.Running != nil:
 		c.state = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 255, Reason: "Unknown", Message: c.message(),
-			ContainerID: known.ContainerID, StartedAt: known.State.Running.StartedAt, FinishedAt: metav1.Now()}}
+			ContainerID: known.ContainerID, StartedAt: known.State.Running.StartedAt, FinishedAt: now()}}
 	case known.State.Waiting != nil:
 		c.state, c.last = c.last, corev1.ContainerState{}
 	}
@@ -296,8 +296,8 @@ var errAnother = errors.New("another pod has the name")
 // post tells the status once.
 func (p *pod) post(ctx context.Context) error {
 	pods := p.k.api.CoreV1().Pods(p.object.Namespace)
-	now, err := pods.Get(ctx, p.object.Name, metav1.GetOptions{})
-	if err == nil && now.UID != p.object.UID {
+	known, err := pods.Get(ctx, p.object.Name, metav1.GetOptions{})
+	if err == nil && known.UID != p.object.UID {
 		err = errAnother
 	}
 	if apierrors.IsNotFound(err) || errors.Is(err, errAnother) {
@@ -306,17 +306,21 @@ func (p *pod) post(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	next := p.status(now.Status)
-	if reflect.DeepEqual(next, now.Status) {
+	next := p.status(known.Status)
+	if equality.Semantic.DeepEqual(next, known.Status) {
 		return nil
 	}
-	now.Status = next
-	_, err = pods.UpdateStatus(ctx, now, metav1.UpdateOptions{})
+	known.Status = next
+	_, err = pods.UpdateStatus(ctx, known, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	return err
 }
+
+// now is the time as the API server keeps it, by the second: what is told a second time is
+// what it has.
+func now() metav1.Time { return metav1.NewTime(time.Now().Truncate(time.Second)) }
 
 // status is the pod's, given what the API server has.
 func (p *pod) status(before corev1.PodStatus) corev1.PodStatus {
@@ -363,7 +367,7 @@ func each[T any](all []T, is func(T) bool) bool {
 // podConditions keeps the times of those that are as before.
 func podConditions(before []corev1.PodCondition, are map[corev1.PodConditionType]bool) (all []corev1.PodCondition) {
 	for _, kind := range []corev1.PodConditionType{corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady, corev1.PodScheduled} {
-		c := corev1.PodCondition{Type: kind, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Now()}
+		c := corev1.PodCondition{Type: kind, Status: corev1.ConditionFalse, LastTransitionTime: now()}
 		if are[kind] {
 			c.Status = corev1.ConditionTrue
 		}
