@@ -422,8 +422,8 @@ func (r *runner) came(s ringproof.Step, o ringproof.Observation, targets []strin
 		// What the list can't tell, such as whether a port was closed, the subject is given
 		// time for; a check judges it.
 		return r.still() || r.asWanted(o) && r.given(r.lastAction()) >= r.rested()
-	case ringproof.OpEdit: // what it asks for the subject knows; a check judges how it is done
-		return r.still() || r.asWanted(o) && r.given(max(r.lastAction(), r.lastEdit())) >= r.rested()
+	case ringproof.OpEdit: // what it asks for the subject knows, and says when it has no more to do; a check judges how it is done
+		return r.still() || r.asWanted(o) && r.content() && r.given(max(r.lastAction(), r.lastEdit())) >= r.rested()
 	case ringproof.OpReplace:
 		return r.still() || r.leaving() != targets[0] || !r.owes(o) && r.asWanted(o)
 	case ringproof.OpReset:
@@ -433,6 +433,17 @@ func (r *runner) came(s ringproof.Step, o ringproof.Observation, targets []strin
 	}
 	return r.asWanted(o)
 }
+
+// content reports whether the subject waits for nothing, by its own last word, if it ever
+// says.
+func (r *runner) content() bool {
+	events, _ := r.record.since(0)
+	said := scene{events: events}.said()
+	return said == "" || said == steadily
+}
+
+// steadily is what a subject says that has nothing to do.
+const steadily = "steady"
 
 // lastEdit is when somebody edited the ring's object last.
 func (r *runner) lastEdit() ringproof.Instant {
@@ -460,7 +471,7 @@ func (r *runner) goal(s ringproof.Step, targets []string) string {
 		text += " etcd " + s.Op.Version
 	}
 	if s.Op.Kind == ringproof.OpEdit {
-		text += ", and nothing done for " + r.rested().String()
+		text += ", nothing waited for, and nothing done for " + r.rested().String()
 	}
 	if s.Op.Kind == ringproof.OpPeers {
 		text += ", none listed for plain text, and nothing done for " + r.rested().String()

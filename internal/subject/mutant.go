@@ -36,7 +36,7 @@ var mutants = []Mutant{
 	answersAfterRemoval, panicsOnRequest, harmless, beginsAndRefuses,
 	removesHealthy, removesSlow, removesAlarmed, startsForced, obeysForced, startsOlder, leavesDamaged,
 	kubeResetAll, kubeNamesWhenReady, kubeLiveNeedsQuorum, kubeSetFollowsList, kubeShrinksSetFirst, kubeStatusFrozen, kubeSetByStatus,
-	kubeRollingUpdate, kubeCountsOnEnding, kubeForgetsClaims, adoptsAtOnce, distrustsBeginnings,
+	kubeRollingUpdate, kubeCountsOnEnding, kubeReloadsAll, kubeForgetsClaims, adoptsAtOnce, distrustsBeginnings,
 	upgradesAtOnce, upgradesLeaderFirst, upgradesOverSilent, upgradesUnread,
 	closesBeforeListed, joinsByOldURLs, keepsPlainPort, movesInBatches,
 }

@@ -47,12 +47,17 @@ func (r resetsAll) Delete(ctx context.Context, o kubeclient.Object, how ...kubec
 		return err
 	}
 	reached(r.host)
+	return deletePods(ctx, r.Client, o)
+}
+
+// deletePods deletes every pod of the ring that an object belongs to.
+func deletePods(ctx context.Context, c kubeclient.Client, of kubeclient.Object) error {
 	pods := &corev1.PodList{}
-	if err := r.List(ctx, pods, kubeclient.InNamespace(o.GetNamespace()), kubeclient.MatchingLabels{kube.RingLabel: o.GetLabels()[kube.RingLabel]}); err != nil {
+	if err := c.List(ctx, pods, kubeclient.InNamespace(of.GetNamespace()), kubeclient.MatchingLabels{kube.RingLabel: of.GetLabels()[kube.RingLabel]}); err != nil {
 		return err
 	}
 	for i := range pods.Items {
-		if err := r.Client.Delete(ctx, &pods.Items[i]); kubeclient.IgnoreNotFound(err) != nil {
+		if err := c.Delete(ctx, &pods.Items[i]); kubeclient.IgnoreNotFound(err) != nil {
 			return err
 		}
 	}
@@ -108,6 +113,30 @@ var kubeCountsOnEnding = Mutant{
 		}
 		return inner(spec, o)
 	})),
+}
+
+var kubeReloadsAll = Mutant{
+	Name:     "kube-reloads-all",
+	Hazard:   "Whoever mounts a Secret that changed is restarted: all pods of the ring at once, for certificates that etcd would have read by itself.",
+	Source:   "Checksums of Secrets in pod templates, and controllers that restart what mounts them (stakater/Reloader)",
+	Check:    "restarts-in-turn",
+	Scenario: "kube-authorities-renewed",
+	Undrawn:  offKubernetes,
+	layer:    only(writing(func(h host.Host, c kubeclient.Client) kubeclient.Client { return reloadsAll{c, h} })),
+}
+
+type reloadsAll struct {
+	kubeclient.Client
+	host host.Host
+}
+
+func (r reloadsAll) Update(ctx context.Context, o kubeclient.Object, how ...kubeclient.UpdateOption) error {
+	err := r.Client.Update(ctx, o, how...)
+	if _, is := o.(*corev1.Secret); !is || err != nil {
+		return err
+	}
+	reached(r.host)
+	return deletePods(ctx, r.Client, o)
 }
 
 // In one life both are deleted, one right after the other.

@@ -402,6 +402,12 @@ func (p *Pods) Hear(line string) (ringproof.Event, bool) {
 func (p *Pods) Credentials(ctx context.Context) (secure *tls.Config, err error) {
 	records := store.Marked{Unmarked: kube.Records{Live: p.api, Namespace: p.ring.Namespace, Ring: p.ring.Ring}}
 	for began := time.Now(); time.Since(began) < settling && ctx.Err() == nil; time.Sleep(200 * time.Millisecond) {
+		if renews(p.plan) {
+			if secure, err = (&renewed{store: records}).config(ctx); err == nil {
+				return secure, nil
+			}
+			continue
+		}
 		var authority pki.Authority
 		var pair pki.Pair
 		if authority, pair, err = issue(ctx, records, time.Now()); err == nil {

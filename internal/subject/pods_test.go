@@ -25,7 +25,7 @@ func TestCredentialsOutliveTheRings(t *testing.T) {
 	p := &Pods{api: fake.NewClientBuilder().Build(), ring: kube.Names{Namespace: podsNamespace, Ring: podsRing}}
 	records := kube.Records{Live: p.api, Writer: p.api, Namespace: p.ring.Namespace, Ring: p.ring.Ring}
 	require.NoError(t, store.Init(t.Context(), records))
-	record, err := launcher.NewAuthority(time.Now())
+	record, err := launcher.NewAuthority(time.Now(), 1)
 	require.NoError(t, err)
 	_, err = store.Log[store.Authority]{Store: store.Marked{Unmarked: records}, Prefix: kube.AuthorityPrefix}.Append(t.Context(), 0, record)
 	require.NoError(t, err)

@@ -93,7 +93,7 @@ func (s *Simulated[W, M]) Seed(ctx context.Context, plan ringproof.Plan, w W) er
 }
 
 func (s *Simulated[W, M]) found(ctx context.Context, shared store.Store) error {
-	authority, err := launcher.NewAuthority(s.now())
+	authority, err := launcher.NewAuthority(s.now(), 1)
 	if err != nil {
 		return err
 	}

@@ -82,6 +82,10 @@ type Presence struct {
 	// V2 is the raft index of the last request of etcd's v2 API in the member's log, in
 	// decimal, or NoV2, told once the ring is of v3.6.
 	V2 string `json:"v2,omitempty"`
+	// Trusts is whom the etcd there was started to trust, clients and peers, and Shows who
+	// signed what it shows to both, told where somebody else issues its certificates.
+	Trusts string `json:"trusts,omitempty"`
+	Shows  string `json:"shows,omitempty"`
 }
 
 // NoV2 says that a log has no request of the v2 API in it since its last snapshot.
@@ -92,7 +96,7 @@ const NoLog = "none"
 
 func (p Presence) same(o Presence) bool {
 	return p.Machine == o.Machine && p.PeerURL == o.PeerURL && p.ClientURL == o.ClientURL && p.Peers == o.Peers &&
-		p.Disk == o.Disk && p.Used == o.Used && p.Spoiled == o.Spoiled && p.Log == o.Log && p.V2 == o.V2 &&
+		p.Disk == o.Disk && p.Used == o.Used && p.Spoiled == o.Spoiled && p.Log == o.Log && p.V2 == o.V2 && p.Trusts == o.Trusts && p.Shows == o.Shows &&
 		p.Failing == o.Failing && p.Unsteady == o.Unsteady && slices.Equal(p.Versions, o.Versions)
 }
 

@@ -113,7 +113,7 @@ func newFleet(t *testing.T, spec store.Spec) *fleet {
 	s := f.open("?create_dir=true")
 	require.NoError(t, store.Init(t.Context(), s))
 	if spec.Security.Secure() {
-		authority, err := launcher.NewAuthority(time.Now())
+		authority, err := launcher.NewAuthority(time.Now(), 1)
 		require.NoError(t, err)
 		_, err = store.Log[store.Authority]{Store: s, Prefix: auto.AuthorityPrefix}.Append(t.Context(), 0, authority)
 		require.NoError(t, err)

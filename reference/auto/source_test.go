@@ -25,7 +25,7 @@ func TestAuthorityIsNeverReplaced(t *testing.T) {
 	s := &source{store: bucket}
 	_, err = s.authority(t.Context())
 	assert.ErrorContains(t, err, "holds none")
-	record, err := launcher.NewAuthority(time.Now())
+	record, err := launcher.NewAuthority(time.Now(), 1)
 	require.NoError(t, err)
 	log := store.Log[store.Authority]{Store: bucket, Prefix: AuthorityPrefix}
 	_, err = log.Append(t.Context(), 0, record)

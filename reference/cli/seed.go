@@ -87,7 +87,7 @@ func seed(ctx context.Context, address string, spec store.Spec) error {
 // foundAuthority keeps the authority of a seed that was cut off before it
 // wrote the spec.
 func foundAuthority(ctx context.Context, s store.Store) error {
-	authority, err := launcher.NewAuthority(time.Now())
+	authority, err := launcher.NewAuthority(time.Now(), 1)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 
 	"github.com/ringproof/ringproof/reference/kube"
-	"github.com/ringproof/ringproof/reference/launcher"
 	"github.com/ringproof/ringproof/reference/ring"
 	"github.com/ringproof/ringproof/reference/store"
 )
@@ -64,7 +63,7 @@ func (x *automation) learn(ctx context.Context) error {
 		}
 		x.marked = true
 	}
-	if err := x.learnAuthority(ctx); err != nil {
+	if err := x.learnAuthorities(ctx); err != nil {
 		return err
 	}
 	if x.identity == nil {
@@ -81,32 +80,6 @@ func (x *automation) learn(ctx context.Context) error {
 	}
 	_, there, err := store.Log[store.Formed]{Store: x.records, Prefix: kube.FormedPrefix}.First(ctx)
 	x.formed = there
-	return err
-}
-
-// learnAuthority reads who signs the ring's certificates, or makes it. Of two that make
-// one the first wins, and is read.
-func (x *automation) learnAuthority(ctx context.Context) error {
-	if x.signers != nil {
-		return nil
-	}
-	log := store.Log[store.Authority]{Store: x.records, Prefix: kube.AuthorityPrefix}
-	record, there, err := log.First(ctx)
-	if err != nil {
-		return err
-	}
-	if !there {
-		if record, err = launcher.NewAuthority(x.host.Now()); err != nil {
-			return err
-		}
-		if _, err := log.Append(ctx, 0, record); err != nil {
-			return err // the next turn reads whose is there
-		}
-	}
-	s, err := parseSigners(record)
-	if err == nil {
-		x.signers = &s
-	}
 	return err
 }
 

@@ -29,6 +29,7 @@ type Ground struct {
 	Static  map[string]bool   // slot → its pod has no launcher
 	Rolls   map[string]string // slot → why its member is to restart in its turn
 	Ending  map[string]bool   // slot → its pod is being deleted
+	Pending string            // what is waited for once the ring has nothing to do
 	Waits   []string          // what a person would want to know of slots that wait
 
 	course course

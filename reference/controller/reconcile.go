@@ -6,6 +6,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -111,6 +112,7 @@ type automation struct {
 	records    store.Marked
 	marked     bool // the place of the records is known to be one
 	signers    *signers
+	stage      stage // of the authorities, when the slots' Secrets were looked at last
 	identity   *store.Identity
 	formed     bool
 	ring       *admin.Ring
@@ -236,7 +238,7 @@ func (x *automation) view(ctx context.Context, asked *v1alpha1.EtcdRing) (*admin
 	if x.identity == nil {
 		return nil, nil
 	}
-	credentials, changed, err := x.signers.credentials(x.host.Now(), asked.Name)
+	credentials, changed, err := x.signers.credentials(x.host.Now(), asked.Name, x.stage)
 	if err != nil {
 		return nil, err
 	}
@@ -277,6 +279,9 @@ func (x *automation) look(ctx context.Context, asked *v1alpha1.EtcdRing, view *a
 
 // keep has the objects be what they are to be, the Secrets first, as pods mount them.
 func (x *automation) keep(ctx context.Context, s Seen) (done bool, err error) {
+	if done, err := x.renewAuthorities(ctx, s); err != nil || done {
+		return done, err
+	}
 	changes, err := x.certify(ctx, s)
 	if err != nil {
 		return false, err
@@ -305,13 +310,15 @@ func (x *automation) certify(ctx context.Context, s Seen) (changes []Change, err
 	if since := now.Sub(x.certified.at); slots <= x.certified.slots && since >= 0 && since < certifyPace {
 		return nil, nil
 	}
-	for i := range slots {
-		name := namesOf(s.Ring).Certificates(int(i))
-		before, err := get(ctx, x.Live, &corev1.Secret{}, s.Ring.Namespace, name)
-		if err != nil {
+	all := make([]*corev1.Secret, slots)
+	for i := range all {
+		if all[i], err = get(ctx, x.Live, &corev1.Secret{}, s.Ring.Namespace, namesOf(s.Ring).Certificates(i)); err != nil {
 			return nil, err
 		}
-		after, changed, err := x.signers.certify(s.Ring, int(i), before, now)
+	}
+	x.stage = x.signers.stage(s.View, all)
+	for i, before := range all {
+		after, changed, err := x.stage.certify(s.Ring, i, before, now)
 		switch {
 		case err != nil:
 			return nil, err
@@ -321,8 +328,14 @@ func (x *automation) certify(ctx context.Context, s Seen) (changes []Change, err
 			changes = append(changes, update(after, "the slot's certificates are to be renewed"))
 		}
 	}
-	if len(changes) == 0 {
+	if len(changes) == 0 && x.stage.over {
 		x.certified = certified{slots, now}
+	}
+	if !x.stage.over {
+		x.ground.Pending = x.stage.waits
+	}
+	if len(changes) == 0 {
+		maps.Copy(x.ground.Rolls, x.stage.rolls(s.View))
 	}
 	return changes, nil
 }
@@ -343,6 +356,7 @@ func (x *automation) spec(s Seen) ring.Spec {
 	asked.From = x.ground.course.from
 	spec := asked.Wanted()
 	spec.Own, spec.Restart = x.ground.course.own(s), x.ground.Rolls
+	spec.Pending = x.ground.Pending
 	spec.ReplaceAfter = x.ReplaceAfter
 	return spec
 }

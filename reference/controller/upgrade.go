@@ -279,8 +279,8 @@ func (x *automation) restart(ctx context.Context, s Seen, due ring.ID) error {
 		c = deletion(slot.Pod, "its member gets a launcher")
 	case upgraded:
 		c = deletion(slot.Pod, fmt.Sprintf("its member is to run %s", to))
-	case s.edited(slot) != "":
-		c = deletion(slot.Pod, s.edited(slot))
+	case x.ground.Rolls[slot.Name] != "":
+		c = deletion(slot.Pod, x.ground.Rolls[slot.Name])
 	default:
 		return nil
 	}

@@ -21,13 +21,18 @@ const (
 // NewAuthority makes the authorities of a ring that is founded: one that vouches to
 // its clients for its servers and the other way round, and one that vouches for its
 // members to each other. With one for both, whoever holds a client's certificate
-// could send raft messages.
-func NewAuthority(now time.Time) (store.Authority, error) {
-	clients, err := pki.NewAuthority(now, "ringadm")
+// could send raft messages. The nth of a ring has a name of its own: a server says by name
+// whose certificates it takes.
+func NewAuthority(now time.Time, n int) (store.Authority, error) {
+	suffix := ""
+	if n > 1 {
+		suffix = fmt.Sprintf("-%d", n)
+	}
+	clients, err := pki.NewAuthority(now, "ringadm"+suffix)
 	if err != nil {
 		return store.Authority{}, err
 	}
-	peers, err := pki.NewAuthority(now, "ringadm-peers")
+	peers, err := pki.NewAuthority(now, "ringadm-peers"+suffix)
 	if err != nil {
 		return store.Authority{}, err
 	}

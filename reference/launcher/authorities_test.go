@@ -45,7 +45,7 @@ func certified(t *testing.T, c *certificates, pair string) (x exhibit, vouched f
 // TestPeersHaveTheirAuthority: whom a client trusts, and who trusts a client, vouches
 // for no peer, and the other way round.
 func TestPeersHaveTheirAuthority(t *testing.T) {
-	record, err := NewAuthority(time.Now())
+	record, err := NewAuthority(time.Now(), 1)
 	require.NoError(t, err)
 	c := signed(t, record)
 	_, err = c.keep(t.Context(), pki.LeafLifetime)
@@ -67,7 +67,7 @@ func TestPeersHaveTheirAuthority(t *testing.T) {
 // TestOneAuthority: a ring that was founded with one goes on with it, also while the
 // store is away, and its renewals are of the same.
 func TestOneAuthority(t *testing.T) {
-	one, err := NewAuthority(time.Now())
+	one, err := NewAuthority(time.Now(), 1)
 	require.NoError(t, err)
 	one.PeerCertPEM, one.PeerKeyPEM = nil, nil
 	c := signed(t, one)

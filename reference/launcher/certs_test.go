@@ -34,7 +34,7 @@ func (s said) Log(l host.Line) { *s.lines = append(*s.lines, l) }
 // TestAnAuthoritysEndIsTold: once, and while there is a certificate's time left.
 func TestAnAuthoritysEndIsTold(t *testing.T) {
 	begin := time.Now()
-	record, err := NewAuthority(begin)
+	record, err := NewAuthority(begin, 1)
 	require.NoError(t, err)
 	c := signed(t, record)
 	var lines []host.Line
@@ -67,7 +67,7 @@ func TestAnAuthoritysEndIsTold(t *testing.T) {
 // is over, and an authority that ends before what it would sign.
 func TestCertificatesOfAMachine(t *testing.T) {
 	begin := time.Now()
-	record, err := NewAuthority(begin)
+	record, err := NewAuthority(begin, 1)
 	require.NoError(t, err)
 	c := signed(t, record)
 	all, err := Certificates(c.host)

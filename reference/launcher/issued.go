@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/pki"
 )
 
 // Issued are certificates that somebody else issues and renews: who runs the machine
@@ -45,6 +46,33 @@ func (i *Issued) credentials() (c *tls.Config, changed bool, err error) {
 	}
 	i.shown = all.String()
 	return c, true, nil
+}
+
+// trusts names whom an etcd that is started now is to trust: "CLIENTS/PEERS", each as
+// [pki.Authorities] names them.
+func (i *Issued) trusts() (string, error) {
+	return i.named(pki.Authorities, ClientsCA, PeersCA)
+}
+
+// shows names who signed what the etcd shows now, to clients and to peers, as trusts does.
+// It reads them at each handshake.
+func (i *Issued) shows() (string, error) { return i.named(pki.SignedBy, "server.crt", "peer.crt") }
+
+// named reads two files, and what each is called.
+func (i *Issued) named(what func([]byte) (string, error), clients, peers string) (string, error) {
+	var names []string
+	for _, file := range []string{clients, peers} {
+		text, err := i.Read(file)
+		if err != nil {
+			return "", err
+		}
+		name, err := what(text)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", file, err)
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, "/"), nil
 }
 
 // takeIssued asks the ring with the certificates that there are now. Who has some keeps

@@ -55,6 +55,7 @@ type Launcher struct {
 	memory       memory
 	starts       starts
 	listens      ring.Security // how the etcd that runs listens for its peers; "": none runs
+	trusts       string        // whom the etcd that was started last was to trust, as Issued says; "": it isn't known
 	held         held
 	v2           v2
 	versions     []ring.Version // the releases on this machine, sorted
@@ -322,6 +323,10 @@ func (l *Launcher) launch(ctx context.Context, b Boot, alone bool) error {
 	switch {
 	case spec.Security.Secure() && l.Issued != nil:
 		c.PKI, c.PeerCA = l.Issued.Dir, PeersCA
+		var err error
+		if l.trusts, err = l.Issued.trusts(); err != nil { // before etcd reads them: what is newer by then is trusted, and not told
+			return fmt.Errorf("the authorities that others have issued: %w", err)
+		}
 	case spec.Security.Secure():
 		l.certificates.looked = time.Time{} // the disk may be another than the last time
 		if err := l.secure(ctx); err != nil {

@@ -114,6 +114,10 @@ func (l *Launcher) presence(view admin.View) admin.Presence {
 	if l.disk.Spoiled != 0 {
 		p.Spoiled = l.disk.Spoiled.String()
 	}
+	if l.Issued != nil {
+		p.Trusts = l.trusts
+		p.Shows, _ = l.Issued.shows() // what can't be read nobody goes by
+	}
 	if l.Known.Spec.PeersFrom != "" { // else nobody goes by it
 		p.Peers = l.listens
 	}

@@ -28,18 +28,23 @@ func (p Pair) Leaf() (*x509.Certificate, error) {
 	return pair.Leaf, nil
 }
 
-// ClientTLS dials with a pair whoever an authority vouches for. caPEM may be a
-// bundle, as it is while one authority takes over from another.
-func ClientTLS(caPEM []byte, p Pair) (*tls.Config, error) {
-	pair, err := parsePair(p.CertPEM, p.KeyPEM)
-	if err != nil {
-		return nil, fmt.Errorf("client certificate refused: %w", err)
-	}
+// ClientTLS dials with one of the pairs whoever an authority vouches for: the first that
+// the server takes, by the names of those whom it trusts. caPEM may be a bundle, as it is
+// while one authority takes over from another.
+func ClientTLS(caPEM []byte, pairs ...Pair) (*tls.Config, error) {
 	pool, err := pool(caPEM)
 	if err != nil {
 		return nil, err
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, RootCAs: pool}, nil
+	c := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
+	for _, p := range pairs {
+		pair, err := parsePair(p.CertPEM, p.KeyPEM)
+		if err != nil {
+			return nil, fmt.Errorf("client certificate refused: %w", err)
+		}
+		c.Certificates = append(c.Certificates, pair)
+	}
+	return c, nil
 }
 
 func pool(caPEM []byte) (*x509.CertPool, error) {

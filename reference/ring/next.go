@@ -35,6 +35,7 @@ var rules = []rule{
 	upgrade,
 	encrypt,
 	roll,
+	pending,
 }
 
 // Next decides the one next change that brings the ring from what was observed

@@ -103,6 +103,7 @@ type Spec struct {
 	Encrypt       bool               // peers spoke plain text, and are to speak TLS
 	SnapshotCount uint64             // entries from one raft snapshot to the next; 0: etcd's default
 	Restart       map[string]string  // machines that are to restart their member in its turn, and why
+	Pending       string             // what the machines' keeper waits for, though the ring is as asked for; "": nothing
 	Retire        []string           // machines that must lose their member
 	Paused        bool               // leave everything as it is
 	ReplaceAfter  time.Duration      // how long a machine may be absent before a spare takes its place

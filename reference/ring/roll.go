@@ -29,3 +29,11 @@ func roll(spec Spec, o Observed) (Decision, bool) {
 	d.Due = next.ID
 	return d, true
 }
+
+// pending is what is waited for where the ring itself has nothing to do.
+func pending(spec Spec, _ Observed) (Decision, bool) {
+	if spec.Pending != "" {
+		return wait("%s", spec.Pending)
+	}
+	return pass()
+}

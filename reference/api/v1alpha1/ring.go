@@ -122,6 +122,13 @@ type Certificates struct {
 	// of it.
 	// +optional
 	Lifetime *metav1.Duration `json:"lifetime,omitempty"`
+	// Authority is how many times the ring has got authorities, 1 if unset. Raised by one it
+	// gets new ones, while it runs: members trust both, are given certificates that the new
+	// ones signed, and then trust those alone. They restart twice, one in its turn.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:XValidation:rule="self - oldSelf in [0, 1]",message="authorities are renewed one at a time, and never taken back"
+	// +optional
+	Authority int32 `json:"authority,omitempty"`
 	// ExtraNames are host names that clients reach the ring by.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=253
