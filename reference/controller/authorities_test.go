@@ -138,6 +138,15 @@ func TestASecretOfSomebodyElses(t *testing.T) {
 	w.is(w.signers.all, w.signers.all[0], false, "doesn't trust the new ones yet", 3)
 }
 
+// A key that somebody put into a Secret is not signed.
+func TestNobodyElsesKeyIsSigned(t *testing.T) {
+	w, stranger := newRenewing(t), newRenewing(t)
+	theirs := stranger.secrets[0].Data["server.key"]
+	w.secrets[0].Data["server.crt"], w.secrets[0].Data["server.key"] = stranger.secrets[0].Data["server.crt"], theirs
+	w.mount(stage{trust: w.signers.all, signs: w.signers.all[0]})
+	assert.NotEqual(t, theirs, w.secrets[0].Data["server.key"])
+}
+
 // A pair that is signed by another keeps its key: etcd reads two files at a handshake.
 func TestAnotherSignsTheSameKey(t *testing.T) {
 	w := newRenewing(t)

@@ -94,21 +94,26 @@ func (s stage) certify(r *v1alpha1.EtcdRing, ordinal int, before *corev1.Secret,
 
 // keep returns the pair, or what is to take its place. A pair that can be shown gets a
 // successor for its own key: etcd reads two files at a handshake, and would read two
-// that don't belong together.
+// that don't belong together. A key that none of the ring's authorities has signed is
+// somebody else's.
 func (s stage) keep(r *v1alpha1.EtcdRing, ordinal int, name string, pair pki.Pair, now time.Time) (pki.Pair, bool, error) {
 	n, authority, lifetime := namesOf(r), s.signs.clients, lifetimeOf(r)
+	ours, peers := bundles(s.trust)
 	slot := n.Slot(ordinal)
 	subject := pki.Subject{CommonName: name + "-" + slot}
 	issue := authority.IssueClient
 	switch name {
 	case "peer":
-		authority = s.signs.peers
+		authority, ours = s.signs.peers, peers
 		issue, subject.Hosts = authority.IssuePeer, []string{n.Address(slot)}
 	case "server":
 		issue = authority.IssueServer
 		subject.Hosts = slices.Concat([]string{n.Address(slot), "localhost", "127.0.0.1"}, n.ClientAddresses(), r.Spec.Certificates.ExtraNames)
 	}
 	leaf, err := pair.Leaf()
+	if err == nil {
+		err = pki.Vouched(ours, leaf)
+	}
 	if err != nil {
 		pair, err = issue(now, subject, lifetime)
 		return pair, true, err
