@@ -93,7 +93,13 @@ func ValidateOperation(op ringproof.Op) []Problem {
 	if !ok {
 		return []Problem{{Field: "kind", Value: string(op.Kind), Legal: OperationKinds(), Message: fmt.Sprintf("unknown operation %q", op.Kind)}}
 	}
-	return grammar{string(op.Kind), entry.Params, entry.Targets}.problems(&op)
+	problems := grammar{string(op.Kind), entry.Params, entry.Targets}.problems(&op)
+	if op.Kind == ringproof.OpEdit && op.Params["field"] != "" {
+		if _, err := op.MergePatch(); err != nil {
+			problems = append(problems, Problem{Field: "field", Value: op.Params["field"], Message: err.Error()})
+		}
+	}
+	return problems
 }
 
 // mostAge is for how long a ring's authority lives.

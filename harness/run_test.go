@@ -819,3 +819,18 @@ func TestALossWaitsForTheFounders(t *testing.T) {
 		})
 	}
 }
+
+// TestContent: who says when there is nothing to do is waited for, and who never does isn't.
+func TestContent(t *testing.T) {
+	waits := func(all ...string) *runner {
+		r := &runner{record: &record{now: func() ringproof.Instant { return 0 }}}
+		for _, text := range all {
+			r.record.Record(ringproof.Event{Kind: ringproof.EventWaiting, Text: text})
+		}
+		return r
+	}
+	assert.True(t, waits().content())
+	assert.True(t, waits("for a pod").content(), "it never says that there is nothing to do")
+	assert.True(t, waits("for a pod", "steady").content())
+	assert.False(t, waits("steady", "for a pod").content())
+}

@@ -434,16 +434,16 @@ func (r *runner) came(s ringproof.Step, o ringproof.Observation, targets []strin
 	return r.asWanted(o)
 }
 
-// content reports whether the subject waits for nothing, by its own last word, if it ever
-// says.
+// content reports whether the subject has nothing more to do by its own last word, if it is
+// one that says so.
 func (r *runner) content() bool {
 	events, _ := r.record.since(0)
-	said := scene{events: events}.said()
-	return said == "" || said == steadily
+	says := slices.ContainsFunc(events, func(e ringproof.Event) bool { return e.Kind == ringproof.EventWaiting && e.Text == steady })
+	return !says || scene{events: events}.said() == steady
 }
 
-// steadily is what a subject says that has nothing to do.
-const steadily = "steady"
+// steady is what a subject says that has nothing to do, as the reference does.
+const steady = "steady"
 
 // lastEdit is when somebody edited the ring's object last.
 func (r *runner) lastEdit() ringproof.Instant {

@@ -20,8 +20,6 @@ import (
 	"github.com/ringproof/ringproof/internal/local"
 	"github.com/ringproof/ringproof/internal/trial"
 	"github.com/ringproof/ringproof/internal/virtual"
-	"github.com/ringproof/ringproof/internal/virtual/addons"
-	"github.com/ringproof/ringproof/internal/virtual/kubelet"
 )
 
 // Virtual is the world of [Local] in virtual time: for the reference, and for whatever
@@ -79,40 +77,21 @@ func (p *program) seatCommand() *cobra.Command {
 }
 
 // partCommand is a part of a cluster in virtual time, which a file describes.
-func (p *program) partCommand(name string, run func(ctx context.Context, text []byte, out io.Writer) error) *cobra.Command {
+func (p *program) partCommand(name string) *cobra.Command {
 	return &cobra.Command{
 		Use:    name + " FILE",
 		Short:  "be a part of a cluster in virtual time",
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			text, err := os.ReadFile(args[0])
-			if err != nil {
-				return environment(err)
-			}
-			return environment(run(c.Context(), text, os.Stdout))
+			return environment(virtual.BePart(c.Context(), name, args[0], os.Stdout))
 		},
 	}
 }
 
 // partCommands are those of a node and of what a cluster has beside its control plane.
 func (p *program) partCommands() []*cobra.Command {
-	return []*cobra.Command{
-		p.partCommand("kubelet", func(ctx context.Context, text []byte, out io.Writer) error {
-			var o kubelet.Options
-			if err := json.Unmarshal(text, &o); err != nil {
-				return err
-			}
-			return kubelet.Run(ctx, o, out)
-		}),
-		p.partCommand("addons", func(ctx context.Context, text []byte, _ io.Writer) error {
-			var o addons.Options
-			if err := json.Unmarshal(text, &o); err != nil {
-				return err
-			}
-			return addons.Run(ctx, o)
-		}),
-	}
+	return []*cobra.Command{p.partCommand(virtual.Kubelet), p.partCommand(virtual.Addons)}
 }
 
 // sit carries out the trial, and says how it went.

@@ -4,8 +4,8 @@
 //go:build linux
 
 // Command actor is what the containers of scripts run: it does what its arguments say, one
-// after another, and ends well. It prints nothing: what it has seen it says as the
-// termination message, as that is what a cluster tells of a container that is gone.
+// after another, and ends well. What it has seen it says as the termination message, as that
+// is what a cluster tells of a container that is gone.
 package main
 
 import (

@@ -276,12 +276,7 @@ func (p *Pods) Ask(ctx context.Context, op ringproof.Op, _ []string, _ trial.Run
 	if op.Version != "" {
 		values["Version"], values["Release"] = op.Version, strings.TrimPrefix(op.Version, "v")
 	}
-	text := scenarios.FillText(p.operator.Patches.Of(op.Kind), values)
-	patch, err := yaml.YAMLToJSON([]byte(text))
-	if op.Kind == ringproof.OpEdit {
-		patch, err = op.MergePatch()
-		text = string(patch)
-	}
+	text, patch, err := p.patch(op, values)
 	if err != nil {
 		return "", fmt.Errorf("the patch for %s: %w", op.Kind, err)
 	}
@@ -294,6 +289,17 @@ func (p *Pods) Ask(ctx context.Context, op ringproof.Op, _ []string, _ trial.Run
 		return "", fmt.Errorf("%w: %w", trial.ErrRefused, err)
 	}
 	return text, err
+}
+
+// patch is the edit that asks for an operation, as it is written and in JSON.
+func (p *Pods) patch(op ringproof.Op, values map[string]string) (text string, patch []byte, err error) {
+	if op.Kind == ringproof.OpEdit {
+		patch, err = op.MergePatch()
+		return string(patch), patch, err
+	}
+	text = scenarios.FillText(p.operator.Patches.Of(op.Kind), values)
+	patch, err = yaml.YAMLToJSON([]byte(text))
+	return text, patch, err
 }
 
 // Reset is no operation of a pod.

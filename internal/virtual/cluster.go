@@ -251,11 +251,11 @@ func (c *cluster) startAddons() error {
 	if machines.Inside() {
 		o.VolumeBytes = c.VolumeBytes
 	}
-	file, err := c.describe("addons", o)
+	file, err := c.describe(Addons, o)
 	if err != nil {
 		return err
 	}
-	c.keep(part{"addons", atAddons, c.self, []string{"addons", file}})
+	c.keep(part{Addons, atAddons, c.self, []string{Addons, file}})
 	return os.MkdirAll(o.Volumes, 0o755)
 }
 

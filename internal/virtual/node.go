@@ -60,7 +60,7 @@ func (c *cluster) Add(ctx context.Context, name string) (local.Host, error) {
 // dir is where the kubelet keeps what it has.
 func (n *node) dir() string { return filepath.Join(n.lab.dir, n.name) }
 
-const kubeletTag = "kubelet"
+const kubeletTag = Kubelet
 
 // boot starts the kubelet.
 func (n *node) boot(ctx context.Context) error {
@@ -69,7 +69,7 @@ func (n *node) boot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = n.Start(ctx, machines.Command{Tag: kubeletTag, Args: []string{n.cluster.self, "kubelet", file}, Env: os.Environ(), Stdout: n.hear})
+	err = n.Start(ctx, machines.Command{Tag: kubeletTag, Args: []string{n.cluster.self, Kubelet, file}, Env: os.Environ(), Stdout: n.hear})
 	if err == nil {
 		go n.attendKubelet()
 	}

@@ -156,7 +156,7 @@ func (s stage) rolls(view *admin.View) map[string]string {
 	return all
 }
 
-// asked is how many generations of authorities a ring is to have had.
+// authoritiesAsked is how many generations of authorities a ring is to have had.
 func authoritiesAsked(r *v1alpha1.EtcdRing) int { return max(1, int(r.Spec.Certificates.Authority)) }
 
 // learnAuthorities reads who signs the ring's certificates, or makes the first. Of two that

@@ -223,6 +223,8 @@ func (g Ground) unsupported(s Seen) string {
 		return g.course.refused
 	case !launched(s.Ring) && !s.static():
 		return "the launcher can't be disabled once it is on: set spec.features.etcdLauncher back to true"
+	case s.static() && authoritiesAsked(s.Ring) > 1:
+		return "new authorities are asked for, and a ring without the launcher keeps its first: set spec.features.etcdLauncher to true, or spec.certificates.authority back to 1"
 	case s.Set != nil && len(s.Set.Spec.VolumeClaimTemplates) > 0 && !sameStorage(s.Set.Spec.VolumeClaimTemplates[0], claim(s.Ring)):
 		return "other storage is asked for, and the claims of a StatefulSet's pods can't be changed: set spec.storage back, or make a new ring"
 	}

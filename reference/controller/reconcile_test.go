@@ -351,6 +351,18 @@ func TestOtherStorage(t *testing.T) {
 	assert.Contains(t, conditionOf(t, c.reconcile(), v1alpha1.Degraded).Message, "other storage is asked for")
 }
 
+// A ring without the launcher keeps its first authorities, and says so.
+func TestAuthoritiesOfAStaticRing(t *testing.T) {
+	c := newCluster(t)
+	ring := newRing(3)
+	ring.Spec.Features.EtcdLauncher = ptr.To(false)
+	require.NoError(t, c.Create(t.Context(), ring))
+	r := c.reconcile()
+	r.Spec.Certificates.Authority = 2
+	require.NoError(t, c.Update(t.Context(), r))
+	assert.Contains(t, conditionOf(t, c.reconcile(), v1alpha1.Degraded).Message, "a ring without the launcher keeps its first")
+}
+
 func TestRefusals(t *testing.T) {
 	for why, change := range map[string]func(*v1alpha1.EtcdRing){
 		"4 members are asked for":  func(r *v1alpha1.EtcdRing) { r.Spec.ClusterSize = 4 },

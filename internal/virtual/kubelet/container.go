@@ -159,7 +159,7 @@ func (c *container) again() bool {
 	case corev1.RestartPolicyNever:
 		return false
 	case corev1.RestartPolicyOnFailure:
-		return c.state.Terminated.ExitCode != 0
+		return c.state.Terminated == nil || c.state.Terminated.ExitCode != 0
 	}
 	return true
 }
@@ -211,7 +211,7 @@ func (c *container) await() bool {
 // life is one life of the container, and how it ended.
 func (c *container) life() corev1.ContainerStateTerminated {
 	began := now()
-	c.words = &words{over: make(chan struct{})}
+	c.words, c.spoilt = &words{over: make(chan struct{})}, nil
 	err := c.start()
 	if err == nil {
 		living, dead := context.WithCancel(context.Background())
@@ -230,7 +230,7 @@ func (c *container) life() corev1.ContainerStateTerminated {
 	c.change(func() {
 		c.become(corev1.ContainerState{Terminated: &end})
 		c.restarts, c.started, c.ready = c.before+int32(c.lives)-1, false, false
-		if c.spoilt != nil {
+		if c.spoilt != nil && c.again() {
 			c.become(waiting("PostStartHookError", c.spoilt.Error()))
 		}
 	})
@@ -290,7 +290,8 @@ func (c *container) start() error {
 	}
 	go c.read(out, c.words)
 	c.change(func() { c.root, c.cmd = root, cmd })
-	if c.spoilt = c.hook(c.lifecycle().PostStart, time.Hour); c.spoilt != nil {
+	// The kubelet waits for it, also where the pod is to end meanwhile.
+	if c.spoilt = c.hook(context.Background(), c.lifecycle().PostStart); c.spoilt != nil {
 		go c.stop(cmd, graceOf(c.pod.object.Spec.TerminationGracePeriodSeconds))
 		return nil
 	}
@@ -399,7 +400,9 @@ func (c *container) attend() error {
 // (killContainer in k8s.io/kubernetes/pkg/kubelet/kuberuntime).
 func (c *container) stop(cmd *exec.Cmd, grace time.Duration) {
 	began := time.Now()
-	_ = c.hook(c.lifecycle().PreStop, grace) // the program is asked to end all the same
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	_ = c.hook(ctx, c.lifecycle().PreStop) // the program is asked to end all the same
+	cancel()
 	grace = max(grace-time.Since(began), leastGrace)
 	_ = cmd.Process.Signal(syscall.SIGTERM) // it may just end
 	time.AfterFunc(grace, func() { _ = cmd.Process.Kill() })
@@ -415,16 +418,14 @@ func (c *container) lifecycle() corev1.Lifecycle {
 	return *c.spec.Lifecycle
 }
 
-// hook has a hook run, for so long at most; nil: there is none, or it went well.
-func (c *container) hook(h *corev1.LifecycleHandler, most time.Duration) error {
-	if h == nil {
+// hook has a hook run, until ctx ends at most; nil: there is none, or it went well.
+func (c *container) hook(ctx context.Context, h *corev1.LifecycleHandler) error {
+	switch {
+	case h == nil:
 		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), most)
-	defer cancel()
-	if h.Sleep != nil {
+	case h.Sleep != nil:
 		pause(ctx, time.Duration(h.Sleep.Seconds)*time.Second)
-		return nil
+		return ctx.Err()
 	}
 	return c.handle(ctx, corev1.ProbeHandler{Exec: h.Exec, HTTPGet: h.HTTPGet})
 }

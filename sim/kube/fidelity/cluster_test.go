@@ -117,19 +117,18 @@ func (s *stage) await(d *datadriven.TestData) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	began := time.Now()
+	began, wanted := time.Now(), strings.Split(strings.TrimSpace(d.Input), "\n")
 	for before := ""; ; {
 		now, err := s.summary(d)
 		took := time.Since(began).Round(time.Second)
-		switch {
+		switch so := now == before && contains(now, wanted); {
 		case err != nil:
 			return "", err
-		case now == before && contains(now, strings.Split(strings.TrimSpace(d.Input), "\n")) && took < from:
+		case so && took < from:
 			return fmt.Sprintf("after %s already\n%s", took, now), nil
-		case now == before && contains(now, strings.Split(strings.TrimSpace(d.Input), "\n")):
-			if d.HasArg("only") {
-				return "so it is\n", nil
-			}
+		case so && d.HasArg("only"):
+			return "so it is\n", nil
+		case so:
 			return now, nil
 		case took > within:
 			return fmt.Sprintf("not within %s\n%s", within, now), nil

@@ -31,7 +31,6 @@ import (
 	"github.com/ringproof/ringproof/internal/trial"
 	"github.com/ringproof/ringproof/internal/virtual"
 	"github.com/ringproof/ringproof/internal/virtual/addons"
-	"github.com/ringproof/ringproof/internal/virtual/kubelet"
 )
 
 // TestMain is also a sandbox's first process, and the parts of a cluster in virtual time
@@ -40,31 +39,12 @@ func TestMain(m *testing.M) {
 	if entered, code := machines.Enter(); entered {
 		os.Exit(code)
 	}
-	if err := bePart(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	if args := os.Args[1:]; len(args) == 2 && slices.Contains([]string{virtual.Kubelet, virtual.Addons}, args[0]) {
+		fmt.Fprintln(os.Stderr, virtual.BePart(context.Background(), args[0], args[1], io.Discard))
+		os.Exit(1) // it was to run for ever
 	}
 	os.Exit(m.Run())
 }
-
-// bePart is a part of a cluster, if this process is one, and ends it.
-func bePart(args []string) error {
-	if len(args) != 2 || args[0] != "kubelet" && args[0] != "addons" {
-		return nil
-	}
-	text, err := os.ReadFile(args[1])
-	if err != nil {
-		return err
-	}
-	if args[0] == "addons" {
-		var o addons.Options
-		return errors.Join(json.Unmarshal(text, &o), addons.Run(context.Background(), o), errOver)
-	}
-	var o kubelet.Options
-	return errors.Join(json.Unmarshal(text, &o), kubelet.Run(context.Background(), o, io.Discard), errOver)
-}
-
-var errOver = errors.New("it was to run for ever")
 
 // TestInVirtualTime plays the scripts of clusters in which pods run on the control plane
 // and the kubelets of a world in virtual time. It does so in a sandbox, whose mounts nobody
@@ -155,17 +135,15 @@ func sit(t *testing.T) {
 	require.NoError(t, json.NewDecoder(os.Stdin).Decode(&of))
 	lab, err := of.Sit(actors{}, "").Labs(t.Context(), machines.Options{})
 	require.NoError(t, err)
-	v := onVirtual{of: map[string]local.Host{}}
+	hosts := map[string]local.Host{}
 	for n := range nodesInVirtualTime {
-		v.of[v.Called(n+1)], err = lab.Add(t.Context(), v.Called(n+1))
+		name := onVirtual{}.Called(n + 1)
+		hosts[name], err = lab.Add(t.Context(), name)
 		require.NoError(t, err)
 	}
 	asked := administrator(t, lab.(local.Nodes).Kubeconfig())
 	require.Eventually(t, func() bool { return ready(t, asked) }, settled, time.Second, "the nodes aren't ready")
-	playAll(t, func(t *testing.T, path string) api {
-		v.real = newReal(t, asked, path)
-		return v
-	})
+	playAll(t, func(t *testing.T, path string) api { return onVirtual{newReal(t, asked, path), hosts} })
 	require.NoError(t, lab.Close())
 }
 
