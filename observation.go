@@ -300,6 +300,6 @@ type Evidence struct {
 	Budget      []Budget       `json:"budget,omitempty"`      // the fairness ledger's timeline
 	Unknown     []string       `json:"unknown,omitempty"`     // what could not be read, and why
 	Mute        []string       `json:"mute,omitempty"`        // machines whose etcd printed nothing that was found: nobody knows how it ended
-	Starved     Starved        `json:"starved,omitempty"`     // when the host had no processor for the run
+	Starved     Starved        `json:"starved,omitempty"`     // when the host kept the run waiting
 	Pressure    Pressure       `json:"pressure,omitempty"`    // how long somebody on the host waited, by what for
 }

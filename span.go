@@ -24,8 +24,8 @@ func (s Span) overlap(t Span) time.Duration {
 	return Span{max(s.From, t.From), min(s.To, t.To)}.Length()
 }
 
-// Starvation is a stretch of a run in which a process of it was ready to run, and
-// waited for a processor for Lost of the time.
+// Starvation is a stretch of a run in which for Lost of the time a process of it was ready to
+// run and waited for a processor, or a sync for a disk that the host shares with others.
 type Starvation struct {
 	Span
 	Lost Duration `json:"lost"`
@@ -35,8 +35,8 @@ type Starvation struct {
 // always left, so that every deadline comes.
 const mostLost = 9
 
-// Starved is the starvation of a run, in the order of time. On a host with
-// processors to spare it is empty.
+// Starved is the starvation of a run, in the order of time. On a host that has both to
+// spare it is empty.
 type Starved []Starvation
 
 // Within is how much of the span the host took from the run. It is never all of
@@ -83,8 +83,7 @@ func (s Starved) Overran(span Span, within time.Duration) Verdict {
 // empty where it keeps none. https://docs.kernel.org/accounting/psi.html
 type Pressure map[string]Duration
 
-// Pressed is a world whose processes compete for the processors of a host that
-// others use too.
+// Pressed is a world whose processes compete for a host that others use too.
 type Pressed interface {
 	// Starved returns the starvation of the span so far.
 	Starved(Span) time.Duration

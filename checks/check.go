@@ -245,7 +245,7 @@ func unknown(format string, args ...any) ringproof.Finding {
 // starved is the finding of what the host's starvation may explain.
 func starved(h *ringproof.History, span ringproof.Span, format string, args ...any) ringproof.Finding {
 	f := unknown(format, args...)
-	f.Message += fmt.Sprintf("; the host gave the run no processor for %s of it", h.Evidence.Starved.Within(span).Round(time.Millisecond))
+	f.Message += fmt.Sprintf("; the host kept the run waiting for %s of it", h.Evidence.Starved.Within(span).Round(time.Millisecond))
 	return f
 }
 

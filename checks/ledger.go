@@ -170,7 +170,7 @@ func without(o *ringproof.Observation, c ringproof.ConfChange) bool {
 }
 
 // starvedBefore is how much longer a subject may take to hear what it should have
-// heard in d before at: as long as the host gave it no processor.
+// heard in d before at: as long as the host kept it waiting.
 func (l *ledger) starvedBefore(at ringproof.Instant, d time.Duration) time.Duration {
 	return l.h.Evidence.Starved.Within(ringproof.Span{From: max(at.Add(-2*d), 0), To: at})
 }

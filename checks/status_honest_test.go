@@ -99,7 +99,7 @@ func TestStatusHonest(t *testing.T) {
 		{"and the host keeps it waiting", func(h *ringproof.History) {
 			saying(h, 40, 140, available("True"))
 			h.Evidence.Starved = ringproof.Starved{{Span: ringproof.Span{From: sec(40), To: sec(140)}, Lost: ringproof.Duration(sec(60))}}
-		}, ringproof.Inconclusive, "no processor"},
+		}, ringproof.Inconclusive, "kept the run waiting"},
 		{"it says that nobody is served", func(h *ringproof.History) { saying(h, 150, 240, available("False")) }, ringproof.Fail, "that the ring does not serve, which it did"},
 		{"where harm may part it from the ring", func(h *ringproof.History) {
 			saying(h, 150, 240, available("False"))

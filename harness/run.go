@@ -469,7 +469,7 @@ func (r *runner) drain(ctx context.Context) error {
 
 // wait polls until ready says so; it returns an error only when ctx ends. The
 // time in which the host starved the run doesn't count: a deadline is for the
-// subject, and it can do nothing without a processor.
+// subject, and it can do nothing without a host.
 func (r *runner) wait(ctx context.Context, within time.Duration, ready func() bool) error {
 	began := r.world.Now()
 	for r.given(began) < within {

@@ -50,7 +50,7 @@ type Measurements struct {
 	FaultsMissed     int `json:"faultsMissed"`
 
 	// HostStalledSeconds is how long the host kept a process of the run waiting for a
-	// processor, in HostStalls stretches. It is measured in real time alone.
+	// processor or its disk, in HostStalls stretches. It is measured in real time alone.
 	HostStalledSeconds float64 `json:"hostStalledSeconds,omitempty"`
 	HostStalls         int     `json:"hostStalls,omitempty"`
 	// HostPressureSeconds is how long some process of the host waited, by what for:

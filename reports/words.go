@@ -108,7 +108,7 @@ func (m Measurements) figures() [][3]string {
 // host is what the run's host did to it; nothing where nobody looked.
 func (m Measurements) host() (rows [][3]string) {
 	if text := m.stalled(); text != "" {
-		rows = append(rows, [3]string{"host", text, "it had no processor for a process of the run"})
+		rows = append(rows, [3]string{"host", text, "it kept a process of the run waiting"})
 	}
 	for _, resource := range sortedNames(m.HostPressureSeconds) {
 		rows = append(rows, [3]string{resource + " pressure", fmt.Sprintf("%.1fs", m.HostPressureSeconds[resource]), "somebody on the host waited for it"})

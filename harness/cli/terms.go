@@ -51,7 +51,7 @@ var terms = sorted([]meaning{
 	{"finding", "what a check says of a run"},
 	{"attempt", "one run of a cell; in real time one that doesn't pass is run again alone"},
 	{"flaky", "of a cell: an attempt passed and another didn't, and none decides. It is a pass where none failed, else inconclusive"},
-	{"stalled", "of a host: it kept a process of the run waiting for a processor; checks that judge time then can't tell"},
+	{"stalled", "of a host: it kept a process of the run waiting for a processor or its disk; checks that judge time then can't tell"},
 	{"key", "the name of a bug: the check, and a hash of what it says without names and numbers"},
 	{"verdict", "pass, fail or inconclusive"},
 	{"inconclusive", "too little is known to tell; never counted as a pass"},

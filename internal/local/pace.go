@@ -20,8 +20,8 @@ const (
 	jitter = tick / 2              // by which a timer is late on any host
 )
 
-// pace notes how much of a processor the host keeps from the run. A ring that is broken waits
-// for something else than a processor, so a busy host excuses no outage. What the kernel's
+// pace notes how long the host keeps the run waiting. A ring that is broken waits for
+// something else than a processor, so a busy host excuses no outage. What the kernel's
 // account leaves out, such as a machine that was stopped or a container's quota that was used
 // up, is seen by a tick that comes late.
 type pace struct {
@@ -132,7 +132,7 @@ func (p *pace) within(s ringproof.Span) time.Duration {
 
 var _ ringproof.Pressed = (*World)(nil)
 
-// Starved is how much of the span the host gave the run no processor.
+// Starved is how much of the span the host kept the run waiting.
 func (w *World) Starved(s ringproof.Span) time.Duration { return w.pace.within(s) }
 
 // processes are those whose waiting slows the run: this one, in which clients and

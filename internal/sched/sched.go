@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the ringproof authors.
 
-// Package sched tells how much of a processor a host keeps from processes. One that is ready
-// and waits is in the kernel's account of it; one that waits for something else isn't.
+// Package sched tells how much of itself a host keeps from processes. One that is ready and
+// waits for a processor is in the kernel's account of it ([Waits]); one that waits for
+// something else isn't, and of that only the disk may be the host's doing ([Disk]).
 package sched
 
 import (

@@ -52,6 +52,7 @@ const (
 	DoWipe    = "wipe"    // a directory, and kill all of a pod
 	DoLogs    = "logs"    // from now on, line by line
 	DoHeard   = "heard"   // how etcds of the node's pods were spoken to
+	DoDisk    = "disk"    // from now on, how long the host's disk keeps a sync waiting
 )
 
 // Said is what a keeper says: the answer to the order of that ID, or with none what a pod has
@@ -65,7 +66,7 @@ type Said struct {
 	Line      *Line     `json:"line,omitempty"`
 	Part      *Part     `json:"part,omitempty"`
 	// Lost is how long in the last beat the longest of those waited for a processor that
-	// serve a ring on the node.
+	// serve a ring on the node, or a sync for the disk.
 	Lost time.Duration `json:"lost,omitempty"`
 }
 
@@ -101,6 +102,7 @@ type Process struct {
 type Keeper struct {
 	wire wire
 	deaf error // why the wire can't be listened to
+	disk sched.Disk
 
 	listing sync.Mutex
 	known   map[life]Process // what never changes of a process
@@ -144,7 +146,7 @@ func Run(ctx context.Context, in io.Reader, out io.Writer) error {
 func (k *Keeper) account(ctx context.Context, serve func(beats int) []string) {
 	var waits sched.Waits
 	for beats := 0; ; beats++ {
-		lost := min(waits.Lost(append([]string{"self"}, serve(beats)...)), sched.Beat)
+		lost := min(max(waits.Lost(append([]string{"self"}, serve(beats)...)), k.disk.Lost()), sched.Beat)
 		if lost > sched.Little && k.say(Said{Lost: lost}) != nil {
 			return
 		}
@@ -201,6 +203,8 @@ func (k *Keeper) obey(ctx context.Context, o Order) (s Said) {
 		s.Heard, err = k.heard()
 	case DoLogs:
 		go k.tell(ctx, o.Seen)
+	case DoDisk:
+		go k.disk.Keep(ctx, "/var") // fails on a disk that keeps nothing, of which etcds tell
 	default:
 		err = fmt.Errorf("a keeper can't %q", o.Do)
 	}

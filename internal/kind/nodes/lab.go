@@ -145,7 +145,7 @@ func (l *Lab) Listen(tell func(machine, line string)) {
 	l.tell = tell
 }
 
-// Waits has told how long processes on the nodes wait for a processor.
+// Waits has told how long processes on the nodes wait for a processor or the disk.
 func (l *Lab) Waits(tell func(lost time.Duration)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

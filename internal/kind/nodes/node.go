@@ -88,8 +88,9 @@ func (n *node) boot(ctx context.Context) error {
 		return err
 	}
 	n.mark(func() { n.addr, n.asks = addr, asks })
-	if n.name == front { // whose pods are none of the run's
-		return nil
+	if n.name == front { // whose pods are none of the run's, and whose disk is that of all
+		_, err = asks.do(keeper.Order{Do: keeper.DoDisk})
+		return err
 	}
 	n.mu.Lock()
 	seen := maps.Clone(n.seen)
