@@ -21,13 +21,63 @@ import (
 
 // keepLog reads whose log a disk holds before the disk is taken away.
 func (w *World) keepLog(n *node) {
-	log, _, err := w.readLog(n)
+	log, read, err := w.readLog(n)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.logs = append(w.logs, log)
+	if err == nil {
+		w.passed.keep(read)
+	}
+}
+
+// passed is what of the ring's log was read while it ran, beside values. A ring of which all
+// machines were replaced ends with no log of how it began: who has left is cleared.
+type passed struct {
+	listed []ringproof.MemberID // that the logs were read for
+	logs   []raftlog.Log
+}
+
+// keep keeps a log, in the place of the one that it goes on with.
+func (p *passed) keep(l raftlog.Log) {
+	l = l.WithoutValues()
+	i := slices.IndexFunc(p.logs, func(had raftlog.Log) bool { return l.Continues(had) })
+	if i < 0 {
+		p.logs = append(p.logs, l)
+		return
+	}
+	p.logs[i] = l
+}
+
+// follow reads the logs of those who serve, whenever others are listed than before.
+func (w *World) follow(o ringproof.Observation) {
+	var listed []ringproof.MemberID
+	for _, m := range o.Members {
+		listed = append(listed, m.ID)
+	}
+	w.mu.Lock()
+	known := !o.Fresh || slices.Equal(listed, w.passed.listed)
+	w.mu.Unlock()
+	if known {
+		return
+	}
+	for _, m := range o.Members {
+		n := w.node(m.Machine)
+		if n == nil || !m.Serving {
+			continue
+		}
+		// One that can't be read is another's by now, or is written to as it is read: the next
+		// look reads it again if nobody else's was read.
+		log, read, err := w.readLog(n)
+		w.mu.Lock()
+		if err == nil && log.Member == m.ID {
+			w.passed.keep(read.Applied(m.Applied))
+			w.passed.listed = listed
+		}
+		w.mu.Unlock()
+	}
 }
 
 // readLog reads the WAL of a machine's disk.
@@ -152,11 +202,11 @@ func (w *World) readDisks(e *ringproof.Evidence) {
 		}
 	}
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	e.Logs = append(e.Logs, w.logs...)
-	w.mu.Unlock()
 	slices.Sort(e.Surviving)
 	e.Surviving = slices.Compact(e.Surviving)
-	changes, err := raftlog.Changes(logs)
+	changes, err := raftlog.Changes(append(logs, w.passed.logs...))
 	if err != nil {
 		e.Unknown = append(e.Unknown, "the membership's history: "+err.Error())
 	}

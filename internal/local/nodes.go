@@ -108,7 +108,7 @@ func (w *World) harmCluster(ctx context.Context, s ringproof.Step, targets []str
 	case f.Kind == ringproof.FaultKubeKill:
 		evidence, err = w.signalCluster(ctx, f.Scope, syscall.SIGKILL)
 	case f.Kind == ringproof.FaultKubePause && f.Scope != ringproof.ScopeKubelet:
-		evidence, err = w.signalCluster(ctx, f.Scope, syscall.SIGSTOP)
+		evidence, err = w.signalCluster(ctx, f.Scope, machines.Stop)
 	case slices.Contains(ofCluster, f.Kind):
 		evidence, err = w.each(targets, func(n *node) (machines.Evidence, error) { return w.harmKept(ctx, n, s) })
 	default:
@@ -134,7 +134,7 @@ func (w *World) harmKept(ctx context.Context, n *node, s ringproof.Step) (machin
 	case ringproof.FaultDrain:
 		return kept.Drain(ctx)
 	}
-	return kept.SignalKubelet(syscall.SIGSTOP)
+	return kept.SignalKubelet(machines.Stop)
 }
 
 // finalizerOf is the one by which a step holds objects.
@@ -147,9 +147,9 @@ func (w *World) healCluster(ctx context.Context, s ringproof.Step, targets []str
 	case f.Kind == ringproof.FaultAPIOutage:
 		_, err = w.outage(false)
 	case f.Kind == ringproof.FaultKubePause && f.Scope == ringproof.ScopeKubelet:
-		err = w.eachKept(targets, func(k Kept) error { _, err := k.SignalKubelet(syscall.SIGCONT); return err })
+		err = w.eachKept(targets, func(k Kept) error { _, err := k.SignalKubelet(machines.Continue); return err })
 	case f.Kind == ringproof.FaultKubePause:
-		_, err = w.signalCluster(ctx, f.Scope, syscall.SIGCONT)
+		_, err = w.signalCluster(ctx, f.Scope, machines.Continue)
 	case f.Kind == ringproof.FaultDrain:
 		err = w.eachKept(targets, func(k Kept) error { return k.Uncordon(ctx) })
 	case f.Kind == ringproof.FaultForeignFinalizer:
@@ -200,7 +200,7 @@ func (w *World) signalCluster(ctx context.Context, what string, sig syscall.Sign
 		switch {
 		case what != scopeController:
 			e, err = c.SignalPart(what, sig)
-		case sig == syscall.SIGCONT:
+		case sig == machines.Continue:
 			e, err = c.SignalPod(w.stopped.namespace, w.stopped.name, sig)
 		default:
 			e, err = w.signalController(ctx, c, sig)

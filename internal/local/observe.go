@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -63,6 +62,7 @@ func (w *World) observe(ctx context.Context, within time.Duration) (ringproof.Ob
 	settled(answers, before, w.disks())
 	o.Until = w.Now()
 	look.Ring(&o, answers)
+	w.follow(o)
 	return o, ctx.Err()
 }
 
@@ -146,17 +146,17 @@ func (w *World) noticeWipe(n *node) {
 	if w.vacant(n) { // its pod is away, and may come back to its volume
 		return
 	}
-	var inode uint64
+	var log os.FileInfo
 	dir := filepath.Join(w.data(n), "member", "wal")
 	stat, err := os.Stat(dir)
 	// A directory without a file is no log: etcd puts another in its place.
 	if logs, _ := filepath.Glob(filepath.Join(dir, "*.wal")); err == nil && len(logs) > 0 {
-		inode = stat.Sys().(*syscall.Stat_t).Ino
+		log = stat
 	}
-	if n.wal != 0 && n.wal != inode {
+	if n.wal != nil && (log == nil || !os.SameFile(n.wal, log)) {
 		n.anotherDisk()
 	}
-	n.wal = inode
+	n.wal = log
 }
 
 // process tells when the machine's etcd is another than before. One that panics at its start

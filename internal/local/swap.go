@@ -113,7 +113,7 @@ func handOver(nodes []*node, from map[*node]*node) {
 		n.numbers[n.owner()], n.had = n.disk, max(n.had, n.disk)
 	}
 	for _, n := range nodes {
-		n.home, n.wal = homes[n], 0
+		n.home, n.wal = homes[n], nil
 		if n.disk = n.numbers[n.home]; n.disk == 0 {
 			n.anotherDisk()
 		}
@@ -126,5 +126,5 @@ func (n *node) owner() *node { return cmp.Or(n.home, n) }
 // anotherDisk counts the disk as one that the machine has not had before.
 func (n *node) anotherDisk() {
 	n.had = max(n.had, n.disk) + 1
-	n.disk, n.wal = n.had, 0
+	n.disk, n.wal = n.had, nil
 }

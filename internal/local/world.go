@@ -60,6 +60,7 @@ type World struct {
 	secure  *tls.Config
 	looks   map[string]*looker
 	logs    []ringproof.MemberLog // of disks that are gone
+	passed  passed                // what of the ring's log was read while it ran
 	steps   map[string]ringproof.FaultKind
 	down    time.Duration   // of an agent that was made to crash
 	twins   map[string]Host // of machines, by name and step
@@ -85,7 +86,7 @@ type node struct {
 	had      int           // of disks; at least as many as the number of the one that it has
 	home     *node         // whose disk it has, moved there by a fault; nil: its own
 	numbers  map[*node]int // of the disks that it had, by whose they are
-	wal      uint64        // inode of the log on the disk; 0: none was seen
+	wal      os.FileInfo   // of the log on the disk; nil: none was seen
 	swap     bool          // its volume is being swapped
 	lost     bool
 	paused   bool
@@ -693,9 +694,9 @@ func (w *World) hold(n *node, step string) {
 
 func (w *World) pause(n *node, scope string) (machines.Evidence, error) {
 	if scope == "agent" {
-		return w.signalAgent(n, syscall.SIGSTOP)
+		return w.signalAgent(n, machines.Stop)
 	}
-	stop := func() (machines.Evidence, error) { return w.signalEtcd(n, syscall.SIGSTOP) }
+	stop := func() (machines.Evidence, error) { return w.signalEtcd(n, machines.Stop) }
 	if scope == "machine" {
 		stop = n.machine.Freeze
 	}

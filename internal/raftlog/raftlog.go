@@ -101,6 +101,23 @@ func newLog(metadata []byte, state *raftpb.HardState, entries []*raftpb.Entry) (
 	return Of(whose.GetNodeID(), whose.GetClusterID(), state, entries), nil
 }
 
+// Continues reports whether the log is that of another's member, begun at the same entry and
+// as long or longer.
+func (l Log) Continues(other Log) bool {
+	return l.Member == other.Member && l.Cluster == other.Cluster && l.First() == other.First() && l.Last() >= other.Last()
+}
+
+// WithoutValues is the log without what its entries write, for [Changes] alone.
+func (l Log) WithoutValues() Log {
+	l.entries = slices.Clone(l.entries)
+	for i, e := range l.entries {
+		if e.GetType() == raftpb.EntryNormal {
+			l.entries[i] = &raftpb.Entry{Index: e.Index, Term: e.Term, Type: e.Type}
+		}
+	}
+	return l
+}
+
 // Values lists the values that the log's entries write, committed or not. Which
 // branch a transaction takes is found out as it is applied, and no log says it:
 // the values of both are listed.

@@ -326,6 +326,33 @@ func configure(t *testing.T, index, term uint64, kind raftpb.ConfChangeType, id 
 	return &raftpb.Entry{Index: proto.Uint64(index), Term: proto.Uint64(term), Type: raftpb.EntryConfChange.Enum(), Data: text}
 }
 
+// TestWhatWasReadBefore: of a ring whose founders are gone with their disks the log that was
+// read while they served says the changes, without a value; and it is kept once.
+func TestWhatWasReadBefore(t *testing.T) {
+	put := nothing(4, 2)
+	put.Data = []byte("secret")
+	first := line(4, configure(t, 1, 1, raftpb.ConfChangeAddNode, 1, false), configure(t, 2, 1, raftpb.ConfChangeAddNode, 2, false), configure(t, 3, 2, raftpb.ConfChangeAddLearnerNode, 3, false), put)
+	last := line(6, nothing(5, 2), configure(t, 6, 2, raftpb.ConfChangeAddNode, 3, true))
+	before := first.WithoutValues()
+	require.NotContains(t, fmt.Sprint(before), "secret")
+	require.Equal(t, "secret", string(put.GetData()), "the log itself is as it was")
+
+	whole, err := Changes([]Log{first, last})
+	require.NoError(t, err)
+	require.Len(t, whole, 4)
+	kept, err := Changes([]Log{last, before})
+	require.NoError(t, err)
+	require.Equal(t, whole, kept)
+
+	longer := line(5, append(slices.Clone(first.entries), nothing(5, 2))...)
+	require.True(t, longer.Continues(before))
+	require.False(t, before.Continues(longer), "it is shorter")
+	require.False(t, last.Continues(before), "its entries before were released")
+	others := longer
+	others.Member = 7
+	require.False(t, others.Continues(before))
+}
+
 func TestMerge(t *testing.T) {
 	const add, learn, remove = raftpb.ConfChangeAddNode, raftpb.ConfChangeAddLearnerNode, raftpb.ConfChangeRemoveNode
 	founders := []*raftpb.Entry{configure(t, 1, 1, add, 1, false), configure(t, 2, 1, add, 2, false)}

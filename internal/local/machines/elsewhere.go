@@ -47,6 +47,7 @@ func (*Lab) Limits() error                                 { return errElsewhere
 func (*Lab) Shared() string                                { return "" }
 func (*Lab) Gateway() netip.Addr                           { return netip.Addr{} }
 func (*Lab) Add(context.Context, string) (*Machine, error) { return nil, errElsewhere }
+func (*Lab) Resolve(string, netip.Addr) error              { return errElsewhere }
 func (*Lab) Close() error                                  { return nil }
 
 func (*Machine) Name() string                                       { return "" }

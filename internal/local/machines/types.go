@@ -83,9 +83,9 @@ func Became(sig syscall.Signal) string {
 	switch sig {
 	case syscall.SIGKILL:
 		return "dead"
-	case syscall.SIGSTOP:
+	case Stop:
 		return "stopped"
-	case syscall.SIGCONT:
+	case Continue:
 		return "running"
 	}
 	return "sent"
