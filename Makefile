@@ -18,7 +18,7 @@ ATTEMPTS := 3
 RELEASES := v3.6.16,v3.5.35,v3.7.3
 REPORT = $(or $(OUT),out/chaos)
 
-.PHONY: help build images test trials test-realtime test-properties test-kind trials-kind upstream manifests check vet chaos kubernetes explore sweep gauge canaries fidelity found bench etcd etcd-test golden fuzz clean
+.PHONY: help build images test trials test-realtime test-properties test-kind trials-kind upstream manifests check vet vet-elsewhere chaos kubernetes explore sweep gauge canaries fidelity found bench etcd etcd-test golden fuzz clean
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -71,6 +71,10 @@ vet:
 	$(GO) -C examples/go-launcher vet ./...
 	@# What the oracle requires is seen here, and not first in make upstream.
 	$(GO) -C sim/kube/upstream list -m all >/dev/null
+
+vet-elsewhere: ## that all of it compiles on macOS and Windows, where sim runs
+	GOOS=darwin GOARCH=arm64 $(GO) vet ./...
+	GOOS=windows GOARCH=amd64 $(GO) vet ./...
 
 # The core of what a ring on Kubernetes goes through. What is built for it the first time
 # takes some ten minutes, so it comes last.

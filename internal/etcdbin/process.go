@@ -39,8 +39,7 @@ func goCommand(ctx context.Context, dir string, args ...string) (string, error) 
 func run(ctx context.Context, cmd *exec.Cmd) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	endTogether(cmd)
 	cmd.WaitDelay = 5 * time.Second
 	err := cmd.Run()
 	name := filepath.Base(cmd.Path)
@@ -95,7 +94,7 @@ func (c Cache) lock(ctx context.Context, p part, say func(string)) (unlock func(
 // wait polls, because a blocked flock cannot be cancelled.
 func wait(ctx context.Context, file *os.File, say func(string)) error {
 	for told := false; ; told = true {
-		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err := lock(file)
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
 			return err
 		}

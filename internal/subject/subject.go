@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/agnivade/levenshtein"
 
@@ -112,4 +111,8 @@ func scopeOf(args []string) string {
 }
 
 // die ends this process as a power cut would: nothing deferred runs.
-func die() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }
+func die() {
+	if self, err := os.FindProcess(os.Getpid()); err == nil {
+		_ = self.Kill()
+	}
+}

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the ringproof authors.
 
+//go:build unix
+
 // These tests run the whole automation, as ringadm auto does, on real etcd
 // processes at loopback addresses.
 package auto_test

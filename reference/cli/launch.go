@@ -10,9 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -208,29 +206,6 @@ func podAPI() (client.Reader, error) {
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
 	mapper.Add(v1alpha1.GroupVersion.WithKind("EtcdRing"), meta.RESTScopeNamespace)
 	return client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
-}
-
-// reap waits for the children of others that have died, as the first process of a
-// container must. etcd itself is waited for too; whoever looks for it asks the kernel.
-func reap(ctx context.Context) {
-	if os.Getpid() != 1 {
-		return
-	}
-	died := make(chan os.Signal, 1)
-	signal.Notify(died, syscall.SIGCHLD)
-	go func() {
-		defer signal.Stop(died)
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-died:
-				for pid := 1; pid > 0; {
-					pid, _ = syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
-				}
-			}
-		}
-	}()
 }
 
 // member is one life of a member's container.

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -90,7 +89,7 @@ func realRing(t *testing.T) []string {
 	for i := range 3 {
 		cmd := exec.Command(etcd, "--name", fmt.Sprintf("m%d", i+1), "--data-dir", filepath.Join(dir, strconv.Itoa(i)), "--log-level=error", "--initial-cluster", strings.Join(initial, ","),
 			"--listen-client-urls", clients[i], "--advertise-client-urls", clients[i], "--listen-peer-urls", peers[i], "--initial-advertise-peer-urls", peers[i])
-		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		needs.EndsWithTest(cmd)
 		require.NoError(t, cmd.Start())
 		t.Cleanup(func() {
 			_ = cmd.Process.Kill()

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the ringproof authors.
 
+//go:build linux
+
 package controller
 
 import (
@@ -23,7 +25,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ringproof/ringproof/internal/needs"
-	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/api/v1alpha1"
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/kube"
@@ -173,10 +174,6 @@ func newKubelet(t *testing.T) *kubelet {
 		}
 	})
 	return k
-}
-
-func do(ctx context.Context, r *admin.Ring, a ring.Action, f admin.Fence) error {
-	return r.Do(ctx, a, f)
 }
 
 // testLog prints what happened when the test fails.

@@ -5,6 +5,7 @@ package controller
 
 import (
 	"errors"
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -70,6 +71,10 @@ func newCluster(t *testing.T) *cluster {
 func (c *cluster) restart() {
 	h := host.NewReal("controller", c.t.TempDir(), c.t.TempDir(), nil)
 	c.reconciler = New(Config{Client: c.Client, Live: c.Client, Host: h, Image: "ringadm:test", ReplaceAfter: time.Minute, Next: ring.Next, Do: do})
+}
+
+func do(ctx context.Context, r *admin.Ring, a ring.Action, f admin.Fence) error {
+	return r.Do(ctx, a, f)
 }
 
 func newRing(size int32) *v1alpha1.EtcdRing {

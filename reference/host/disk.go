@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/storage/wal"
@@ -71,22 +70,12 @@ func (d disk) Rename(old, new string) error {
 	return syncDir(filepath.Dir(d.Path(new)))
 }
 
-// Prepared goes by the device: a directory on which a filesystem is mounted has
-// another than the one it is in.
+// Prepared reports whether a filesystem is mounted where the data is kept.
 func (d disk) Prepared() (bool, error) {
 	if d.plain {
 		return true, nil
 	}
-	var root, above syscall.Stat_t
-	if err := syscall.Stat(d.root, &root); errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	} else if err != nil {
-		return false, err
-	}
-	if err := syscall.Stat(filepath.Dir(d.root), &above); err != nil {
-		return false, err
-	}
-	return root.Dev != above.Dev || root.Ino == above.Ino, nil
+	return mounted(d.root)
 }
 
 func writeSynced(path string, content []byte) error {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the ringproof authors.
 
+//go:build unix
+
 package host_test
 
 import (

@@ -139,7 +139,7 @@ func (p *process) Start(_ context.Context, args []string) error {
 	defer output.Close()
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdout, cmd.Stderr = output, output
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.SysProcAttr = ownSession()
 	cmd.Env = environment(os.Environ())
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting etcd: %w", err)
@@ -164,7 +164,7 @@ func (p *process) Stop(ctx context.Context, grace time.Duration) error {
 			return err
 		}
 		started, _ := startTime(pid)
-		if err := syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
+		if err := signalProcess(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return fmt.Errorf("stopping etcd: %w", err)
 		}
 		if gone(ctx, grace, pid, started) {

@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -65,7 +64,7 @@ func (r *Real) Lock() error {
 		if err != nil {
 			return err
 		}
-		if err := syscall.Flock(int(held.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		if err := lock(held); err != nil {
 			held.Close()
 			return fmt.Errorf("%s is another agent's, which runs: stop that one, or give this one a directory of its own (%w)", dir, err)
 		}

@@ -26,37 +26,6 @@ var releases = []string{"v3.6.16", "v3.5.35", "v3.7.3"}
 // systems are the models and etcd in process. Each file that has one adds it.
 var systems = map[string]func(*testing.T) fidelity.System{}
 
-// TestReleases plays every script on released etcd: on the first release, or on those
-// that RINGPROOF_RELEASES names, between commas; make fidelity names all. With RINGPROOF_GOLDEN=1 it
-// writes what the first release prints instead, and what the others print where
-// a script has a command for them only; read the difference, twice.
-func TestReleases(t *testing.T) {
-	onReleases(t, func(t *testing.T, system fidelity.System) {
-		if os.Getenv("RINGPROOF_GOLDEN") != "" {
-			record(t, system)
-		} else {
-			compare(t, system, chosen(t))
-		}
-	})
-}
-
-// onReleases calls play for each release that is to be played on and is there.
-func onReleases(t *testing.T, play func(*testing.T, fidelity.System)) {
-	for _, release := range chosenReleases(t) {
-		t.Run(release, func(t *testing.T) {
-			system, ok := newReleased(t, release)
-			switch {
-			case ok:
-				play(t, system)
-			case os.Getenv("CI") == "true":
-				t.Fatalf("no etcd %s: make etcd builds it", release)
-			default:
-				t.Logf("fidelity: no etcd %s: make etcd builds it", release)
-			}
-		})
-	}
-}
-
 // chosenReleases are those that RINGPROOF_RELEASES names, between commas, or the first.
 func chosenReleases(t *testing.T) []string {
 	needs.RealTime(t)

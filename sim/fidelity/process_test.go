@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the ringproof authors.
 
+//go:build linux
+
 package fidelity_test
 
 import (
@@ -32,9 +34,41 @@ import (
 
 	"github.com/ringproof/ringproof/internal/client"
 	"github.com/ringproof/ringproof/internal/etcdbin"
+	"github.com/ringproof/ringproof/internal/needs"
 	"github.com/ringproof/ringproof/reference/pki"
 	"github.com/ringproof/ringproof/sim/fidelity"
 )
+
+// TestReleases plays every script on released etcd: on the first release, or on those
+// that RINGPROOF_RELEASES names, between commas; make fidelity names all. With RINGPROOF_GOLDEN=1 it
+// writes what the first release prints instead, and what the others print where
+// a script has a command for them only; read the difference, twice.
+func TestReleases(t *testing.T) {
+	onReleases(t, func(t *testing.T, system fidelity.System) {
+		if os.Getenv("RINGPROOF_GOLDEN") != "" {
+			record(t, system)
+		} else {
+			compare(t, system, chosen(t))
+		}
+	})
+}
+
+// onReleases calls play for each release that is to be played on and is there.
+func onReleases(t *testing.T, play func(*testing.T, fidelity.System)) {
+	for _, release := range chosenReleases(t) {
+		t.Run(release, func(t *testing.T) {
+			system, ok := newReleased(t, release)
+			switch {
+			case ok:
+				play(t, system)
+			case os.Getenv("CI") == "true":
+				t.Fatalf("no etcd %s: make etcd builds it", release)
+			default:
+				t.Logf("fidelity: no etcd %s: make etcd builds it", release)
+			}
+		})
+	}
+}
 
 // released is a released etcd, run as processes on loopback addresses.
 type released struct {
@@ -257,8 +291,7 @@ func (p *process) start(binary string, flags []string) (err error) {
 	}
 	p.cmd = exec.Command(binary, flags...)
 	p.cmd.Stderr, p.cmd.Env = p.log, p.env
-	// The kernel ends etcd with this process, however it ends.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	needs.EndsWithTest(p.cmd)
 	if err := p.cmd.Start(); err != nil {
 		return err
 	}
