@@ -32,7 +32,8 @@ type Ground struct {
 	Pending string            // what is waited for once the ring has nothing to do
 	Waits   []string          // what a person would want to know of slots that wait
 
-	course course
+	course    course
+	rebudgets bool // pods may have been evicted by another budget since the look
 }
 
 // ground decides what objects there must be, and which may go. It is pure. The order is
@@ -87,15 +88,20 @@ func (s Seen) held() (held map[int]bool, listed bool) {
 	if s.View == nil {
 		return held, s.Identity == nil && !s.founded()
 	}
-	n := namesOf(s.Ring)
-	for _, m := range s.View.RingMembers() {
+	return s.slotsOf(s.View.RingMembers()), true
+}
+
+// slotsOf are the slots that members live on, or may start on.
+func (s Seen) slotsOf(members []ring.Member) map[int]bool {
+	slots, n := map[int]bool{}, namesOf(s.Ring)
+	for _, m := range members {
 		at, ok := n.Ordinal(m.Machine)
-		held[at] = held[at] || ok
+		slots[at] = slots[at] || ok
 		for i := range kube.MostSlots {
-			held[i] = held[i] || slices.ContainsFunc(strings.Split(m.PeerURL, ","), func(u string) bool { return ring.Address(u) == n.Address(n.Slot(i)) })
+			slots[i] = slots[i] || slices.ContainsFunc(strings.Split(m.PeerURL, ","), func(u string) bool { return ring.Address(u) == n.Address(n.Slot(i)) })
 		}
 	}
-	return held, true
+	return slots
 }
 
 // founded reports whether a ring was founded on the set's pods.
@@ -184,25 +190,65 @@ func merged(before, asked map[string]string) map[string]string {
 	return all
 }
 
-// keepBudget lets pods be evicted while a quorum of the voters that there are now is
-// left, whatever size is asked for.
+// keepBudget lets pods be evicted while a quorum of the voters is left, whatever size is
+// asked for.
 func (g *Ground) keepBudget(s Seen) {
 	if s.Budget == nil || s.View == nil {
 		return
 	}
-	voters := 0
-	for _, m := range s.View.Members {
-		if !m.IsLearner {
-			voters++
-		}
-	}
-	quorum := ptr.To(intstr.FromInt(ring.Quorum(voters)))
-	if equality.Semantic.DeepEqual(s.Budget.Spec.MinAvailable, quorum) {
+	least, why := s.leastReady()
+	if equality.Semantic.DeepEqual(s.Budget.Spec.MinAvailable, ptr.To(intstr.FromInt(least))) {
 		return
 	}
 	next := s.Budget.DeepCopy()
-	next.Spec.MinAvailable = quorum
-	g.Changes = append(g.Changes, update(next, fmt.Sprintf("%d members vote", voters)))
+	next.Spec.MinAvailable = ptr.To(intstr.FromInt(least))
+	g.Changes = append(g.Changes, update(next, why))
+	g.rebudgets = true
+}
+
+// leastReady is how many of the ring's pods must be left ready, so that a quorum of the
+// voters is, and why. Evictions are granted by pods, whatever their members are, and at any
+// moment, also while this process is away: a ready pod without a voter stands for nobody, and
+// the number must do before the ring's next change and after it. Of four voters whose pods
+// are ready beside that of a fifth who has just left, three are to stay: a budget of three
+// lets two go, and has had a ring without a quorum for as long as the drain of two nodes.
+func (s Seen) leastReady() (least int, why string) {
+	members := s.View.RingMembers()
+	learners := slices.DeleteFunc(slices.Clone(members), func(m ring.Member) bool { return !m.Learner })
+	voters := slices.DeleteFunc(members, func(m ring.Member) bool { return m.Learner })
+	others := s.ready() - s.readyOf(voters)
+	least, why = ring.Quorum(len(voters))+others, fmt.Sprintf("%d members vote", len(voters))
+	if promoted := ring.Quorum(len(voters)+1) + others - s.readyOf(learners); len(learners) > 0 && promoted > least {
+		least, why = promoted, why+", and a learner is to"
+	}
+	if removed := ring.Quorum(len(voters)-1) + others + 1; len(voters) > int(s.Ring.Spec.ClusterSize) && removed > least {
+		least, why = removed, why+", and one is to leave"
+	}
+	if others > 0 {
+		why += fmt.Sprintf("; pods that are ready beside theirs: %d", others)
+	}
+	return least, why
+}
+
+// ready counts the slots whose pods are, as a budget counts them: none that is ending.
+func (s Seen) ready() (n int) {
+	for _, slot := range s.Slots {
+		if slot.ready() && !slot.ending() {
+			n++
+		}
+	}
+	return n
+}
+
+// readyOf counts the members whose pods are.
+func (s Seen) readyOf(members []ring.Member) (n int) {
+	on := s.slotsOf(members)
+	for _, slot := range s.Slots {
+		if on[slot.Ordinal] && slot.ready() && !slot.ending() {
+			n++
+		}
+	}
+	return n
 }
 
 // clear makes room on a slot that no member lives on. A claim whose volume is lost goes,

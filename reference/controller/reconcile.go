@@ -385,6 +385,9 @@ func (x *automation) lead(ctx context.Context, s Seen) outcome {
 	if err := x.noteFormed(ctx, view.ClusterID); err != nil {
 		return outcome{trouble: err, wait: unnoted}
 	}
+	if x.ground.rebudgets {
+		return outcome{wait: "evictions are granted by another budget from now on: who goes by the former is seen first", observed: x.observed}
+	}
 	view.Registered = x.registered(s)
 	d := x.reconciler.Step(ctx, view, x.spec(s), fence)
 	o := outcome{wait: d.Wait, halt: d.Halt, commands: x.commands(s, d), observed: x.observed, trouble: x.restart(ctx, s, d.Due)}

@@ -4,8 +4,8 @@
 package controller
 
 import (
-	"errors"
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"

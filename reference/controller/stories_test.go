@@ -16,6 +16,7 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -32,8 +33,9 @@ import (
 //
 //	ground size=3 [replicas=N] [unread] [unfounded]   N slots are there; the list can't be read; no ring was founded
 //	       [set=V] [from=V] [asks=V]                  pods are made with a release; were before; what spec.version says
+//	       [budget=N]                                 so many pods are to stay ready; none: as many as must
 //	  node NAME [dark=DURATION]                        a node, not ready for so long
-//	  slot N [member] [WORDS...]                       a slot, with a member in the list
+//	  slot N [member|learner] [WORDS...]               a slot, with a member in the list
 //	    pod=NODE, pending, ending, ready               its pod
 //	    claim=bound|unbound|lost|ending                its claim
 //	    volume=NODE|any|gone                           which node reaches its volume
@@ -57,6 +59,9 @@ func tellGround(g Ground) string {
 	var b strings.Builder
 	for _, c := range g.Changes {
 		fmt.Fprintf(&b, "%s  # %s\n", c, c.Why)
+		if budget, is := c.Object.(*policyv1.PodDisruptionBudget); is && c.Verb == Update {
+			fmt.Fprintf(&b, "to stay ready: %d\n", budget.Spec.MinAvailable.IntValue())
+		}
 	}
 	for _, slot := range slices.Sorted(maps.Keys(g.Lost)) {
 		fmt.Fprintf(&b, "lost: %s: %s\n", slot, g.Lost[slot])
@@ -131,7 +136,9 @@ func parseSeen(t *testing.T, d *datadriven.TestData) Seen {
 		s.View = nil
 	}
 	if s.View != nil {
-		s.Budget.Spec.MinAvailable.IntVal = int32(ring.Quorum(len(s.View.Members)))
+		least, _ := s.leastReady()
+		d.MaybeScanArgs(t, "budget", &least)
+		s.Budget.Spec.MinAvailable.IntVal = int32(least)
 	}
 	return s
 }
@@ -164,6 +171,9 @@ func (s *Seen) word(t *testing.T, slot *Slot, word string) {
 	case "member":
 		url := namesOf(s.Ring).PeerURL(slot.Name, ring.TLS)
 		s.View.Members = append(s.View.Members, &etcdserverpb.Member{ID: uint64(slot.Ordinal) + 1, Name: slot.Name, PeerURLs: []string{url}})
+	case "learner":
+		s.word(t, slot, "member")
+		s.View.Members[len(s.View.Members)-1].IsLearner = true
 	case "told":
 		s.View.Bindings = merge(s.View.Bindings, ring.ID(slot.Ordinal)+1, admin.Binding{Machine: slot.Name, Disk: "d", Release: ring.Version(value)})
 	case "static":
