@@ -170,6 +170,7 @@ type Status struct {
 	Available string  `json:"available,omitempty"` // whether the ring serves: True, False or Unknown, as conditions have it; "": it doesn't say
 	Current   bool    `json:"current"`             // it is said of what the spec asks for now
 	Voters    int     `json:"voters"`              // -1: it doesn't say
+	Object    string  `json:"object,omitempty"`    // the version of the object that it was read in: another after each write; "": not known
 	// Alive is when whoever writes it showed last that he lives, by a clock of his own:
 	// another text each time; "": nobody does.
 	Alive string `json:"alive,omitempty"`

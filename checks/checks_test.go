@@ -163,6 +163,13 @@ func drop(h *ringproof.History, kind ringproof.EventKind) {
 	h.Events = kept
 }
 
+// versions are of the ring's object, as it was read in the rest, second by second.
+func versions(h *ringproof.History, all ...string) {
+	for i, v := range all {
+		h.Evidence.Statuses = append(h.Evidence.Statuses, ringproof.Status{At: sec(63 + float64(i)), Object: v})
+	}
+}
+
 func event(h *ringproof.History, e ringproof.Event) {
 	at := 0
 	for at < len(h.Events) && h.Events[at].At <= e.At {
@@ -492,6 +499,8 @@ func TestPlantedBugs(t *testing.T) {
 			event(h, ringproof.Event{At: sec(65), Kind: ringproof.EventActionBegun, Action: "restart"})
 		}, says: "action-begun"},
 		{check: "quiescent", name: "membership changes", want: bug, plant: func(h *ringproof.History) { insert(h, 6, entry("remove", 3, 66)) }, says: "remove of 3"},
+		{check: "quiescent", name: "object written for ever", want: bug, plant: func(h *ringproof.History) { versions(h, "1", "2", "3", "4", "5") }, says: "written anew before each of 3 looks"},
+		{check: "quiescent", name: "status that follows", want: ok, plant: func(h *ringproof.History) { versions(h, "1", "2", "3", "3", "") }},
 		{check: "quiescent", name: "not watched long", want: gap, plant: func(h *ringproof.History) {}, says: "8s", params: map[string]string{"atLeast": "10s"}},
 		{check: "quiescent", name: "no rest", want: gap, plant: func(h *ringproof.History) { drop(h, ringproof.EventConverged) }, says: "no rest"},
 

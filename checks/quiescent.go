@@ -14,7 +14,7 @@ import (
 // passes every look at the state and fails this.
 var quiescent = Check{
 	Name:   "quiescent",
-	Claim:  "Once the ring has converged nothing changes it any more: no membership change, no process ends, no action begins.",
+	Claim:  "Once the ring has converged nothing changes it any more: no membership change, no process ends, no action begins, and nobody writes its object again and again.",
 	Source: "Kubernetes' controllers must be idempotent at rest; Sieve's and Acto's oscillation oracles",
 	Timed:  true,
 	Params: []Param{{"atLeast", "3s", "how long the rest must be to count"}},
@@ -138,6 +138,27 @@ func disturbed(h *ringproof.History, from, to ringproof.Instant) (ringproof.Find
 	for _, change := range h.Evidence.Changes {
 		if c.apply(change) && !change.Foreign && change.At > from && change.At < to {
 			return with(fail(change.At, "expected rest after the convergence at %s, saw %s of %s", from, change.Kind, change.Member), change.String()), true
+		}
+	}
+	return rewritten(h, from, to)
+}
+
+// mostWrites of the ring's object are those of a status that follows what has come to rest.
+const mostWrites = 2
+
+// rewritten finds an object that is written for ever: each write wakes all that watch it, and
+// its own controller first.
+func rewritten(h *ringproof.History, from, to ringproof.Instant) (ringproof.Finding, bool) {
+	writes, last := 0, ""
+	for _, s := range h.Evidence.Statuses {
+		if s.At <= from || s.At >= to || s.Object == "" {
+			continue
+		}
+		if last != "" && s.Object != last {
+			writes++
+		}
+		if last = s.Object; writes > mostWrites {
+			return fail(s.At, "expected rest after the convergence at %s, saw the ring's object written anew before each of %d looks", from, writes), true
 		}
 	}
 	return ringproof.Finding{}, false

@@ -237,7 +237,7 @@ func (p *Pods) Empty(ctx context.Context) (before string, err error) {
 
 // statusOf reads an object's status. A condition may say itself of which spec it is.
 func statusOf(o *unstructured.Unstructured, where scenarios.OperatorStatus) ringproof.Status {
-	s := ringproof.Status{Voters: -1}
+	s := ringproof.Status{Voters: -1, Object: o.GetResourceVersion()}
 	observed, says, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, c := range conditions {

@@ -36,7 +36,9 @@ var mutants = []Mutant{
 	answersAfterRemoval, panicsOnRequest, harmless, beginsAndRefuses,
 	removesHealthy, removesSlow, removesAlarmed, startsForced, obeysForced, startsOlder, leavesDamaged,
 	kubeResetAll, kubeNamesWhenReady, kubeLiveNeedsQuorum, kubeSetFollowsList, kubeShrinksSetFirst, kubeStatusFrozen, kubeSetByStatus,
-	kubeRollingUpdate, kubeCountsOnEnding, kubeReloadsAll, kubeForgetsClaims, adoptsAtOnce, distrustsBeginnings,
+	kubeRollingUpdate, kubeCountsOnEnding, kubeReloadsAll, kubeForgetsClaims,
+	kubeBudgetFromSpec, kubeClaimBeforeShrink, kubeHotStatus, kubeTerminalPods, kubeAnySickStopsAll, kubeFrozenCluster, kubeReplaceByReadiness, kubeURLNotHost,
+	adoptsAtOnce, distrustsBeginnings,
 	upgradesAtOnce, upgradesLeaderFirst, upgradesOverSilent, upgradesUnread,
 	closesBeforeListed, joinsByOldURLs, keepsPlainPort, movesInBatches,
 }

@@ -245,7 +245,7 @@ func (p *Pods) Status(ctx context.Context) (s ringproof.Status, err error) {
 	if kubeclient.IgnoreNotFound(err) != nil {
 		return s, err
 	}
-	s = ringproof.Status{Current: r.Status.ObservedGeneration == r.Generation, Voters: int(r.Status.Voters)}
+	s = ringproof.Status{Current: r.Status.ObservedGeneration == r.Generation, Voters: int(r.Status.Voters), Object: r.ResourceVersion}
 	if c := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.Available); c != nil {
 		s.Available = string(c.Status)
 	}
