@@ -101,8 +101,8 @@ func newLog(metadata []byte, state *raftpb.HardState, entries []*raftpb.Entry) (
 	return Of(whose.GetNodeID(), whose.GetClusterID(), state, entries), nil
 }
 
-// Continues reports whether the log is that of another's member, begun at the same entry and
-// as long or longer.
+// Continues reports whether the log is of the other's member, begins where the other does and
+// is as long or longer.
 func (l Log) Continues(other Log) bool {
 	return l.Member == other.Member && l.Cluster == other.Cluster && l.First() == other.First() && l.Last() >= other.Last()
 }

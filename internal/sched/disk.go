@@ -20,7 +20,7 @@ type Disk struct {
 	mu      sync.Mutex
 	syncing bool
 	since   time.Time
-	waited  time.Duration
+	most    time.Duration // that one has waited, since Lost was asked last
 }
 
 // Keep syncs a file of the directory now and then, until ctx ends.
@@ -68,17 +68,18 @@ func (d *Disk) mark(syncing bool) {
 func (d *Disk) account() {
 	now := time.Now()
 	if d.syncing {
-		d.waited += now.Sub(d.since)
+		d.most = max(d.most, now.Sub(d.since))
 	}
 	d.since = now
 }
 
-// Lost is how long a sync has waited since it was asked last.
+// Lost is how long since it was asked last the one sync has waited that waited longest: what
+// each takes on a slow disk, however many there are, is nobody's stall.
 func (d *Disk) Lost() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.account()
-	lost := d.waited
-	d.waited = 0
+	lost := d.most
+	d.most = 0
 	return lost
 }
