@@ -87,7 +87,7 @@ func (l *claimsFirst) brain(_ host.Host, b auto.Brain) auto.Brain {
 	inner := b.Next
 	b.Next = func(spec ring.Spec, o ring.Observed) ring.Decision {
 		d := inner(spec, o)
-		if !is(d, ring.Remove) || len(o.Voters()) <= spec.Nodes || slices.Contains(spec.Retire, d.Action.Machine) {
+		if !is(d, ring.Remove) || len(o.Voters()) <= spec.Nodes {
 			return d
 		}
 		if m, in := memberOf(o, d.Action.Member); !in || !m.Serving {

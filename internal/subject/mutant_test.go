@@ -141,7 +141,7 @@ var otherwise = map[string]map[string]string{
 	"replaces-with-voter":      {"unbound-voter": bind4},
 	"removes-meanwhile":        {"retire-catch-up": remove2},
 	"no-hand-over":             {"leader-retires": remove1},
-	"kube-claim-before-shrink": {"shrink": "wait: the claim of m5 is to go first"},
+	"kube-claim-before-shrink": {"shrink": "wait: the claim of m5 is to go first", "retire-joined": "wait: the claim of m2 is to go first"},
 	"kube-any-sick-stops-all": {"two-lost": "wait: member m1 (1) is not healthy", "silent": "wait: member m2 (2) is not healthy", "volume-lost": "wait: member m2 (2) is not healthy",
 		"gone": "wait: member m2 (2) is not healthy", "shrink-waited": "wait: member m5 (5) is not healthy", "shrink-emptied": "wait: member m5 (5) is not healthy"},
 	"shrink-by-wipe": {"shrink": "wait: the machines beyond", "shrink-emptied": "wait: the machines beyond"},
