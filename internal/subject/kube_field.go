@@ -6,6 +6,7 @@ package subject
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -113,7 +114,7 @@ func (d deletesClaims) List(ctx context.Context, list kubeclient.ObjectList, how
 	}
 	for i := range claims.Items {
 		c := &claims.Items[i]
-		if slot := c.Name[len(kube.DiskVolume)+1:]; d.leaving[slot] && c.DeletionTimestamp == nil {
+		if slot := strings.TrimPrefix(c.Name, kube.DiskVolume+"-"); d.leaving[slot] && c.DeletionTimestamp == nil {
 			reached(d.host)
 			if err := d.Client.Delete(ctx, c); kubeclient.IgnoreNotFound(err) != nil {
 				return err
@@ -167,10 +168,13 @@ type seesRunning struct {
 func (s seesRunning) List(ctx context.Context, list kubeclient.ObjectList, how ...kubeclient.ListOption) error {
 	err := s.Client.List(ctx, list, how...)
 	if pods, is := list.(*corev1.PodList); is {
+		there := len(pods.Items)
 		pods.Items = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool {
 			return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 		})
-		reached(s.host)
+		if len(pods.Items) < there {
+			reached(s.host)
+		}
 	}
 	return err
 }
