@@ -279,12 +279,12 @@ func (c Client) Drain(ctx context.Context, node string) (machines.Evidence, erro
 	return machines.Evidence{What: "node " + node + " is cordoned", Detail: "evicted: " + strings.Join(said, "; ")}, nil
 }
 
-// evict evicts a pod, and tells how often its budget refused it.
+// evict evicts a pod, or whichever has its name by now, as kubectl drain does, and tells how
+// often its budget refused it.
 func (c Client) evict(ctx context.Context, p *corev1.Pod) (refused int, err error) {
 	for ; ; refused++ {
 		err = insist(ctx, func() error {
-			return c.CoreV1().Pods(p.Namespace).EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name},
-				DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &p.UID}}})
+			return c.CoreV1().Pods(p.Namespace).EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}})
 		})
 		if !apierrors.IsTooManyRequests(err) || ctx.Err() != nil {
 			return refused, gone(err)

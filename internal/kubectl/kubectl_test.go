@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -45,7 +46,9 @@ func TestEvict(t *testing.T) {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "rings", Name: "r-0", UID: "a"}}
 		api := fake.NewClientset(pod)
 		refusals := 2
-		api.PrependReactor("create", "pods/eviction", func(clienttesting.Action) (bool, runtime.Object, error) {
+		api.PrependReactor("create", "pods/eviction", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			asked := a.(clienttesting.CreateAction).GetObject().(*policyv1.Eviction)
+			assert.Nil(t, asked.DeleteOptions, "another pod of the name is meant as well")
 			refusals--
 			if refusals >= 0 {
 				return true, nil, apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
