@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeclient "sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,6 +46,9 @@ func TestEveryWriteToTheAPIServerIsAnEffect(t *testing.T) {
 		"kube update pod": func(t *testing.T, c kubeclient.Client) error { return c.Update(t.Context(), pod(t, c)) },
 		"kube status pod": func(t *testing.T, c kubeclient.Client) error { return c.Status().Update(t.Context(), pod(t, c)) },
 		"kube delete pod": func(t *testing.T, c kubeclient.Client) error { return c.Delete(t.Context(), pod(t, c)) },
+		"kube create eviction": func(t *testing.T, c kubeclient.Client) error {
+			return c.SubResource("eviction").Create(t.Context(), pod(t, c), &policyv1.Eviction{})
+		},
 	} {
 		assert.True(t, faults.IsEffect(effect), effect)
 		c, _, x := gatedAPI(t)
