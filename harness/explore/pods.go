@@ -23,11 +23,11 @@ const (
 
 // inPods is the harm that rings on Kubernetes are drawn with.
 var inPods = []ringproof.FaultKind{ringproof.FaultKill, ringproof.FaultPause, ringproof.FaultPartition, ringproof.FaultKubeDelete, ringproof.FaultKubeKill, ringproof.FaultKubePause,
-	ringproof.FaultAPIOutage, ringproof.FaultDrain, ringproof.FaultForeignFinalizer, ringproof.FaultVolumeLoss, ringproof.FaultMachineLoss, ringproof.FaultAgentCrash, ringproof.FaultStatusEmptied}
+	ringproof.FaultAPIOutage, ringproof.FaultDrain, ringproof.FaultForeignFinalizer, ringproof.FaultVolumeLoss, ringproof.FaultMachineLoss, ringproof.FaultAgentCrash, ringproof.FaultStaleView, ringproof.FaultSkippedView, ringproof.FaultStatusEmptied}
 
 // ofController are effects of the reference's controller.
 var ofController = []string{"etcd member-add", "etcd member-promote", "etcd member-remove", "etcd put", "etcd txn", "kube create statefulset", "kube update statefulset",
-	"kube create configmap", "kube create secret", "kube delete pod", "kube delete persistentvolumeclaim", "kube status etcdring"}
+	"kube create configmap", "kube create secret", "kube delete pod", "kube create eviction", "kube delete persistentvolumeclaim", "kube status etcdring"}
 
 // ofOperators is what operators write in the place of those that the reference alone has, or
 // has at etcd, which they reach by a way of their own.
@@ -41,6 +41,9 @@ func OfOperator(p ringproof.Plan, kind string) ringproof.Plan {
 		for _, s := range p.Steps {
 			if s.Op != nil && s.Op.Kind == ringproof.OpEdit { // of a field that it may not have
 				*s.Op = ringproof.Op{Kind: ringproof.OpRoll}
+			}
+			if s.Fault != nil && slices.Contains(decisionKinds, s.Fault.Kind) { // it has no seam for them; between two reads it may be stopped
+				*s.Fault = ringproof.Fault{Kind: ringproof.FaultKubePause, Scope: ringproof.ScopeController, For: 10 * second}
 			}
 			if s.Fault == nil || s.Fault.Kind != ringproof.FaultAgentCrash {
 				continue
@@ -179,6 +182,8 @@ func (c *composer) harmInPods(e faults.Entry, label func(string) string) ringpro
 		f.How = ""
 	case e.Kind == ringproof.FaultKill && f.Scope == "agent":
 		f.For = 0
+	case e.Kind == ringproof.FaultStaleView || e.Kind == ringproof.FaultSkippedView:
+		f.Target, f.Decision, f.Scope = "", "next", ringproof.ScopeController
 	}
 	if lone := []ringproof.FaultKind{ringproof.FaultKubeDelete, ringproof.FaultDrain, ringproof.FaultForeignFinalizer, ringproof.FaultVolumeLoss}; slices.Contains(lone, e.Kind) {
 		f.Target = one(c.draw, label("member"), "follower", "leader")

@@ -5,6 +5,7 @@ package explore
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -108,6 +109,7 @@ func TestPlansOfOperators(t *testing.T) {
 		drawn := (Genome{Seed: seed}).PlanOn(ringproof.OnKubernetes, seed)
 		before := digest(drawn)
 		for _, s := range OfOperator(drawn, "etcdcluster").Steps {
+			require.False(t, s.Fault != nil && slices.Contains(decisionKinds, s.Fault.Kind), "it has no seam for those")
 			if s.Fault != nil && s.Fault.Kind == ringproof.FaultAgentCrash {
 				require.True(t, faults.Unseeable(s.Fault.Effect), s.Fault.Effect)
 				require.Empty(t, faults.Validate(*s.Fault))
