@@ -121,6 +121,11 @@ func (g guard) Delete(ctx context.Context, o client.Object, opts ...client.Delet
 
 func (g guard) Status() client.SubResourceWriter { return guardedStatus{g.Client.Status(), g} }
 
+// SubResource is nobody's here.
+func (g guard) SubResource(name string) client.SubResourceClient {
+	panic("nothing here asks for " + name)
+}
+
 type guardedStatus struct {
 	client.SubResourceWriter
 	guard guard
@@ -149,6 +154,7 @@ var elsewhere = map[deed]string{
 	"update policy/poddisruptionbudgets":             "it follows the voters of a ring that answers",
 	"patch events.k8s.io/events":                     unusedAnywhere["patch events.k8s.io/events"],
 	"create /pods":                                   unusedAnywhere["create /pods"],
+	"create /pods/eviction":                          "a member restarts only while the others serve",
 }
 
 // unusedAnywhere are the rights that no run uses, and why they are granted all the same.

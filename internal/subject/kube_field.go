@@ -77,7 +77,7 @@ var kubeClaimBeforeShrink = Mutant{
 	Undrawn:  offKubernetes,
 	layer: func() layer {
 		l := &claimsFirst{leaving: map[string]bool{}}
-		return layer{brain: l.brain, kube: func(h host.Host, c kubeclient.Client) kubeclient.Client { return deletesClaims{c, h, l} }}
+		return layer{brain: l.brain, kube: listing(l.delete)}
 	},
 }
 
@@ -100,23 +100,17 @@ func (l *claimsFirst) brain(_ host.Host, b auto.Brain) auto.Brain {
 	return b
 }
 
-type deletesClaims struct {
-	kubeclient.Client
-	host host.Host
-	*claimsFirst
-}
-
-func (d deletesClaims) List(ctx context.Context, list kubeclient.ObjectList, how ...kubeclient.ListOption) error {
-	err := d.Client.List(ctx, list, how...)
+// delete deletes the claims of those.
+func (l *claimsFirst) delete(ctx context.Context, c lists, list kubeclient.ObjectList) error {
 	claims, is := list.(*corev1.PersistentVolumeClaimList)
-	if !is || err != nil {
-		return err
+	if !is {
+		return nil
 	}
 	for i := range claims.Items {
-		c := &claims.Items[i]
-		if slot := strings.TrimPrefix(c.Name, kube.DiskVolume+"-"); d.leaving[slot] && c.DeletionTimestamp == nil {
-			reached(d.host)
-			if err := d.Client.Delete(ctx, c); kubeclient.IgnoreNotFound(err) != nil {
+		o := &claims.Items[i]
+		if slot := strings.TrimPrefix(o.Name, kube.DiskVolume+"-"); l.leaving[slot] && o.DeletionTimestamp == nil {
+			reached(c.host)
+			if err := kubeclient.IgnoreNotFound(c.Delete(ctx, o)); err != nil {
 				return err
 			}
 		}
@@ -157,26 +151,20 @@ var kubeTerminalPods = Mutant{
 	Check:    "converges",
 	Scenario: "kube-upgrade[size=3]",
 	Undrawn:  offKubernetes,
-	layer:    only(writing(func(h host.Host, c kubeclient.Client) kubeclient.Client { return seesRunning{c, h} })),
-}
-
-type seesRunning struct {
-	kubeclient.Client
-	host host.Host
-}
-
-func (s seesRunning) List(ctx context.Context, list kubeclient.ObjectList, how ...kubeclient.ListOption) error {
-	err := s.Client.List(ctx, list, how...)
-	if pods, is := list.(*corev1.PodList); is {
+	layer: only(writing(listing(func(_ context.Context, c lists, list kubeclient.ObjectList) error {
+		pods, is := list.(*corev1.PodList)
+		if !is {
+			return nil
+		}
 		there := len(pods.Items)
 		pods.Items = slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool {
 			return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 		})
 		if len(pods.Items) < there {
-			reached(s.host)
+			reached(c.host)
 		}
-	}
-	return err
+		return nil
+	}))),
 }
 
 // What is wrong with one member is what the turn was for.
@@ -226,31 +214,26 @@ var kubeReplaceByReadiness = Mutant{
 	Check:    "converges",
 	Scenario: "kube-quorum-stopped",
 	Undrawn:  offKubernetes,
-	layer:    only(writing(func(h host.Host, c kubeclient.Client) kubeclient.Client { return replacesUnready{c, h} })),
-}
-
-type replacesUnready struct {
-	kubeclient.Client
-	host host.Host
+	layer:    only(writing(listing(replacesUnready))),
 }
 
 const unreadyFor = 15 * time.Second
 
-func (r replacesUnready) List(ctx context.Context, list kubeclient.ObjectList, how ...kubeclient.ListOption) error {
-	err := r.Client.List(ctx, list, how...)
+func replacesUnready(ctx context.Context, c lists, list kubeclient.ObjectList) error {
 	pods, is := list.(*corev1.PodList)
-	if !is || err != nil {
-		return err
+	if !is {
+		return nil
 	}
 	for i := range pods.Items {
-		if p := &pods.Items[i]; p.DeletionTimestamp == nil && kube.PartOf(p.Labels) == kube.MemberPart && r.unready(p) {
-			reached(r.host)
-			claim := &corev1.PersistentVolumeClaim{}
-			claim.Namespace, claim.Name = p.Namespace, kube.DiskVolume+"-"+p.Name
-			if err := kubeclient.IgnoreNotFound(r.Client.Delete(ctx, claim)); err != nil {
-				return err
-			}
-			if err := kubeclient.IgnoreNotFound(r.Client.Delete(ctx, p)); err != nil {
+		p := &pods.Items[i]
+		if p.DeletionTimestamp != nil || kube.PartOf(p.Labels) != kube.MemberPart || !unready(p, c.host.Now()) {
+			continue
+		}
+		reached(c.host)
+		claim := &corev1.PersistentVolumeClaim{}
+		claim.Namespace, claim.Name = p.Namespace, kube.DiskVolume+"-"+p.Name
+		for _, o := range []kubeclient.Object{claim, p} {
+			if err := kubeclient.IgnoreNotFound(c.Delete(ctx, o)); err != nil {
 				return err
 			}
 		}
@@ -258,9 +241,9 @@ func (r replacesUnready) List(ctx context.Context, list kubeclient.ObjectList, h
 	return nil
 }
 
-func (r replacesUnready) unready(p *corev1.Pod) bool {
+func unready(p *corev1.Pod, now time.Time) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue && r.host.Now().Sub(c.LastTransitionTime.Time) > unreadyFor
+		return c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue && now.Sub(c.LastTransitionTime.Time) > unreadyFor
 	})
 }
 

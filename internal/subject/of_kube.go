@@ -17,6 +17,24 @@ import (
 	"github.com/ringproof/ringproof/reference/ring"
 )
 
+// listing is the client of a mutant that makes its mistake at each list which it reads.
+func listing(seen func(context.Context, lists, kubeclient.ObjectList) error) func(host.Host, kubeclient.Client) kubeclient.Client {
+	return func(h host.Host, c kubeclient.Client) kubeclient.Client { return lists{c, h, seen} }
+}
+
+type lists struct {
+	kubeclient.Client
+	host host.Host
+	seen func(context.Context, lists, kubeclient.ObjectList) error
+}
+
+func (l lists) List(ctx context.Context, list kubeclient.ObjectList, how ...kubeclient.ListOption) error {
+	if err := l.Client.List(ctx, list, how...); err != nil {
+		return err
+	}
+	return l.seen(ctx, l, list)
+}
+
 const offKubernetes = "explore draws no rings on Kubernetes"
 
 // writing is the layer of a mutant that writes to the API server otherwise.
@@ -106,13 +124,17 @@ var kubeCountsOnEnding = Mutant{
 	Check:    "restarts-in-turn",
 	Scenario: "kube-edited",
 	Undrawn:  offKubernetes,
-	layer: only(deciding(func(inner next, spec ring.Spec, o ring.Observed) ring.Decision {
-		o.Machines = slices.Clone(o.Machines)
-		for i := range o.Machines {
-			o.Machines[i].Ending = false
-		}
-		return inner(spec, o)
-	})),
+	layer: func() layer {
+		l := deciding(func(inner next, spec ring.Spec, o ring.Observed) ring.Decision {
+			o.Machines = slices.Clone(o.Machines)
+			for i := range o.Machines {
+				o.Machines[i].Ending = false
+			}
+			return inner(spec, o)
+		})
+		l.kube = deleting // a budget would not let it
+		return l
+	},
 }
 
 var kubeReloadsAll = Mutant{

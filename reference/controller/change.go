@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,6 +26,7 @@ const (
 	Create Verb = "create"
 	Update Verb = "replace"
 	Delete Verb = "delete"
+	Evict  Verb = "evict" // of a pod: it is deleted if its disruption budget lets it go
 )
 
 // Change is one write. It prints as the kubectl command that does it by hand.
@@ -41,9 +45,13 @@ type Change struct {
 // String prints "kubectl -n prod delete pod ring-1".
 func (c Change) String() string {
 	words := []string{"kubectl", "-n", c.Object.GetNamespace(), string(c.Verb)}
-	if c.Verb == Delete {
+	switch c.Verb {
+	case Delete:
 		words = append(words, c.Kind, c.Object.GetName())
-	} else {
+	case Evict: // kubectl has no verb for it
+		path := fmt.Sprintf("/api/v1/namespaces/%s/pods/%s/eviction", c.Object.GetNamespace(), c.Object.GetName())
+		words = append(words[:3], "create", "--raw", path, "-f", "eviction-"+c.Object.GetName()+".yaml")
+	default:
 		words = append(words, "-f", fmt.Sprintf("%s-%s.yaml", c.Kind, c.Object.GetName()))
 	}
 	if c.Force {
@@ -58,12 +66,16 @@ func (c Change) line() host.Line {
 }
 
 // make writes it. What is there already, or gone already, is done.
-func (c Change) make(ctx context.Context, w client.Writer) error {
+func (c Change) make(ctx context.Context, w client.Client) error {
 	switch c.Verb {
 	case Create:
 		return ignored(w.Create(ctx, c.Object), apierrors.IsAlreadyExists)
 	case Update:
 		return w.Update(ctx, c.Object)
+	case Evict:
+		asked := &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &c.UID}}}
+		asked.Namespace, asked.Name = c.Object.GetNamespace(), c.Object.GetName()
+		return ignored(w.SubResource("eviction").Create(ctx, c.Object, asked), apierrors.IsNotFound)
 	}
 	options := []client.DeleteOption{client.Preconditions{UID: &c.UID}}
 	if c.Force {
@@ -94,4 +106,8 @@ func update(o client.Object, why string) Change {
 
 func deletion(o client.Object, why string) Change {
 	return Change{Verb: Delete, Kind: kindOf(o), Object: o, UID: o.GetUID(), Why: why}
+}
+
+func eviction(pod *corev1.Pod, why string) Change {
+	return Change{Verb: Evict, Kind: kindOf(pod), Object: pod, UID: pod.UID, Why: why}
 }

@@ -140,6 +140,19 @@ func (l locked) Delete(ctx context.Context, o client.Object, opts ...client.Dele
 	return l.do(func() error { return l.Client.Delete(ctx, o, opts...) })
 }
 
+func (l locked) SubResource(name string) client.SubResourceClient {
+	return lockedPart{l.Client.SubResource(name), l}
+}
+
+type lockedPart struct {
+	client.SubResourceClient
+	of locked
+}
+
+func (p lockedPart) Create(ctx context.Context, o, part client.Object, opts ...client.SubResourceCreateOption) error {
+	return p.of.do(func() error { return p.SubResourceClient.Create(ctx, o, part, opts...) })
+}
+
 // kubelet is all nodes' kubelets, the binder of volumes and the scheduler: slot i is on
 // node i, until that is lost.
 type kubelet struct {

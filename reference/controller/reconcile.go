@@ -390,9 +390,13 @@ func (x *automation) lead(ctx context.Context, s Seen) outcome {
 	}
 	view.Registered = x.registered(s)
 	d := x.reconciler.Step(ctx, view, x.spec(s), fence)
-	o := outcome{wait: d.Wait, halt: d.Halt, commands: x.commands(s, d), observed: x.observed, trouble: x.restart(ctx, s, d.Due)}
+	o := outcome{wait: d.Wait, halt: d.Halt, commands: x.commands(s, d), observed: x.observed}
 	if d.Action != nil {
 		o.wait = d.Action.Why
+	}
+	var waits string
+	if waits, o.trouble = x.restart(ctx, s, d.Due); waits != "" {
+		o.wait += ": " + waits
 	}
 	if d.Wait == ring.Steady && o.trouble == nil {
 		o.trouble = x.reconciler.Tidy(ctx, view, fence)

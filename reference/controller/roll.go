@@ -4,10 +4,16 @@
 package controller
 
 import (
+	"context"
+	"fmt"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/ringproof/ringproof/reference/api/v1alpha1"
 	"github.com/ringproof/ringproof/reference/kube"
+	"github.com/ringproof/ringproof/reference/ring"
 )
 
 // askedOf tells apart what pods are made with by the spec, and members are restarted for
@@ -50,3 +56,64 @@ func (s Slot) ending() bool { return s.Pod != nil && s.Pod.DeletionTimestamp != 
 // stuck reports whether a pod runs nothing, and never has: no node takes it, or its image or
 // its volume isn't to be had.
 func (s Slot) stuck() bool { return s.Pod.Status.Phase == corev1.PodPending }
+
+// restart has the member restart that is due: its pod is evicted, and the set makes another,
+// of its template. waits is why that isn't done now. It is due only while nothing else is to
+// be done for the ring, as was decided on what was seen in this very turn: a volume is lost
+// whose member still serves, and who restarted another then had one log of three left to rely
+// on. What happens between that look and the request the API server counts: a node was
+// drained while a deletion was on its way, of which the controller had been told that time ran
+// out, and the ring had one of three.
+func (x *automation) restart(ctx context.Context, s Seen, due ring.ID) (waits string, err error) {
+	slot, why := x.due(s, due)
+	if why == "" {
+		return "", nil
+	}
+	if waits := s.withheld(slot); waits != "" {
+		return waits, nil
+	}
+	c := eviction(slot.Pod, why)
+	if err = x.log.Act(c.line(), func() error { return c.make(ctx, x.Client) }); apierrors.IsTooManyRequests(err) {
+		return err.Error(), nil
+	}
+	return "", err
+}
+
+// due is the slot of the member that is due, and why its pod is to be another; why "": it
+// isn't.
+func (x *automation) due(s Seen, due ring.ID) (slot Slot, why string) {
+	i := slices.IndexFunc(x.observed.Members, func(m ring.Member) bool { return m.ID == due })
+	if i < 0 {
+		return slot, ""
+	}
+	at, ok := namesOf(s.Ring).Ordinal(x.observed.Members[i].Machine)
+	if !ok || at >= len(s.Slots) {
+		return slot, ""
+	}
+	slot = s.Slots[at]
+	to := x.ground.course.template
+	switch upgraded := slot.release() != to && s.version() == to && x.observed.Members[i].Release == to; {
+	case slot.Pod == nil || slot.Pod.DeletionTimestamp != nil:
+		return slot, ""
+	case slot.static() && hasLauncher(s.Set.Spec.Template.Spec):
+		return slot, "its member gets a launcher"
+	case upgraded:
+		return slot, fmt.Sprintf("its member is to run %s", to)
+	}
+	return slot, x.ground.Rolls[slot.Name]
+}
+
+// withheld is why the ring's disruption budget lets the slot's pod not go now, as far as it is
+// known; "": it may. One that isn't ready is no matter of how many more may go. To ask before
+// Kubernetes has counted by a new budget would have the client try again for long.
+func (s Seen) withheld(slot Slot) string {
+	switch b := s.Budget; {
+	case b == nil:
+		return "there is no disruption budget yet"
+	case b.Status.ObservedGeneration < b.Generation:
+		return "Kubernetes has not counted yet who may go by the disruption budget " + b.Name
+	case b.Status.DisruptionsAllowed < 1 && slot.ready():
+		return fmt.Sprintf("the disruption budget %s lets no pod go: %d are to be ready, and %d are", b.Name, b.Status.DesiredHealthy, b.Status.CurrentHealthy)
+	}
+	return ""
+}

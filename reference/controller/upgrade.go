@@ -5,7 +5,6 @@ package controller
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -255,36 +254,6 @@ func (s Seen) outdated(slot Slot, c course, free bool) string {
 		return fmt.Sprintf("its member doesn't serve with %s, which was taken back", has)
 	}
 	return ""
-}
-
-// restart has the member restart that is due: its pod goes, and the set makes another with
-// the release. It is due only while nothing else is to be done for the ring, as was decided
-// on what was seen in this very turn: a volume is lost whose member still serves, and who
-// restarted another then had one log of three left to rely on.
-func (x *automation) restart(ctx context.Context, s Seen, due ring.ID) error {
-	i := slices.IndexFunc(x.observed.Members, func(m ring.Member) bool { return m.ID == due })
-	if i < 0 {
-		return nil
-	}
-	at, ok := namesOf(s.Ring).Ordinal(x.observed.Members[i].Machine)
-	if !ok || at >= len(s.Slots) {
-		return nil
-	}
-	slot, to := s.Slots[at], x.ground.course.template
-	var c Change
-	switch upgraded := slot.release() != to && s.version() == to && x.observed.Members[i].Release == to; {
-	case slot.Pod == nil || slot.Pod.DeletionTimestamp != nil:
-		return nil
-	case slot.static() && hasLauncher(s.Set.Spec.Template.Spec):
-		c = deletion(slot.Pod, "its member gets a launcher")
-	case upgraded:
-		c = deletion(slot.Pod, fmt.Sprintf("its member is to run %s", to))
-	case x.ground.Rolls[slot.Name] != "":
-		c = deletion(slot.Pod, x.ground.Rolls[slot.Name])
-	default:
-		return nil
-	}
-	return x.log.Act(c.line(), func() error { return c.make(ctx, x.Client) })
 }
 
 // commands are what a person should consider. What ringadm's own store is asked for an

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package subject
+
+import (
+	"context"
+
+	policyv1 "k8s.io/api/policy/v1"
+	kubeclient "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ringproof/ringproof/reference/host"
+)
+
+// Whoever drains nodes asks the API server, which counts; it counts nothing that is deleted.
+var kubeDeletesToRestart = Mutant{
+	Name:     "kube-deletes-to-restart",
+	Hazard:   "A pod is deleted for its member to restart, as of a look that said all others serve: a node was drained since.",
+	Source:   "Kubernetes: a disruption budget binds evictions alone, and no deletion; ringadm's own controller did so at first",
+	Check:    "available",
+	Scenario: "kube-drain-unseen",
+	Undrawn:  offKubernetes,
+	layer:    only(writing(deleting)),
+}
+
+// Without a precondition a deletion is of a name.
+var kubeNameNotUID = Mutant{
+	Name:     "kube-name-not-uid",
+	Hazard:   "What is deleted or evicted is whatever has the name by then: a request that comes late hits the pod that was made since.",
+	Source:   "Kubernetes: metav1.Preconditions; StatefulSets give every pod of a slot one name",
+	Check:    "work-bounded",
+	Scenario: "kube-restart-late",
+	Undrawn:  offKubernetes,
+	layer: only(writing(evicting(func(ctx context.Context, e evicts, pod kubeclient.Object, asked *policyv1.Eviction) error {
+		asked.DeleteOptions.Preconditions = nil
+		return e.Client.SubResource(eviction).Create(ctx, pod, asked)
+	}))),
+}
+
+// evicting is the client of a mutant that evicts otherwise.
+func evicting(instead func(context.Context, evicts, kubeclient.Object, *policyv1.Eviction) error) func(host.Host, kubeclient.Client) kubeclient.Client {
+	return func(h host.Host, c kubeclient.Client) kubeclient.Client { return evicts{c, h, instead} }
+}
+
+type evicts struct {
+	kubeclient.Client
+	host    host.Host
+	instead func(context.Context, evicts, kubeclient.Object, *policyv1.Eviction) error
+}
+
+const eviction = "eviction"
+
+func (e evicts) SubResource(name string) kubeclient.SubResourceClient {
+	inner := e.Client.SubResource(name)
+	if name != eviction {
+		return inner
+	}
+	return evictions{inner, e}
+}
+
+type evictions struct {
+	kubeclient.SubResourceClient
+	of evicts
+}
+
+func (e evictions) Create(ctx context.Context, pod, asked kubeclient.Object, _ ...kubeclient.SubResourceCreateOption) error {
+	reached(e.of.host)
+	return e.of.instead(ctx, e.of, pod, asked.(*policyv1.Eviction))
+}
+
+// deleting is the client of a mutant that deletes pods where it was to evict them, and looks
+// at no budget.
+func deleting(h host.Host, c kubeclient.Client) kubeclient.Client {
+	return deletes{evicts{c, h, func(ctx context.Context, e evicts, pod kubeclient.Object, asked *policyv1.Eviction) error {
+		return e.Delete(ctx, pod, kubeclient.Preconditions{UID: asked.DeleteOptions.Preconditions.UID})
+	}}}
+}
+
+type deletes struct{ evicts }
+
+func (d deletes) Get(ctx context.Context, key kubeclient.ObjectKey, o kubeclient.Object, how ...kubeclient.GetOption) error {
+	err := d.evicts.Get(ctx, key, o, how...)
+	if budget, is := o.(*policyv1.PodDisruptionBudget); is {
+		budget.Status.ObservedGeneration, budget.Status.DisruptionsAllowed = budget.Generation, max(1, budget.Status.DisruptionsAllowed)
+	}
+	return err
+}
