@@ -21,7 +21,7 @@ var adoptsAtOnce = Mutant{
 	Undrawn:  offKubernetes,
 	layer: func() layer {
 		told := map[ring.ID]bool{}
-		return deciding(func(inner next, spec ring.Spec, o ring.Observed) ring.Decision {
+		l := deciding(func(inner next, spec ring.Spec, o ring.Observed) ring.Decision {
 			for _, m := range o.Members {
 				if !told[m.ID] && slices.ContainsFunc(o.Machines, func(x ring.Machine) bool { return x.Name == m.Machine && x.Static }) {
 					told[m.ID] = true
@@ -32,6 +32,8 @@ var adoptsAtOnce = Mutant{
 			}
 			return inner(spec, o)
 		})
+		l.kube = deleting // a budget would not let it
+		return l
 	},
 }
 
