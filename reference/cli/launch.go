@@ -9,8 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,8 +33,8 @@ import (
 
 // launchFlags are the flags of ringadm launch and launch init.
 type launchFlags struct {
-	ring, namespace, pod, version, etcd string
-	data, run, pki, tool, termination   string
+	ring, namespace, pod, address, version, etcd string
+	data, run, pki, tool, termination            string
 }
 
 func launchCommand(s Seams) *cobra.Command {
@@ -56,6 +59,7 @@ it hands leadership over and stops etcd.`,
 	c.PersistentFlags().StringVar(&f.data, "data", kube.DiskPath, "where the pod's volume is mounted")
 	c.PersistentFlags().StringVar(&f.run, "run", kube.RunPath, "directory that both containers of the pod mount")
 	c.PersistentFlags().StringVar(&f.termination, "termination-message", kube.TerminationMessage, "where the kubelet reads a container's last words")
+	c.Flags().StringVar(&f.address, "address", "", "IP address of this pod, which its name must lead to before a new member starts; \"\": any is taken for it")
 	c.Flags().StringVar(&f.ring, "ring", "", "name of the EtcdRing (required)")
 	c.Flags().StringVar(&f.namespace, "namespace", "", "namespace of the EtcdRing (required)")
 	c.Flags().StringVar(&f.version, "version", "", "release of etcd in this image, as v3.6.16 (required)")
@@ -222,10 +226,26 @@ func (m *member) newLauncher(api client.Reader, version ring.Version, b auto.Bra
 	certificates := filepath.Join(m.pki, m.pod)
 	return launcher.NewLauncher(m.host, &host.Recorder{Host: m.host}, launcher.Config{
 		Machine: m.pod, Address: names.Address(m.pod), Binaries: map[ring.Version]string{version: m.etcd}, Named: m.found.Disk,
-		Source: &kube.Source{API: api, Names: names, Version: version, Pod: m.pod}, Decide: b.Boot, Do: b.Do,
+		Source: &kube.Source{API: api, Names: names, Version: version, Pod: m.pod}, Unnamed: m.unnamed, Decide: b.Boot, Do: b.Do,
 		Issued: &launcher.Issued{Dir: certificates, Read: func(name string) ([]byte, error) { return os.ReadFile(filepath.Join(certificates, name)) }},
 	})
 }
+
+// unnamed says why whoever looks this pod up doesn't find it yet; "": he does.
+func (m *member) unnamed(ctx context.Context) string {
+	name := kube.Names{Namespace: m.namespace, Ring: m.ring}.Address(m.pod)
+	ctx, cancel := m.host.Timeout(ctx, lookUpWithin)
+	defer cancel()
+	switch found, err := net.DefaultResolver.LookupHost(ctx, name); {
+	case err != nil:
+		return err.Error()
+	case m.address != "" && !slices.Contains(found, m.address):
+		return fmt.Sprintf("%s leads to %s, and this pod is %s", name, strings.Join(found, ", "), m.address)
+	}
+	return ""
+}
+
+const lookUpWithin = 2 * time.Second
 
 const launchPace = 150 * time.Millisecond
 

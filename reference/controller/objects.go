@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -175,8 +176,8 @@ func initContainer(image string) corev1.Container {
 
 func memberContainer(r *v1alpha1.EtcdRing, version ring.Version) corev1.Container {
 	return corev1.Container{Name: kube.MemberContainer, Image: r.Spec.Image + ":" + string(version), ImagePullPolicy: corev1.PullIfNotPresent,
-		Command: []string{kube.Tool, "launch", "--ring=" + r.Name, "--namespace=$(POD_NAMESPACE)", "--pod=$(POD_NAME)", releaseFlag + string(version)},
-		Env:     append(podEnv(), toolEnv(r)...), SecurityContext: confined(), Resources: r.Spec.Resources,
+		Command: []string{kube.Tool, "launch", "--ring=" + r.Name, "--namespace=$(POD_NAMESPACE)", "--pod=$(POD_NAME)", "--address=$(POD_IP)", releaseFlag + string(version)},
+		Env:     slices.Concat(podEnv(), []corev1.EnvVar{field("POD_IP", "status.podIP")}, toolEnv(r)), SecurityContext: confined(), Resources: r.Spec.Resources,
 		Ports:          []corev1.ContainerPort{{Name: "client", ContainerPort: kube.ClientPort}, {Name: "peer", ContainerPort: kube.PeerPort}},
 		StartupProbe:   probe("start", 2, 150),
 		LivenessProbe:  probe("live", 20, 3),
@@ -190,10 +191,11 @@ func probe(what string, period, failures int32) *corev1.Probe {
 		ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{kube.Tool, "probe", what}}}}
 }
 
+func field(name, path string) corev1.EnvVar {
+	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
+}
+
 func podEnv() []corev1.EnvVar {
-	field := func(name, path string) corev1.EnvVar {
-		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
-	}
 	return []corev1.EnvVar{field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace")}
 }
 

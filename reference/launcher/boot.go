@@ -37,6 +37,7 @@ type Evidence struct {
 	LetGo    bool // the member whose log the disk holds has left for certain, if it isn't listed
 	Recorded int  // members that are listed and on record; 0: the records are missing
 
+	Unnamed  string          // why whoever looks this machine up by its name doesn't find it yet; "": it is found, or has no name
 	Identity *store.Identity // the ring's founding record
 	Formed   bool            // the ring has answered, once
 	Unknown  string          // why the two above could not be read
@@ -194,6 +195,11 @@ func unlisted(e Evidence) Boot {
 	return Boot{Do: Halt, Why: fmt.Sprintf("the ring that answers doesn't list member %x, whose log up to %d is on this disk, and nobody is on record to have let it go: if that ring was begun anew from one member (--force-new-cluster), this log may hold more. Nothing here is touched; if the member is to go, ringadm reset %x sets its log aside", e.WAL.Member, e.WAL.Last, e.WAL.Member)}
 }
 
+// withList starts a member that has never run where its peers find it by its name: etcd joins
+// by asking them who the others are, and they take no connection from an address that its
+// certificate's names don't lead to (listener_tls.go). Refused, it ends. A pod that was made
+// just after the API server came back had no name for ten seconds, and its etcd ended again and
+// again. One with a log serves its peers' connections meanwhile, and waits for nobody.
 func withList(e Evidence) Boot {
 	m, in := member(e, func(m ring.Member) bool { return m.Machine == e.Machine })
 	switch {
@@ -207,6 +213,8 @@ func withList(e Evidence) Boot {
 		return Boot{Do: Wait, Why: fmt.Sprintf("member %s lives on disk %s, and this is %s: it must be replaced", m.ID, m.Disk, e.Disk)}
 	case e.Launched:
 		return Boot{Do: Disown, Why: fmt.Sprintf("member %s ran on this disk, and its log is gone", m.ID)}
+	case e.Unnamed != "":
+		return Boot{Do: Wait, Why: fmt.Sprintf("member %s has never run, and its peers would not find it by name: %s", m.ID, e.Unnamed)}
 	}
 	return Boot{Do: Start, State: Existing, Member: m.ID, Cluster: cluster(e.Members), Why: fmt.Sprintf("member %s is bound to this disk and has never run", m.ID)}
 }

@@ -34,9 +34,12 @@ type Config struct {
 	// Named is the identity of the disk where somebody else gives it one, before the
 	// launcher runs: the launcher gives none, and fails with a DiskError once another disk
 	// is there, or none. "": the launcher names a disk that is new.
-	Named  string
-	Decide func(Evidence) Boot
-	Do     func(context.Context, *admin.Ring, ring.Action, admin.Fence) error
+	Named string
+	// Unnamed says why whoever looks the machine up by its Address doesn't find it yet, "" if
+	// he does; nil: it is an IP address, or nobody's to look up.
+	Unnamed func(context.Context) string
+	Decide  func(Evidence) Boot
+	Do      func(context.Context, *admin.Ring, ring.Action, admin.Fence) error
 }
 
 // Launcher is one machine's part in a ring: its disk, its certificates, its etcd, and
@@ -221,6 +224,9 @@ func (l *Launcher) secure(ctx context.Context) error {
 // boot decides on the etcd that does not run, and carries it out.
 func (l *Launcher) boot(ctx context.Context, look Look) error {
 	e := l.evidence(look)
+	if l.Unnamed != nil && e.WAL == nil {
+		e.Unnamed = l.Unnamed(ctx)
+	}
 	b := l.Decide(e)
 	l.log.Say(host.EventBoot, b.String())
 	l.halted = ""
