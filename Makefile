@@ -18,7 +18,7 @@ ATTEMPTS := 3
 RELEASES := v3.6.16,v3.5.35,v3.7.3
 REPORT = $(or $(OUT),out/chaos)
 
-.PHONY: help build images test trials test-realtime test-properties test-kind trials-kind upstream manifests check vet vet-elsewhere chaos kubernetes explore sweep gauge canaries fidelity found bench etcd etcd-test golden fuzz clean
+.PHONY: help build images test trials test-realtime test-properties test-kind trials-kind upstream manifests check vet staticcheck vet-elsewhere chaos kubernetes explore sweep gauge canaries fidelity found bench etcd etcd-test golden fuzz clean
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -58,7 +58,7 @@ trials-kind: ## a cluster of its own, in Docker: those tests, and what scenarios
 upstream: ## the model of StatefulSets against Kubernetes's own controller, ten thousand times
 	cd sim/kube/upstream && $(GO) vet . && $(GO) test -count=1 . -rapid.checks=10000
 
-check: vet ## formatting, vet, the rules and the short tests
+check: vet staticcheck ## formatting, vet, staticcheck, the rules and the short tests
 	$(GO) test -short -timeout 30m ./...
 	$(GO) -C examples/tiny test ./...
 
@@ -71,6 +71,9 @@ vet:
 	$(GO) -C examples/go-launcher vet ./...
 	@# What the oracle requires is seen here, and not first in make upstream.
 	$(GO) -C sim/kube/upstream list -m all >/dev/null
+
+staticcheck: ## what staticcheck says, in the release that tools/go.mod pins
+	$(GO) tool -modfile=tools/go.mod staticcheck ./...
 
 vet-elsewhere: ## that all of it compiles on macOS and Windows, where sim runs
 	GOOS=darwin GOARCH=arm64 $(GO) vet ./...

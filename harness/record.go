@@ -78,19 +78,6 @@ func (r *record) watch(w ringproof.Watch) {
 	r.watches = append(r.watches, w)
 }
 
-// acked counts the acknowledged operations so far.
-func (r *record) acked() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n := 0
-	for _, o := range r.operations.All() {
-		if o.Acked() {
-			n++
-		}
-	}
-	return n
-}
-
 // observe keeps an observation. One that shows nothing new but progress is
 // kept twice a second: a history is read by people too.
 func (r *record) observe(o ringproof.Observation) {

@@ -477,7 +477,7 @@ func (w *toy) apply(r ringproof.Request) (ringproof.Response, error) {
 		slices.SortFunc(response.KVs, func(a, b ringproof.KV) int { return strings.Compare(a.Key, b.Key) })
 	case ringproof.RequestPut:
 		if r.Lease != 0 && !w.leases[r.Lease] {
-			return response, noLease
+			return response, errNoLease
 		}
 		w.put(r.Key, r.Value, r.Lease)
 	case ringproof.RequestGrant:
@@ -488,7 +488,7 @@ func (w *toy) apply(r ringproof.Request) (ringproof.Response, error) {
 		w.leases[response.Lease] = true
 	case ringproof.RequestKeepAlive, ringproof.RequestRevoke:
 		if !w.leases[r.Lease] {
-			return response, noLease
+			return response, errNoLease
 		}
 		w.leases[r.Lease] = r.Kind == ringproof.RequestKeepAlive
 	case ringproof.RequestTxn:
@@ -511,8 +511,8 @@ func (w *toy) apply(r ringproof.Request) (ringproof.Response, error) {
 	return response, nil
 }
 
-// noLease is what whoever names a lease is told that is no more.
-var noLease = fmt.Errorf("%w: %w", ringproof.ErrRefused, rpctypes.ErrLeaseNotFound)
+// errNoLease is what whoever names a lease is told that is no more.
+var errNoLease = fmt.Errorf("%w: %w", ringproof.ErrRefused, rpctypes.ErrLeaseNotFound)
 
 func (w *toy) put(key, value string, lease int64) {
 	before, exists := w.keys[key]

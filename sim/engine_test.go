@@ -119,6 +119,7 @@ func TestTimeouts(t *testing.T) {
 // of it, hears of the same end.
 func TestATimeoutIsAContext(t *testing.T) {
 	type key struct{}
+	type asking string
 	simulate(t, 1, func(e *engine) {
 		ends := map[string]struct {
 			end  func(outer, stop context.CancelFunc)
@@ -135,13 +136,13 @@ func TestATimeoutIsAContext(t *testing.T) {
 				ctx, stop := e.timeout(parent, time.Second)
 				var child context.Context
 				if asked == "before" {
-					child = context.WithValue(ctx, asked, asked)
+					child = context.WithValue(ctx, asking(asked), asked)
 					assert.NotNil(t, ctx.Done())
 				}
 				require.NoError(t, ctx.Err())
 				c.end(outer, stop)
 				if asked == "after" {
-					child = context.WithValue(ctx, asked, asked)
+					child = context.WithValue(ctx, asking(asked), asked)
 				}
 				for _, x := range []context.Context{ctx, child} {
 					assert.ErrorIs(t, x.Err(), c.want, "%s, asked %s", name, asked)

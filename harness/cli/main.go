@@ -60,6 +60,8 @@ func (e errVerdict) Error() string { return e.String() }
 // as something to keep, and waits until it is worth its while: of the half a
 // megabyte that a simulated second leaves behind nearly nothing stays, and it
 // would come after every few seconds of each plan.
+//
+//lint:ignore U1000 it is kept, and never looked at
 var ballast []byte
 
 // Main runs a command line, without the program's name, and returns its exit code. It

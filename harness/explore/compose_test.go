@@ -199,9 +199,7 @@ func TestPlansDoEverythingAndNotAlways(t *testing.T) {
 			want = append(want, string(o.Kind))
 		}
 	}
-	for _, version := range versions {
-		want = append(want, version)
-	}
+	want = append(want, versions...)
 	for _, what := range want {
 		assert.Greater(t, did[what], plans/100, "hardly a plan has %s", what)
 		assert.Less(t, did[what], plans*99/100, "nearly every plan has %s", what)

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -164,19 +165,14 @@ func TestBeside(t *testing.T) {
 func TestRepeats(t *testing.T) {
 	first, _, err := lived(t, Options{Seed: 1}, "harm")
 	require.NoError(t, err)
-	stop := make(chan struct{})
+	var over atomic.Bool
 	for range 4 {
 		go func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
+			for !over.Load() {
 			}
 		}()
 	}
-	defer close(stop)
+	defer over.Store(true)
 	for range 5 {
 		o, _, err := lived(t, Options{Seed: 1}, "harm")
 		require.NoError(t, err)

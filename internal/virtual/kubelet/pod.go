@@ -385,12 +385,14 @@ func podConditions(before []corev1.PodCondition, are map[corev1.PodConditionType
 // is no claim, or it isn't known yet which part.
 func (p *pod) data() string {
 	for _, c := range p.mains {
-		for _, m := range c.claims() {
-			if p.volume == "" || m.SubPathExpr != "" && c.env.names == nil {
-				return ""
-			}
-			return filepath.Join(p.volume, c.env.below(m))
+		claims := c.claims()
+		switch {
+		case len(claims) == 0:
+			continue
+		case p.volume == "" || claims[0].SubPathExpr != "" && c.env.names == nil:
+			return ""
 		}
+		return filepath.Join(p.volume, c.env.below(claims[0]))
 	}
 	return p.volume
 }
