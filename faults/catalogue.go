@@ -86,8 +86,8 @@ var (
 	// What real processes say to each other nobody else reads.
 	simulated = []string{"sim"}
 
-	// The parts of it; etcd is the API server's own, which keeps its disk.
-	controlPlane = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"}
+	// The parts of it; etcd is the API server's own, which keeps its disk. Who answers for names runs beside it.
+	controlPlane = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd", "coredns"}
 
 	target  = Param{Name: "target", Type: TypeTarget, Doc: "which machines it hits", Required: true}
 	someone = Param{Name: "target", Type: TypeTarget, Doc: "whose calls it hits; all when absent"}
@@ -563,7 +563,7 @@ var catalogue = []Entry{
 	},
 	{
 		Kind: ringproof.FaultKubeKill,
-		Doc:  "on Kubernetes: SIGKILL to the subject's controller, to the pod of it that acts, or to a part of the control plane",
+		Doc:  "on Kubernetes: SIGKILL to the subject's controller, to the pod of it that acts, to a part of the control plane, or to who answers for names",
 		Params: Params{
 			{Name: "scope", Doc: "what dies", Values: slices.Concat([]string{"controller"}, controlPlane)},
 		},
@@ -574,7 +574,7 @@ var catalogue = []Entry{
 	},
 	{
 		Kind: ringproof.FaultKubePause,
-		Doc: "on Kubernetes: SIGSTOP for a time to the subject's controller, to a part of the control plane, or to a kubelet: " +
+		Doc: "on Kubernetes: SIGSTOP for a time to the subject's controller, to a part of the control plane, to who answers for names, or to a kubelet: " +
 			"its node is not ready after a while, and the containers on it run on",
 		Params: Params{
 			{Name: "target", Type: TypeTarget, Doc: "kubelet: on whose nodes"},

@@ -91,7 +91,11 @@ func (p *program) partCommand(name string) *cobra.Command {
 
 // partCommands are those of a node and of what a cluster has beside its control plane.
 func (p *program) partCommands() []*cobra.Command {
-	return []*cobra.Command{p.partCommand(virtual.Kubelet), p.partCommand(virtual.Addons)}
+	var all []*cobra.Command
+	for _, name := range virtual.OwnParts() {
+		all = append(all, p.partCommand(name))
+	}
+	return all
 }
 
 // sit carries out the trial, and says how it went.

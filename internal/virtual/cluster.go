@@ -41,7 +41,8 @@ const (
 	atServer    = 3
 	atManager   = 4
 	atScheduler = 5
-	atAddons    = 6
+	atNames     = 6
+	atAddons    = 7
 	perNode     = 16
 	mostNodes   = lockstep.Machines/perNode - 1
 )
@@ -245,7 +246,7 @@ func (c *cluster) lastWords(name string) string {
 	return strings.TrimSpace(string(text[max(0, len(text)-2000):]))
 }
 
-// startAddons starts what answers for names and makes disks.
+// startAddons starts what answers for names, routes to Services and makes disks.
 func (c *cluster) startAddons() error {
 	o := addons.Options{Kubeconfig: c.keys.config("admin"), Volumes: filepath.Join(c.Dir, "volumes")}
 	if machines.Inside() {
@@ -255,6 +256,7 @@ func (c *cluster) startAddons() error {
 	if err != nil {
 		return err
 	}
+	c.keep(part{Names, atNames, c.self, []string{Names, file}})
 	c.keep(part{Addons, atAddons, c.self, []string{Addons, file}})
 	return os.MkdirAll(o.Volumes, 0o755)
 }

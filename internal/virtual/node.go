@@ -65,7 +65,7 @@ const kubeletTag = Kubelet
 // boot starts the kubelet.
 func (n *node) boot(ctx context.Context) error {
 	file, err := n.cluster.describe("node-"+n.name, kubelet.Options{Node: n.name, Machine: n.number, Pods: n.inner, Kubeconfig: n.cluster.keys.config("node-" + n.name), Dir: n.dir(),
-		Images: n.cluster.images(), Server: n.cluster.keys.server, Proxy: n.cluster.proxy(), Names: lockstep.Address(atAddons), Shared: filepath.Join(n.cluster.Dir, trial.PodsDir)})
+		Images: n.cluster.images(), Server: n.cluster.keys.server, Proxy: n.cluster.proxy(), Names: lockstep.Address(atNames), Shared: filepath.Join(n.cluster.Dir, trial.PodsDir)})
 	if err != nil {
 		return err
 	}

@@ -19,8 +19,12 @@ import (
 // The parts of a cluster that this program is itself, each by its first argument.
 const (
 	Kubelet = "kubelet" // of a node
-	Addons  = "addons"  // what a cluster has beside its control plane
+	Names   = "coredns" // who answers for names
+	Addons  = "addons"  // what else a cluster has beside its control plane
 )
+
+// OwnParts are all of them.
+func OwnParts() []string { return []string{Kubelet, Names, Addons} }
 
 // BePart is a part of a cluster, as a file describes it, until ctx ends. What it prints it
 // prints to out.
@@ -36,10 +40,13 @@ func BePart(ctx context.Context, name, file string, out io.Writer) error {
 			return err
 		}
 		return kubelet.Run(ctx, o, out)
-	case Addons:
+	case Names, Addons:
 		var o addons.Options
 		if err := json.Unmarshal(text, &o); err != nil {
 			return err
+		}
+		if name == Names {
+			return addons.Answer(ctx, o)
 		}
 		return addons.Run(ctx, o)
 	}

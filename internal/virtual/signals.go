@@ -18,7 +18,7 @@ import (
 
 // SignalPart signals a program of the control plane.
 func (c *cluster) SignalPart(name string, sig syscall.Signal) (machines.Evidence, error) {
-	all := c.controlPlane()
+	all := append(c.controlPlane(), part{name: Names, machine: atNames})
 	i := slices.IndexFunc(all, func(p part) bool { return p.name == name })
 	if i < 0 {
 		return machines.Evidence{}, fmt.Errorf("the control plane has no %s", name)

@@ -30,13 +30,9 @@ type Options struct {
 	VolumeBytes int64  `json:"volumeBytes"` // the size of each, which is a filesystem of its own; 0: none is
 }
 
-// Run answers for names, routes to Services and makes disks, until ctx ends.
+// Run routes to Services and makes disks, until ctx ends.
 func Run(ctx context.Context, o Options) error {
-	config, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
-	if err != nil {
-		return err
-	}
-	api, err := kubernetes.NewForConfig(config)
+	api, err := client(o)
 	if err != nil {
 		return err
 	}
@@ -45,14 +41,34 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	n, p := newNames(all), newProxy(all, orders)
-	d := &disks{Options: o, api: api}
+	p, d := newProxy(all, orders), &disks{Options: o, api: api}
 	d.until(ctx, "making the storage class", func() error { return d.class(ctx) })
 	if err := errors.Join(d.watch(ctx, all), p.watch(all)); err != nil {
 		return err
 	}
 	all.StartWithContext(ctx)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// Answer answers for names, until ctx ends.
+func Answer(ctx context.Context, o Options) error {
+	api, err := client(o)
+	if err != nil {
+		return err
+	}
+	all := informers.NewSharedInformerFactory(api, 0)
+	n := newNames(all)
+	all.StartWithContext(ctx)
 	return n.serve(ctx)
+}
+
+func client(o Options) (kubernetes.Interface, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	return kubernetes.NewForConfig(config)
 }
 
 // on has something done with each object of a kind that is new or another.

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	if entered, code := machines.Enter(); entered {
 		os.Exit(code)
 	}
-	if args := os.Args[1:]; len(args) == 2 && slices.Contains([]string{virtual.Kubelet, virtual.Addons}, args[0]) {
+	if args := os.Args[1:]; len(args) == 2 && slices.Contains(virtual.OwnParts(), args[0]) {
 		fmt.Fprintln(os.Stderr, virtual.BePart(context.Background(), args[0], args[1], io.Discard))
 		os.Exit(1) // it was to run for ever
 	}
