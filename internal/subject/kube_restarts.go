@@ -10,6 +10,7 @@ import (
 	kubeclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/launcher"
 )
 
 // Whoever drains nodes asks the API server, which counts; it counts nothing that is deleted.
@@ -35,6 +36,23 @@ var kubeNameNotUID = Mutant{
 		asked.DeleteOptions.Preconditions = nil
 		return e.Client.SubResource(eviction).Create(ctx, pod, asked)
 	}))),
+}
+
+// It ends as its peers refuse it, and is started again until they don't.
+var kubeStartsUnnamed = Mutant{
+	Name:     "kube-starts-unnamed",
+	Hazard:   "A new member's etcd is started before its name leads to its pod: its peers take no connection from there, and it ends, again and again.",
+	Source:   "etcd's listener_tls.go (a certificate's DNS names are looked up); endpoints of a new pod come late once an API server was away; ringadm's own launcher did so at first",
+	Check:    "work-bounded",
+	Scenario: "kube-names-away",
+	Undrawn:  offKubernetes,
+	layer: only(booting(func(h host.Host, inner boot, e launcher.Evidence) launcher.Boot {
+		if e.Unnamed != "" {
+			reached(h)
+		}
+		e.Unnamed = ""
+		return inner(e)
+	})),
 }
 
 // evicting is the client of a mutant that evicts otherwise.
