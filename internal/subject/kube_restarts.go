@@ -5,12 +5,14 @@ package subject
 
 import (
 	"context"
+	"slices"
 
 	policyv1 "k8s.io/api/policy/v1"
 	kubeclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/launcher"
+	"github.com/ringproof/ringproof/reference/ring"
 )
 
 // Whoever drains nodes asks the API server, which counts; it counts nothing that is deleted.
@@ -32,10 +34,18 @@ var kubeNameNotUID = Mutant{
 	Check:    "work-bounded",
 	Scenario: "kube-restart-late",
 	Undrawn:  offKubernetes,
-	layer: only(writing(evicting(func(ctx context.Context, e evicts, pod kubeclient.Object, asked *policyv1.Eviction) error {
-		asked.DeleteOptions.Preconditions = nil
-		return e.Client.SubResource(eviction).Create(ctx, pod, asked)
-	}))),
+	layer: only(writing(func(h host.Host, c kubeclient.Client) kubeclient.Client {
+		return byName{evicts{c, h, func(ctx context.Context, e evicts, pod kubeclient.Object, asked *policyv1.Eviction) error {
+			asked.DeleteOptions.Preconditions = nil
+			return e.Client.SubResource(eviction).Create(ctx, pod, asked)
+		}}}
+	})),
+}
+
+type byName struct{ evicts }
+
+func (b byName) Delete(ctx context.Context, o kubeclient.Object, how ...kubeclient.DeleteOption) error {
+	return b.evicts.Delete(ctx, o, slices.DeleteFunc(slices.Clone(how), func(of kubeclient.DeleteOption) bool { _, is := of.(kubeclient.Preconditions); return is })...)
 }
 
 // It ends as its peers refuse it, and is started again until they don't.
@@ -52,6 +62,28 @@ var kubeStartsUnnamed = Mutant{
 		}
 		e.Unnamed = ""
 		return inner(e)
+	})),
+}
+
+// Whoever comes first makes a ring of its own; the others join it.
+var kubeSeedStaysNew = Mutant{
+	Name:     "kube-seed-stays-new",
+	Hazard:   "The first member is started to begin a ring whenever its disk is empty: once its volume is lost there is a second ring under the name of the first.",
+	Source:   "cozystack's etcd-operator#355: the seed's initial-cluster-state is new for life",
+	Check:    "one-cluster-identity",
+	Scenario: "kube-volume-deleted[victim=leader]",
+	Undrawn:  offKubernetes,
+	layer: only(booting(func(h host.Host, inner boot, e launcher.Evidence) launcher.Boot {
+		if e.Identity == nil || e.WAL != nil || e.Identity.Members[0].Machine != e.Machine {
+			return inner(e)
+		}
+		seed := e.Identity.Members[0]
+		if seed.Disk == e.Disk {
+			return inner(e) // as it began
+		}
+		reached(h)
+		return launcher.Boot{Do: launcher.Start, State: launcher.New, Member: ring.ID(e.Identity.MemberID(seed)), Cluster: []string{seed.Name + "=" + seed.PeerURL},
+			Token: e.Identity.Token, Why: "it is the seed"}
 	})),
 }
 

@@ -247,15 +247,17 @@ func starts() map[string]launcher.Evidence {
 
 const (
 	resurrects = "start existing m1=https://m1,m2=https://m2,m3=https://m3 "
+	begins     = "start new m1=https://m1 ring-1"
 	refounds   = "start new m1=https://m1,m2=https://m2,m3=https://m3 ring-1"
 )
 
 func TestMutantsStartOtherwiseWhereTheHazardIsAndNowhereElse(t *testing.T) {
 	otherwise := map[string]map[string]string{
-		"start-old-id":    {"empty": resurrects, "ran": resurrects},
-		"wipe-on-unknown": {"log-unlisted": "clear   ", "log-forming": "clear   "},
-		"state-new":       {"empty-unlisted": refounds, "founds-again": refounds},
-		"found-again":     {"empty-unlisted": refounds + "-again", "founds-again": refounds + "-again"},
+		"start-old-id":        {"empty": resurrects, "ran": resurrects},
+		"wipe-on-unknown":     {"log-unlisted": "clear   ", "log-forming": "clear   "},
+		"state-new":           {"empty-unlisted": refounds, "founds-again": refounds},
+		"found-again":         {"empty-unlisted": refounds + "-again", "founds-again": refounds + "-again"},
+		"kube-seed-stays-new": {"empty": begins, "empty-unlisted": begins, "founds-again": begins, "unbound": begins, "joins": begins},
 	}
 	leftovers := map[string]map[string]string{
 		"trust-directory": {"empty": resurrects, "empty-unlisted": resurrects, "ran": resurrects},

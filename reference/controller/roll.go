@@ -61,9 +61,8 @@ func (s Slot) stuck() bool { return s.Pod.Status.Phase == corev1.PodPending }
 // of its template. waits is why that isn't done now. It is due only while nothing else is to
 // be done for the ring, as was decided on what was seen in this very turn: a volume is lost
 // whose member still serves, and who restarted another then had one log of three left to rely
-// on. What happens between that look and the request the API server counts: a node was
-// drained while a deletion was on its way, of which the controller had been told that time ran
-// out, and the ring had one of three.
+// on. What has happened since that look the API server counts: where the pod was deleted, a node
+// had been drained some seconds before, and the ring had one of three.
 func (x *automation) restart(ctx context.Context, s Seen, due ring.ID) (waits string, err error) {
 	slot, why := x.due(s, due)
 	if why == "" {
