@@ -87,11 +87,7 @@ var kubeSeedStaysNew = Mutant{
 	})),
 }
 
-// evicting is the client of a mutant that evicts otherwise.
-func evicting(instead func(context.Context, evicts, kubeclient.Object, *policyv1.Eviction) error) func(host.Host, kubeclient.Client) kubeclient.Client {
-	return func(h host.Host, c kubeclient.Client) kubeclient.Client { return evicts{c, h, instead} }
-}
-
+// evicts is the client of a mutant that evicts otherwise.
 type evicts struct {
 	kubeclient.Client
 	host    host.Host
