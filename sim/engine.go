@@ -31,8 +31,7 @@ type engine struct {
 	naps    []*nap    // that are over
 	run     *task     // nil between tasks
 	actor   *process
-	budget  int    // events; 0: none
-	beat    func() // called after each stretch of events; nil: nobody counts
+	budget  int // events; 0: none
 	broken  error
 }
 
@@ -124,13 +123,8 @@ func (e *engine) drive(ctx context.Context, done func() bool) (err error) {
 		}
 	}()
 	for n := 1; !done(); n++ {
-		if n%stretch == 0 {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			if e.beat != nil {
-				e.beat()
-			}
+		if n%stretch == 0 && ctx.Err() != nil {
+			return ctx.Err()
 		}
 		if e.budget > 0 && e.trace.Events > e.budget {
 			return fmt.Errorf("the run was given up after %d events at %v of its time", e.trace.Events, e.now)

@@ -9,8 +9,7 @@ type Options struct {
 	Version  string            // of ringproof, for the history
 	Trace    func(line string) // the events of the engine from From up to To, a line each; nil: nobody is told
 	From, To int
-	Exact    bool   // nothing is left out that exists for speed alone
-	Beat     func() // called after every 256 events, the same ones in each run of a plan; nil: nobody measures
+	Exact    bool // nothing is left out that exists for speed alone
 }
 
 // Open returns the world of one plan, with the subject in it. The trace of a run there
@@ -20,7 +19,6 @@ func Open(seed uint64, s Subject, o Options) *World {
 	w.exact(o.Exact)
 	w.Version = o.Version
 	w.Trace.Told, w.Trace.From, w.Trace.To = o.Trace, o.From, o.To
-	w.engine.beat = o.Beat
 	return w
 }
 

@@ -9,10 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"runtime"
 	"runtime/pprof"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,30 +26,29 @@ import (
 	"github.com/ringproof/ringproof/sim"
 )
 
-// speeds are the figures of bench sim.
+// speeds are the figures of bench sim, each the median of its rounds.
 type speeds struct {
 	SimulatedPerWall       float64 `json:"simulated_per_wall"`        // seconds a second: 3 members, their agents, 50 op/s
 	SimulatedPerWallFaulty float64 `json:"simulated_per_wall_faulty"` // 5 members, faults one after another
 	RaftAlonePerWall       float64 `json:"raft_alone_per_wall"`       // of the first, with raft and nothing else
-	FastestRoundPerWall    float64 `json:"fastest_round_per_wall"`    // of the first, in the fastest round as it was
 	PlanSeconds            float64 `json:"plan_seconds"`              // wall time of the lifecycle, judged
 	PeakMB                 float64 `json:"peak_mb"`                   // of this process
 }
 
 func (p *program) benchCommand() *cobra.Command {
 	bench := &cobra.Command{Use: "bench", Short: "measure ringproof itself"}
-	asJSON, profile := false, ""
+	asJSON, profile, rounds := false, "", 20
 	simulation := &cobra.Command{
-		Use:   "sim",
-		Short: "simulated seconds a second, on one core, and the cost of one plan",
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usage("bench sim takes no arguments")
-			}
-			return profiled(profile, func() error { return p.benchSim(c, asJSON) })
+		Use:     "sim",
+		Short:   "simulated seconds a second, on one core, and the cost of one plan",
+		Args:    none,
+		PreRunE: func(c *cobra.Command, _ []string) error { return counts(c, "rounds") },
+		RunE: func(c *cobra.Command, _ []string) error {
+			return profiled(profile, func() error { return p.benchSim(c, rounds, asJSON) })
 		},
 	}
-	simulation.Flags().StringVar(&profile, "profile", "", "write where the time goes to `FILE`, for go tool pprof and go build -pgo")
+	simulation.Flags().IntVar(&rounds, "rounds", rounds, "how often each is measured, all in turn")
+	simulation.Flags().StringVar(&profile, "profile", "", "write where the time goes to `FILE`, for go tool pprof")
 	simulation.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	bench.AddCommand(simulation, p.benchVirtualCommand())
 	return bench
@@ -80,75 +79,44 @@ const (
 	apart   = 10 * time.Second
 )
 
-// Everything is measured in turn, so that a slow while hits none of them alone, until so
-// many rounds together have made the sum of all fastest laps less than a hundredth
-// shorter; a machine that never comes to rest is given up.
-const (
-	rounds = 20
-	most   = 240
-)
-
-// course is what is measured: in every round the same work, bit for bit, in the
-// same laps. A machine that does something else meanwhile only ever makes a lap
-// slower, so that of each lap the fastest counts: a shared machine leaves hardly a
-// tenth of a second alone, but every quarter of a millisecond once in some rounds.
-// The last lap is the collector's, of all that the round left behind: nothing
-// that a run costs is left out.
+// course is what is measured: the same work in every round, and the collection of what a
+// round leaves behind.
 type course struct {
-	run       func(ctx context.Context, lap func()) (simulated float64, err error)
+	run       func(context.Context) (simulated float64, err error)
 	simulated float64
-	laps      []time.Duration // the fastest of each
-	round     time.Duration   // the fastest
+	took      []time.Duration // of each round
 }
 
 // measure is one round.
 func (c *course) measure(ctx context.Context) error {
 	began := time.Now()
-	laps, last := make([]time.Duration, 0, len(c.laps)), began
-	lap := func() {
-		now := time.Now()
-		laps, last = append(laps, now.Sub(last)), now
-	}
-	simulated, err := c.run(ctx, lap)
-	lap()
-	runtime.GC()
-	lap()
+	simulated, err := c.run(ctx)
 	if err != nil {
 		return err
 	}
-	if c.laps != nil && (len(laps) != len(c.laps) || simulated != c.simulated) {
-		return fmt.Errorf("a run of %d laps had %d when it was run again: it is not the same work; explore --verify-determinism shows where two runs part", len(c.laps), len(laps))
+	runtime.GC()
+	c.took = append(c.took, time.Since(began))
+	if len(c.took) > 1 && simulated != c.simulated {
+		return fmt.Errorf("a run of %v s of its time had %v when it was run again: it is not the same work; explore --verify-determinism shows where two runs part", c.simulated, simulated)
 	}
-	c.keep(laps)
-	if c.simulated = simulated; c.round == 0 || last.Sub(began) < c.round {
-		c.round = last.Sub(began)
-	}
+	c.simulated = simulated
 	return nil
 }
 
-func (c *course) keep(laps []time.Duration) {
-	for i := range c.laps {
-		laps[i] = min(laps[i], c.laps[i])
-	}
-	c.laps = laps
-}
-
-// perRound is the time of a round in which every lap is as fast as it ever was.
-func (c *course) perRound() (sum time.Duration) {
-	for _, lap := range c.laps {
-		sum += lap
-	}
-	return sum
+// median is the time of a round.
+func (c *course) median() time.Duration {
+	sorted := slices.Sorted(slices.Values(c.took))
+	return sorted[len(sorted)/2]
 }
 
 // perWall is seconds of its time a second.
-func (c *course) perWall() float64 { return c.simulated / c.perRound().Seconds() }
+func (c *course) perWall() float64 { return c.simulated / c.median().Seconds() }
 
 // courses are what bench sim measures.
 type courses struct{ ring, harmed, plan, alone course }
 
 func (r Registry) coursesOf(lifecycle ringproof.Plan) courses {
-	judged := func(ctx context.Context, _ func()) (float64, error) {
+	judged := func(ctx context.Context) (float64, error) {
 		out, err := r.Simulate(ctx, lifecycle, explore.Options{})
 		return out.SimSeconds, err
 	}
@@ -156,27 +124,20 @@ func (r Registry) coursesOf(lifecycle ringproof.Plan) courses {
 		plan: course{run: judged}, alone: course{run: raftAlone}}
 }
 
-// measure goes round until the figures have settled.
-func (c *courses) measure(ctx context.Context, line *liveLine) error {
-	before := time.Duration(math.MaxInt64)
-	for n := 1; ; n++ {
+// measure measures all in turn, so that a slow while hits none of them alone.
+func (c *courses) measure(ctx context.Context, rounds int, line *liveLine) error {
+	for n := range rounds {
 		for _, course := range []*course{&c.ring, &c.harmed, &c.plan, &c.alone} {
 			if err := course.measure(ctx); err != nil {
 				return err
 			}
 		}
-		line.tell("round %d, of %d at most: %.0f simulated seconds a second", n, most, c.ring.perWall())
-		if n%rounds == 0 {
-			now := c.ring.perRound() + c.harmed.perRound()
-			if n == most || before-now < before/100 {
-				return nil
-			}
-			before = now
-		}
+		line.tell("round %d of %d: %.0f simulated seconds a second", n+1, rounds, c.ring.perWall())
 	}
+	return nil
 }
 
-func (r Registry) benchSim(c *cobra.Command, asJSON bool) error {
+func (r Registry) benchSim(c *cobra.Command, rounds int, asJSON bool) error {
 	lifecycle, err := r.benchPlan("lifecycle")
 	if err != nil {
 		return err
@@ -185,7 +146,7 @@ func (r Registry) benchSim(c *cobra.Command, asJSON bool) error {
 		fmt.Fprintln(c.ErrOrStderr(), "measuring on more than one core:", err)
 	}
 	measured, line := r.coursesOf(lifecycle), newLiveLine(c.ErrOrStderr())
-	err = measured.measure(c.Context(), line)
+	err = measured.measure(c.Context(), rounds, line)
 	line.end()
 	if err != nil {
 		return environment(err)
@@ -196,18 +157,18 @@ func (r Registry) benchSim(c *cobra.Command, asJSON bool) error {
 func (c *courses) speeds() speeds {
 	return speeds{
 		SimulatedPerWall: c.ring.perWall(), SimulatedPerWallFaulty: c.harmed.perWall(), RaftAlonePerWall: c.alone.perWall(),
-		FastestRoundPerWall: c.ring.simulated / c.ring.round.Seconds(), PlanSeconds: c.plan.round.Seconds(), PeakMB: peakMB(),
+		PlanSeconds: c.plan.median().Seconds(), PeakMB: peakMB(),
 	}
 }
 
 // living carries out a plan.
-func (r Registry) living(p ringproof.Plan) func(context.Context, func()) (float64, error) {
-	return func(ctx context.Context, lap func()) (float64, error) {
+func (r Registry) living(p ringproof.Plan) func(context.Context) (float64, error) {
+	return func(ctx context.Context) (float64, error) {
 		t, err := r.trial(p)
 		if err != nil {
 			return 0, err
 		}
-		w, err := t.simulated(sim.Options{Beat: lap})
+		w, err := t.simulated(sim.Options{})
 		if err != nil {
 			return 0, err
 		}
@@ -288,9 +249,8 @@ func (s speeds) print(w io.Writer, asJSON bool) error {
 	_, err := fmt.Fprintf(w, `%8.0f  simulated seconds a second: 3 members, their agents, 50 op/s
 %8.0f  simulated seconds a second: 5 members, a fault every 10 s, 50 op/s
 %8.0f  simulated seconds a second: etcd's raft alone, with the messages of the first
-%8.0f  simulated seconds a second: the first, in the fastest round as it was
 %8.2f  seconds for one plan of a full lifecycle, judged
 %8.0f  MB at most
-`, s.SimulatedPerWall, s.SimulatedPerWallFaulty, s.RaftAlonePerWall, s.FastestRoundPerWall, s.PlanSeconds, s.PeakMB)
+`, s.SimulatedPerWall, s.SimulatedPerWallFaulty, s.RaftAlonePerWall, s.PlanSeconds, s.PeakMB)
 	return err
 }

@@ -37,13 +37,11 @@ type trio struct {
 }
 
 // raftAlone lets the same raft that the simulated world runs do what the calm
-// ring asks of it, a lap for each second of its time. The world can't be faster
-// than this.
-func raftAlone(_ context.Context, lap func()) (simulated float64, err error) {
+// ring asks of it. The world can't be faster than this.
+func raftAlone(context.Context) (simulated float64, err error) {
 	t, err := newTrio()
 	for n := 0; n < int(calmFor/time.Second) && err == nil; n++ {
 		err = t.second(n)
-		lap()
 	}
 	if err != nil {
 		return 0, fmt.Errorf("raft alone: %w", err)
