@@ -271,6 +271,20 @@ type Talk struct {
 	TLS   Instant `json:"tls,omitempty"`
 }
 
+// Claim is what holds the data of a machine's member on Kubernetes.
+type Claim struct {
+	Machine string   `json:"machine"`
+	Name    string   `json:"name,omitempty"`   // as kubectl has it: "pvc default/data-r-0"
+	Ending  []Object `json:"ending,omitempty"` // the claim, its volume: what is being deleted, and goes when nobody uses it
+	Err     string   `json:"err,omitempty"`    // why that is not known
+}
+
+// Object is one of Kubernetes', and not whatever has its name next.
+type Object struct {
+	Name string `json:"name"` // as kubectl has it
+	UID  string `json:"uid"`
+}
+
 // EtcdProcess is an etcd, and how it was started.
 type EtcdProcess struct {
 	Machine  string            `json:"machine"`
@@ -295,6 +309,7 @@ type Evidence struct {
 	ClientPorts []Port         `json:"clientPorts,omitempty"` // of a ring with certificates, tried with none
 	Talks       []Talk         `json:"talks,omitempty"`       // of members to their peers, where these moved to TLS, as the network has seen them
 	Statuses    []Status       `json:"statuses,omitempty"`    // of the ring's object on Kubernetes, as read every few seconds
+	Claims      []Claim        `json:"claims,omitempty"`      // of machines that run an etcd on Kubernetes
 	Etcds       []EtcdProcess  `json:"etcds,omitempty"`       // that run at the end
 	Asked       map[string]Own `json:"asked,omitempty"`       // by machine: the release and the flags that its etcd was last asked to have; no entry: not known
 	Leftovers   []string       `json:"leftovers"`             // processes or mounts that outlived Close

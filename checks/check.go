@@ -45,7 +45,7 @@ func All() []Check {
 	return []Check{
 		linearizable, acknowledgedWritesSurvive, watchGuarantees, revisionMonotone, hashEqual, upkeep, leasesKeepTheirTime, noPanic, available,
 		oneClusterIdentity, quorumMargin, oneChangeAtATime, learnerFirst, noGhostMembers, noIdentityReuse,
-		oneLead, upgradeInOrder, restartsInTurn, noPlaintextPeer, statusHonest, workBounded, refusals, noTrespass, peersTrustPeers, clientsShowCertificates, runsAsAsked, converges, quiescent, disaster, noLeftovers,
+		oneLead, upgradeInOrder, restartsInTurn, noPlaintextPeer, statusHonest, noDoomedClaim, workBounded, refusals, noTrespass, peersTrustPeers, clientsShowCertificates, runsAsAsked, converges, quiescent, disaster, noLeftovers,
 	}
 }
 

@@ -6,6 +6,7 @@
 package kubectl
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -89,6 +90,8 @@ func (c Client) find(ctx context.Context, m Member, object string) (t thing, err
 	return t, err
 }
 
+var errNoClaim = errors.New("has no claim")
+
 func (c Client) thing(ctx context.Context, m Member, object string) (thing, error) {
 	pod, err := c.CoreV1().Pods(m.Namespace).Get(ctx, m.Name, metav1.GetOptions{})
 	if err != nil || object == ringproof.ObjectPod {
@@ -96,7 +99,7 @@ func (c Client) thing(ctx context.Context, m Member, object string) (thing, erro
 	}
 	i := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil })
 	if i < 0 {
-		return thing{}, fmt.Errorf("pod %s/%s has no claim", m.Namespace, m.Name)
+		return thing{}, fmt.Errorf("pod %s/%s %w", m.Namespace, m.Name, errNoClaim)
 	}
 	claim, err := c.CoreV1().PersistentVolumeClaims(m.Namespace).Get(ctx, pod.Spec.Volumes[i].PersistentVolumeClaim.ClaimName, metav1.GetOptions{})
 	if err != nil || object == ringproof.ObjectClaim {
@@ -186,6 +189,26 @@ func (t thing) leave(ctx context.Context) error {
 	return fmt.Errorf("%s is still there: %w", t, ctx.Err())
 }
 
+// Ending names the claim of a member, "" if it has none, and says which of it and its volume
+// are being deleted: a pod that uses them keeps them, and they go with it (storage object in
+// use protection).
+func (c Client) Ending(ctx context.Context, m Member) (claim string, ending []ringproof.Object, err error) {
+	for _, object := range []string{ringproof.ObjectClaim, ringproof.ObjectVolume} {
+		t, err := c.find(ctx, m, object)
+		switch {
+		case errors.Is(err, errNoClaim):
+			return "", nil, nil
+		case err != nil:
+			return claim, ending, err
+		}
+		claim = cmp.Or(claim, t.String())
+		if t.object.GetDeletionTimestamp() != nil {
+			ending = append(ending, ringproof.Object{Name: t.String(), UID: string(t.object.GetUID())})
+		}
+	}
+	return claim, ending, nil
+}
+
 // Hold gives an object of the member a finalizer.
 func (c Client) Hold(ctx context.Context, m Member, object, finalizer string) (machines.Evidence, error) {
 	t, err := c.find(ctx, m, object)
@@ -261,36 +284,44 @@ func (c Client) Drain(ctx context.Context, node string) (machines.Evidence, erro
 	if err != nil {
 		return machines.Evidence{}, err
 	}
-	var said []string
-	for i := range pods.Items {
-		if stays(&pods.Items[i]) {
-			continue
-		}
-		t := podThing(c, &pods.Items[i])
-		refused, err := c.evict(ctx, &pods.Items[i])
-		if err != nil {
-			return machines.Evidence{}, fmt.Errorf("evicting %s: %w", t, err)
-		}
-		if err := t.leave(ctx); err != nil {
-			return machines.Evidence{}, err
-		}
-		said = append(said, fmt.Sprintf("%s, refused %d times before", t, refused))
-	}
-	return machines.Evidence{What: "node " + node + " is cordoned", Detail: "evicted: " + strings.Join(said, "; ")}, nil
+	evicted, err := c.evict(ctx, slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return stays(&p) }))
+	return machines.Evidence{What: "node " + node + " is cordoned", Detail: "evicted: " + strings.Join(evicted, "; ")}, err
 }
 
-// evict evicts a pod, or whichever has its name by now, as kubectl drain does, and tells how
-// often its budget refused it.
-func (c Client) evict(ctx context.Context, p *corev1.Pod) (refused int, err error) {
-	for ; ; refused++ {
-		err = insist(ctx, func() error {
-			return c.CoreV1().Pods(p.Namespace).EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}})
-		})
-		if !apierrors.IsTooManyRequests(err) || ctx.Err() != nil {
-			return refused, gone(err)
+// evict evicts pods, or whichever has the name of one by now, as kubectl drain does: each is
+// asked for at once, and again while its budget refuses it. It returns when they are gone, and
+// tells how often each was refused.
+func (c Client) evict(ctx context.Context, pods []corev1.Pod) (said []string, err error) {
+	refused := map[string]int{}
+	for asked := pods; len(asked) > 0; {
+		var again []corev1.Pod
+		for _, p := range asked {
+			err := insist(ctx, func() error {
+				return c.CoreV1().Pods(p.Namespace).EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}})
+			})
+			switch {
+			case apierrors.IsTooManyRequests(err):
+				refused[podThing(c, &p).String()]++
+				again = append(again, p)
+			case gone(err) != nil:
+				return nil, fmt.Errorf("evicting %s: %w", podThing(c, &p), err)
+			}
 		}
-		wait(ctx, evictAgain)
+		if asked = again; len(asked) > 0 {
+			wait(ctx, evictAgain)
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 	}
+	for i := range pods {
+		t := podThing(c, &pods[i])
+		if err := t.leave(ctx); err != nil {
+			return nil, err
+		}
+		said = append(said, fmt.Sprintf("%s, refused %d times before", t, refused[t.String()]))
+	}
+	return said, nil
 }
 
 // stays reports whether a pod is left on a node that is drained.

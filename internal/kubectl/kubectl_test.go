@@ -6,6 +6,7 @@ package kubectl
 import (
 	"context"
 	"errors"
+	"fmt"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -40,26 +41,33 @@ func TestInsist(t *testing.T) {
 	})
 }
 
-// What a budget refuses is asked for again every five seconds, as kubectl drain does.
+// Each pod is asked for at once, and what a budget refuses again every five seconds, as kubectl
+// drain does: one that nobody ends keeps no other waiting.
 func TestEvict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "rings", Name: "r-0", UID: "a"}}
-		api := fake.NewClientset(pod)
-		refusals := 2
+		refused := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "rings", Name: "r-0", UID: "a"}}
+		hangs := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "rings", Name: "r-1", UID: "b"}}
+		api := fake.NewClientset(&refused, &hangs)
+		began, refusals, asked := time.Now(), 2, []string{}
 		api.PrependReactor("create", "pods/eviction", func(a clienttesting.Action) (bool, runtime.Object, error) {
-			asked := a.(clienttesting.CreateAction).GetObject().(*policyv1.Eviction)
-			assert.Nil(t, asked.DeleteOptions, "another pod of the name is meant as well")
-			refusals--
-			if refusals >= 0 {
+			o := a.(clienttesting.CreateAction).GetObject().(*policyv1.Eviction)
+			assert.Nil(t, o.DeleteOptions, "another pod of the name is meant as well")
+			asked = append(asked, fmt.Sprintf("%s after %s", o.Name, time.Since(began)))
+			if o.Name == "r-0" && refusals > 0 {
+				refusals--
 				return true, nil, apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
 			}
+			go func() {
+				time.Sleep(time.Minute)
+				assert.NoError(t, api.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), "rings", o.Name))
+			}()
 			return true, nil, nil
 		})
-		began := time.Now()
-		refused, err := Client{api}.evict(t.Context(), pod)
+		said, err := Client{api}.evict(t.Context(), []corev1.Pod{hangs, refused})
 		require.NoError(t, err)
-		assert.Equal(t, 2, refused)
-		assert.Equal(t, 2*evictAgain, time.Since(began))
+		assert.Equal(t, []string{"r-1 after 0s", "r-0 after 0s", "r-0 after 5s", "r-0 after 10s"}, asked)
+		assert.Equal(t, []string{"pod rings/r-1, refused 0 times before", "pod rings/r-0, refused 2 times before"}, said)
+		assert.Equal(t, time.Minute+2*evictAgain, time.Since(began).Truncate(time.Second))
 	})
 }
 

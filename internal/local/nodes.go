@@ -4,13 +4,16 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/internal/kubectl"
 	"github.com/ringproof/ringproof/internal/local/machines"
 	"github.com/ringproof/ringproof/internal/trial"
 )
@@ -24,20 +27,14 @@ type Nodes interface {
 	Outage(away bool) (machines.Evidence, error)                                     // of the API server: it goes, or it comes back
 	SignalPart(name string, sig syscall.Signal) (machines.Evidence, error)           // of the control plane
 	SignalPod(namespace, name string, sig syscall.Signal) (machines.Evidence, error) // the first process of each container
-	Release(ctx context.Context, finalizer string) error                             // takes it off whatever has it
+	Admin() (kubectl.Client, error)                                                  // a client of an administrator's
 }
 
-// Kept is a host on which a cluster keeps a member's pod, that has a claim and a volume. Its
-// kubelet is a process like any other.
+// Kept is a host that is a node of a cluster, which keeps a member's pod on it. Its kubelet is
+// a process like any other.
 type Kept interface {
-	// Delete deletes an object of the member that is on the host, or was last. It returns
-	// when the object is gone, but for a claim, which a pod that uses it keeps.
-	Delete(ctx context.Context, object string, force bool) (machines.Evidence, error)
-	// Hold gives such an object a finalizer.
-	Hold(ctx context.Context, object, finalizer string) (machines.Evidence, error)
-	// Drain cordons the node and evicts its pods; it returns when they are gone.
-	Drain(context.Context) (machines.Evidence, error)
-	Uncordon(context.Context) error
+	LastMember() (kubectl.Member, error) // that is on the host, or was last
+	Node() string                        // what the cluster calls the host
 	SignalKubelet(syscall.Signal) (machines.Evidence, error)
 }
 
@@ -123,18 +120,27 @@ func (w *World) harmKept(ctx context.Context, n *node, s ringproof.Step) (machin
 	if !ok {
 		return machines.Evidence{}, fmt.Errorf("%s is no node of a cluster", n.name)
 	}
-	switch f := *s.Fault; f.Kind {
-	case ringproof.FaultKubeDelete:
-		if f.Permanent() {
-			w.keepLog(n)
-		}
-		return kept.Delete(ctx, f.Object, f.How == ringproof.Forced)
-	case ringproof.FaultForeignFinalizer:
-		return kept.Hold(ctx, f.Object, finalizerOf(s))
-	case ringproof.FaultDrain:
-		return kept.Drain(ctx)
+	f := *s.Fault
+	if f.Kind == ringproof.FaultKubePause {
+		return kept.SignalKubelet(machines.Stop)
 	}
-	return kept.SignalKubelet(machines.Stop)
+	admin, err := w.admin()
+	if err != nil {
+		return machines.Evidence{}, err
+	}
+	if f.Kind == ringproof.FaultDrain {
+		return admin.Drain(ctx, kept.Node())
+	}
+	m, err := kept.LastMember()
+	switch {
+	case err != nil:
+		return machines.Evidence{}, err
+	case f.Kind == ringproof.FaultForeignFinalizer:
+		return admin.Hold(ctx, m, f.Object, finalizerOf(s))
+	case f.Permanent():
+		w.keepLog(n)
+	}
+	return admin.Delete(ctx, m, f.Object, f.How == ringproof.Forced)
 }
 
 // finalizerOf is the one by which a step holds objects.
@@ -151,9 +157,11 @@ func (w *World) healCluster(ctx context.Context, s ringproof.Step, targets []str
 	case f.Kind == ringproof.FaultKubePause:
 		_, err = w.signalCluster(ctx, f.Scope, machines.Continue)
 	case f.Kind == ringproof.FaultDrain:
-		err = w.eachKept(targets, func(k Kept) error { return k.Uncordon(ctx) })
+		err = w.asAdmin(func(admin kubectl.Client) error {
+			return w.eachKept(targets, func(k Kept) error { return admin.Uncordon(ctx, k.Node()) })
+		})
 	case f.Kind == ringproof.FaultForeignFinalizer:
-		err = w.cluster(func(c Nodes) error { return c.Release(ctx, finalizerOf(s)) })
+		err = w.asAdmin(func(admin kubectl.Client) error { return admin.Release(ctx, finalizerOf(s)) })
 	default:
 		return slices.Contains(ofCluster, f.Kind), nil
 	}
@@ -180,6 +188,51 @@ func (w *World) cluster(do func(Nodes) error) error {
 		return errNoCluster
 	}
 	return do(nodes)
+}
+
+// admin is a client of the cluster's administrator.
+func (w *World) admin() (admin kubectl.Client, err error) {
+	err = w.cluster(func(c Nodes) error { admin, err = c.Admin(); return err })
+	return admin, err
+}
+
+// asAdmin does what an administrator would.
+func (w *World) asAdmin(do func(kubectl.Client) error) error {
+	admin, err := w.admin()
+	if err != nil {
+		return err
+	}
+	return do(admin)
+}
+
+// claimsWithin is how long the API server is asked for the claims, when all faults are over.
+const claimsWithin = 10 * time.Second
+
+// claims says what becomes of the data of each machine's member, where a claim holds it.
+func (w *World) claims(ctx context.Context) (all []ringproof.Claim) {
+	admin, err := w.admin()
+	if errors.Is(err, errNoCluster) {
+		return nil
+	}
+	asking, cancel := context.WithTimeout(ctx, claimsWithin)
+	defer cancel()
+	for _, n := range w.present() {
+		kept, is := n.machine.(Kept)
+		if !is || n.lost || !n.machine.On() || w.etcd(n) == 0 {
+			continue
+		}
+		c := ringproof.Claim{Machine: n.name}
+		m, unnamed := kept.LastMember()
+		if err := cmp.Or(err, unnamed); err != nil {
+			c.Err = err.Error()
+		} else if c.Name, c.Ending, err = admin.Ending(asking, m); err != nil {
+			c.Err = err.Error()
+		}
+		if c.Name+c.Err != "" {
+			all = append(all, c)
+		}
+	}
+	return all
 }
 
 // outage takes the cluster's API server away, or lets it come back.

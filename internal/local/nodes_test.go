@@ -5,6 +5,7 @@ package local
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -55,4 +56,35 @@ func TestRunsOnMachines(t *testing.T) {
 		assert.NoError(t, RunsOnNodes(p, nil), kind)
 	}
 	assert.NoError(t, RunsOnMachines(ringproof.Plan{Steps: []ringproof.Step{{Name: "harm", Fault: &ringproof.Fault{Kind: ringproof.FaultKill}}}}))
+}
+
+// seat is a host with the pod of a member on it.
+type seat struct {
+	Host
+	pod      string
+	on, here bool
+}
+
+func (s seat) On() bool                     { return s.on }
+func (s seat) Slot() (string, string, bool) { return s.pod, s.pod + ".r.rings.svc", s.here }
+
+// A node that is off has the pod still that runs on another by now.
+func TestSlotIsWhereThePodRuns(t *testing.T) {
+	at := func(seats ...seat) string {
+		w := &World{}
+		for i, s := range seats {
+			w.nodes = append(w.nodes, &node{name: fmt.Sprintf("m%d", i+1), machine: s})
+		}
+		if n := w.slot("r-0"); n != nil {
+			return n.name
+		}
+		return ""
+	}
+	off, on, was := seat{pod: "r-0", here: true}, seat{pod: "r-0", on: true, here: true}, seat{pod: "r-0", on: true}
+	other := seat{pod: "r-1", on: true, here: true}
+	assert.Equal(t, "m3", at(off, other, on))
+	assert.Equal(t, "m1", at(on, other, off))
+	assert.Equal(t, "m2", at(other, off), "nobody else has it")
+	assert.Equal(t, "m1", at(was, other))
+	assert.Empty(t, at(other))
 }

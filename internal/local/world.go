@@ -341,7 +341,8 @@ func (w *World) address(n *node) string {
 	return n.machine.Addr().String()
 }
 
-// slot is the node on which the pod of this name is, or else was last; nil: none.
+// slot is the node on which the pod of this name is, or else was last; nil: none. One that is
+// off has it still, and has not heard that another has it by now.
 func (w *World) slot(name string) (found *node) {
 	w.mu.Lock()
 	nodes := slices.Clone(w.nodes)
@@ -355,7 +356,7 @@ func (w *World) slot(name string) (found *node) {
 		if of != name {
 			continue
 		}
-		if here && !n.lost {
+		if here && !n.lost && n.machine.On() {
 			return n
 		}
 		found = n

@@ -7,6 +7,7 @@ import (
 	"context"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	kubeclient "sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -45,7 +46,36 @@ var kubeNameNotUID = Mutant{
 type byName struct{ evicts }
 
 func (b byName) Delete(ctx context.Context, o kubeclient.Object, how ...kubeclient.DeleteOption) error {
-	return b.evicts.Delete(ctx, o, slices.DeleteFunc(slices.Clone(how), func(of kubeclient.DeleteOption) bool { _, is := of.(kubeclient.Preconditions); return is })...)
+	return b.evicts.Delete(ctx, o, unconditional(how)...)
+}
+
+// unconditional leaves out which object of the name is meant.
+func unconditional(how []kubeclient.DeleteOption) []kubeclient.DeleteOption {
+	return slices.DeleteFunc(slices.Clone(how), func(of kubeclient.DeleteOption) bool { _, is := of.(kubeclient.Preconditions); return is })
+}
+
+// Nobody notices, for as long as the pod is not restarted.
+var kubeClaimByName = Mutant{
+	Name:     "kube-claim-by-name",
+	Hazard:   "What is deleted for a lost volume is whichever claim has the name by then: a request that comes late is for that of the new member, whose data goes with its pod.",
+	Source:   "Kubernetes: storage object in use protection, and metav1.Preconditions",
+	Check:    "no-doomed-claim",
+	Scenario: "kube-controller-cut[object=persistentvolumeclaim,phase=late]",
+	Undrawn:  offKubernetes,
+	layer:    only(writing(func(h host.Host, c kubeclient.Client) kubeclient.Client { return claimsByName{c, h} })),
+}
+
+type claimsByName struct {
+	kubeclient.Client
+	host host.Host
+}
+
+func (c claimsByName) Delete(ctx context.Context, o kubeclient.Object, how ...kubeclient.DeleteOption) error {
+	if _, is := o.(*corev1.PersistentVolumeClaim); is {
+		reached(c.host)
+		how = unconditional(how)
+	}
+	return c.Client.Delete(ctx, o, how...)
 }
 
 // It ends as its peers refuse it, and is started again until they don't.

@@ -298,7 +298,7 @@ func (c *cluster) images() []image.Image {
 
 // forget deletes a Node.
 func (c *cluster) forget(name string) {
-	if api, err := c.api(); err == nil {
+	if api, err := c.Admin(); err == nil {
 		_ = api.Forget(context.Background(), name) // it says no only when there is none
 	}
 }

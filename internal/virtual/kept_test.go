@@ -23,6 +23,6 @@ func TestSignalsOfWhatIsNotThere(t *testing.T) {
 	_, err = c.SignalPod("x", "other", syscall.SIGKILL)
 	assert.ErrorContains(t, err, "no container of pod x/other runs")
 	n.cluster = c
-	_, err = n.Delete(t.Context(), "pod", false)
+	_, err = n.LastMember()
 	assert.ErrorContains(t, err, "no member was on node m1")
 }

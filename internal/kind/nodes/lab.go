@@ -25,6 +25,7 @@ import (
 	"github.com/ringproof/ringproof/internal/etcdbin"
 	"github.com/ringproof/ringproof/internal/image"
 	"github.com/ringproof/ringproof/internal/kind/keeper"
+	"github.com/ringproof/ringproof/internal/kubectl"
 	"github.com/ringproof/ringproof/internal/local"
 	"github.com/ringproof/ringproof/internal/local/machines"
 )
@@ -242,10 +243,8 @@ func (l *Lab) Heard() (all []local.Heard, err error) {
 	return all, nil
 }
 
-// Release takes a finalizer off whatever has it.
-func (l *Lab) Release(ctx context.Context, finalizer string) error {
-	return l.api.Release(ctx, finalizer)
-}
+// Admin is an administrator's client.
+func (l *Lab) Admin() (kubectl.Client, error) { return l.api, nil }
 
 // Left are those whose command line has one of these paths: in a node, none.
 func (l *Lab) Left([]string) []string { return nil }

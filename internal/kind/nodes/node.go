@@ -529,8 +529,8 @@ func (n *node) DialContext(ctx context.Context, _, address string) (net.Conn, er
 	return n.Reach(ctx, address)
 }
 
-// kept is the member that is on the node, or was last.
-func (n *node) kept() (kubectl.Member, error) {
+// LastMember is the member that is on the node, or was last.
+func (n *node) LastMember() (kubectl.Member, error) {
 	n.Slot() // so that it is known whose pod is here
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -540,28 +540,5 @@ func (n *node) kept() (kubectl.Member, error) {
 	return n.last, nil
 }
 
-// Delete deletes an object of the member.
-func (n *node) Delete(ctx context.Context, object string, force bool) (machines.Evidence, error) {
-	m, err := n.kept()
-	if err != nil {
-		return machines.Evidence{}, err
-	}
-	return n.lab.api.Delete(ctx, m, object, force)
-}
-
-// Hold gives an object of the member a finalizer.
-func (n *node) Hold(ctx context.Context, object, finalizer string) (machines.Evidence, error) {
-	m, err := n.kept()
-	if err != nil {
-		return machines.Evidence{}, err
-	}
-	return n.lab.api.Hold(ctx, m, object, finalizer)
-}
-
-// Drain evicts the node's pods.
-func (n *node) Drain(ctx context.Context) (machines.Evidence, error) {
-	return n.lab.api.Drain(ctx, n.container)
-}
-
-// Uncordon lets the node take pods again.
-func (n *node) Uncordon(ctx context.Context) error { return n.lab.api.Uncordon(ctx, n.container) }
+// Node is what the cluster calls the node.
+func (n *node) Node() string { return n.container }
