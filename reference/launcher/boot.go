@@ -248,6 +248,12 @@ func withNothing(e Evidence) Boot {
 	return Boot{Do: Start, State: New, Member: ours, Cluster: founders, Token: e.Identity.Token, Why: why}
 }
 
+// unstarted reports whether a member is to run on this disk, and never has.
+func (e Evidence) unstarted() bool {
+	_, in := member(e, func(m ring.Member) bool { return m.Machine == e.Machine && m.Disk == e.Disk })
+	return in && e.WAL == nil && e.Damaged == "" && !e.Launched
+}
+
 // member returns the first listed member that is such.
 func member(e Evidence, is func(ring.Member) bool) (ring.Member, bool) {
 	for _, m := range e.Members {

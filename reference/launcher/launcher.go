@@ -224,7 +224,7 @@ func (l *Launcher) secure(ctx context.Context) error {
 // boot decides on the etcd that does not run, and carries it out.
 func (l *Launcher) boot(ctx context.Context, look Look) error {
 	e := l.evidence(look)
-	if l.Unnamed != nil && e.WAL == nil {
+	if l.Unnamed != nil && e.unstarted() {
 		e.Unnamed = l.Unnamed(ctx)
 	}
 	b := l.Decide(e)
