@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
+	runtimecontroller "sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -161,8 +162,13 @@ func (f controllerFlags) watch(m ctrl.Manager, out io.Writer, s Seams) error {
 		For(&v1alpha1.EtcdRing{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Owns(&appsv1.StatefulSet{}).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ringOf)).
+		WithOptions(runtimecontroller.Options{MaxConcurrentReconciles: ringsAtOnce}).
 		Complete(r)
 }
+
+// ringsAtOnce is how many rings are looked after at the same time, so that those that answer
+// nobody keep none waiting.
+const ringsAtOnce = 16
 
 // ringOf is the ring that an object is of.
 func ringOf(_ context.Context, o client.Object) []reconcile.Request {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/kube"
 )
 
 // Verb is what a change does with its object.
@@ -40,6 +42,18 @@ type Change struct {
 	UID   types.UID
 	Force bool // a pod's object goes at once, whether its containers have ended or not
 	Why   string
+	// Without is made in the place of a set's update whose pods the API server takes for
+	// invalid: all of it but the pods; nil: nothing else is to change.
+	Without *Change
+}
+
+// template tells apart what pods the change would have a set make; "": it changes none.
+func (c Change) template() string {
+	set, is := c.Object.(*appsv1.StatefulSet)
+	if !is {
+		return ""
+	}
+	return set.Annotations[kube.TemplateAnnotation]
 }
 
 // String prints "kubectl -n prod delete pod ring-1".

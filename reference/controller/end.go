@@ -55,7 +55,9 @@ func (r *Reconciler) settle(ctx context.Context, asked *v1alpha1.EtcdRing) error
 // end takes a ring that is deleted one step on. All of it is decided on what the API
 // server itself says.
 func (r *Reconciler) end(ctx context.Context, asked *v1alpha1.EtcdRing) (runtimereconcile.Result, error) {
+	name := client.ObjectKeyFromObject(asked)
 	if !controllerutil.ContainsFinalizer(asked, Finalizer) {
+		r.forget(name)
 		return runtimereconcile.Result{}, nil
 	}
 	s, err := look(ctx, r.Live, asked, r.Image, nil)
@@ -66,32 +68,29 @@ func (r *Reconciler) end(ctx context.Context, asked *v1alpha1.EtcdRing) (runtime
 	if err != nil {
 		return runtimereconcile.Result{}, err
 	}
-	changes, done := ending(s, records, r.Host.Now(), r.ReplaceAfter)
+	x := r.automation(name)
+	x.told.ring = asked
+	x.ring.Close() // nobody asks it anything any more
+	s.Quiet = x.quiet.count(s.Nodes, r.Host.Now(), false)
+	changes, done := ending(s, records, r.ReplaceAfter)
 	for _, c := range changes {
-		if err := r.make(ctx, c); err != nil {
-			return runtimereconcile.Result{}, err
+		if err := x.log.Act(c.line(), func() error { return c.make(ctx, r.Client) }); err != nil {
+			return runtimereconcile.Result{}, fmt.Errorf("%s: %w", c, err)
 		}
 	}
 	if !done {
 		return runtimereconcile.Result{RequeueAfter: pace}, nil
 	}
+	r.forget(name)
 	let := asked.DeepCopy()
 	controllerutil.RemoveFinalizer(let, Finalizer)
 	return runtimereconcile.Result{}, ignored(r.Client.Update(ctx, let), apierrors.IsNotFound)
 }
 
-// make makes a change, and logs it.
-func (r *Reconciler) make(ctx context.Context, c Change) error {
-	if err := r.log.Act(c.line(), func() error { return c.make(ctx, r.Client) }); err != nil {
-		return fmt.Errorf("%s: %w", c, err)
-	}
-	return nil
-}
-
 // ending is what of a ring that is deleted may go next: the set, so that it makes no pods;
 // pods, so that nothing runs on the claims; the claims; the records. done: nothing is
 // left. It is pure.
-func ending(s Seen, records []client.Object, now time.Time, patience time.Duration) (changes []Change, done bool) {
+func ending(s Seen, records []client.Object, patience time.Duration) (changes []Change, done bool) {
 	const why = "the ring is deleted"
 	add := func(o client.Object) {
 		if o.GetDeletionTimestamp() == nil {
@@ -108,7 +107,7 @@ func ending(s Seen, records []client.Object, now time.Time, patience time.Durati
 			continue
 		}
 		left = true
-		if name := slot.Pod.Spec.NodeName; name != "" && gone(name, s.Nodes, now, patience) {
+		if name := slot.Pod.Spec.NodeName; name != "" && s.gone(name, patience) {
 			force := deletion(slot.Pod, why+", and its node is gone")
 			force.Force = true
 			changes = append(changes, force)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
@@ -26,38 +27,38 @@ const (
 // fate says what became of a slot's volume, and why. It is pure. Unknown is never
 // Lost: a claim that isn't bound yet, or a pod that no node takes, waits for whoever
 // makes volumes or room, and nothing is gained by deleting either.
-func fate(s Slot, nodes []corev1.Node, now time.Time, patience time.Duration) (Fate, string) {
+func (s Seen) fate(slot Slot, patience time.Duration) (Fate, string) {
 	switch {
-	case s.Claim == nil:
+	case slot.Claim == nil:
 		return Waiting, "there is no claim yet"
-	case s.Claim.Status.Phase == corev1.ClaimLost:
-		return Lost, "the volume of the claim " + s.Claim.Name + " was deleted"
-	case s.Claim.Spec.VolumeName == "":
-		return Waiting, "the claim " + s.Claim.Name + " is bound to no volume yet"
-	case s.Volume == nil:
-		return Lost, "the volume " + s.Claim.Spec.VolumeName + " was deleted"
+	case slot.Claim.Status.Phase == corev1.ClaimLost:
+		return Lost, "the volume of the claim " + slot.Claim.Name + " was deleted"
+	case slot.Claim.Spec.VolumeName == "":
+		return Waiting, "the claim " + slot.Claim.Name + " is bound to no volume yet"
+	case slot.Volume == nil:
+		return Lost, "the volume " + slot.Claim.Spec.VolumeName + " was deleted"
 	}
-	return pinned(s, nodes, now, patience)
+	return s.pinned(slot, patience)
 }
 
 // pinned says what became of a volume that only some nodes reach. One that any node
 // reaches holds.
-func pinned(s Slot, nodes []corev1.Node, now time.Time, patience time.Duration) (Fate, string) {
-	affinity := s.Volume.Spec.NodeAffinity
+func (s Seen) pinned(slot Slot, patience time.Duration) (Fate, string) {
+	affinity := slot.Volume.Spec.NodeAffinity
 	if affinity == nil || affinity.Required == nil {
 		return Holds, ""
 	}
 	reach, err := nodeaffinity.NewNodeSelector(affinity.Required)
 	if err != nil {
-		return Unknown, fmt.Sprintf("which nodes reach the volume %s is not understood: %v", s.Volume.Name, err)
+		return Unknown, fmt.Sprintf("which nodes reach the volume %s is not understood: %v", slot.Volume.Name, err)
 	}
 	there, dark := 0, 0
-	for i := range nodes {
-		if !reach.Match(&nodes[i]) {
+	for i := range s.Nodes {
+		if !reach.Match(&s.Nodes[i]) {
 			continue
 		}
 		there++
-		if silent(nodes[i], now) > patience {
+		if s.Quiet[s.Nodes[i].Name] > patience {
 			dark++
 		}
 	}
@@ -65,19 +66,61 @@ func pinned(s Slot, nodes []corev1.Node, now time.Time, patience time.Duration) 
 	case there == 0:
 		// A Node that was deleted may be registered again by a kubelet that runs on, and the
 		// member has run all the while. What its pod says tells nothing: nobody writes it.
-		return Dark, "no node is left that reaches the volume " + s.Volume.Name
-	case there == dark && !s.ready():
-		return Dark, fmt.Sprintf("no node that reaches the volume %s has been ready for %s", s.Volume.Name, patience)
+		return Dark, "no node is left that reaches the volume " + slot.Volume.Name
+	case there == dark && !slot.ready():
+		return Dark, fmt.Sprintf("no node that reaches the volume %s has been ready for %s", slot.Volume.Name, patience)
 	}
 	return Holds, ""
 }
 
-// silent is how long a node has not been ready; 0: it is.
-func silent(n corev1.Node, now time.Time) time.Duration {
+// quiet counts for how long each node has not been ready, as this process has seen it. When
+// that began the control plane writes down, by a clock of its own: where the controller's was
+// four minutes ahead, a node that restarted had been away for four minutes, and a member
+// was replaced that was back in a moment.
+type quiet map[string]spell
+
+// spell is a time in which a node was not ready.
+type spell struct {
+	began metav1.Time // as the control plane has it
+	last  time.Time   // when it was looked at last
+	long  time.Duration
+}
+
+// mostBetween is how much the time between two looks counts at most: a clock that is put
+// ahead counts no more.
+const mostBetween = 5 * time.Second
+
+// count counts on, and returns how long each node of those has not been ready that aren't.
+// barred: the time since the last look doesn't count, as the ring has no quorum, and nobody
+// could be replaced. All nodes lose their power for longer than its patience, and come back
+// one after the other: with the second the ring serves, and the third has just not come yet.
+func (q *quiet) count(nodes []corev1.Node, now time.Time, barred bool) map[string]time.Duration {
+	before, all := *q, map[string]time.Duration{}
+	*q = quiet{}
+	for _, n := range nodes {
+		began, is := unready(n)
+		if !is {
+			continue
+		}
+		s, known := before[n.Name]
+		if !known || began.After(s.began.Time) { // it was ready in between
+			s = spell{began: began, last: now}
+		}
+		if !barred {
+			s.long += max(0, min(now.Sub(s.last), mostBetween))
+		}
+		s.last = now
+		(*q)[n.Name], all[n.Name] = s, s.long
+	}
+	return all
+}
+
+// unready reports whether a node isn't ready, and since when by what the control plane wrote.
+func unready(n corev1.Node) (since metav1.Time, is bool) {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
-			return now.Sub(c.LastTransitionTime.Time)
+			return c.LastTransitionTime, true
 		}
 	}
-	return 0
+	return metav1.Time{}, false
 }

@@ -50,11 +50,11 @@ func ground(s Seen, now time.Time, patience time.Duration) Ground {
 	}
 	g.keepSet(s, now)
 	g.keepBudget(s)
-	g.check(s, now)
+	g.check(s, now, patience)
 	held, listed := s.held()
 	for _, slot := range s.Slots {
 		g.Static[slot.Name], g.Ending[slot.Name] = slot.static(), slot.ending()
-		what, why := fate(slot, s.Nodes, now, patience)
+		what, why := s.fate(slot, patience)
 		switch what {
 		case Lost:
 			g.Lost[slot.Name] = why
@@ -75,7 +75,7 @@ func ground(s Seen, now time.Time, patience time.Duration) Ground {
 			continue
 		}
 		if free {
-			g.clear(slot, what, why, s.Nodes, now, patience)
+			g.clear(s, slot, what, why, patience)
 		}
 	}
 	return g
@@ -128,20 +128,35 @@ func (g *Ground) keepSet(s Seen, now time.Time) {
 	if s.Set == nil || s.Set.DeletionTimestamp != nil || !s.madeWith() {
 		return
 	}
-	asked, next := s.set(g.course.template), s.Set.DeepCopy()
+	asked := s.set(g.course.template)
 	if g.course.from != "" {
 		asked.Annotations[kube.FromAnnotation] = string(g.course.from)
 	}
+	next, why := s.sized(asked, now)
+	if s.Set.Annotations[kube.TemplateAnnotation] == asked.Annotations[kube.TemplateAnnotation] {
+		next.Annotations = merged(next.Annotations, asked.Annotations)
+		if len(why) > 0 {
+			g.Changes = append(g.Changes, update(next, strings.Join(why, "; ")))
+		}
+		return
+	}
+	other := next.DeepCopy()
+	other.Spec.Template, other.Annotations = asked.Spec.Template, merged(next.Annotations, asked.Annotations)
+	change := update(other, strings.Join(append(slices.Clone(why), "pods that are made from now on are to be others"), "; "))
+	if len(why) > 0 {
+		change.Without = ptr.To(update(next, strings.Join(why, "; ")))
+	}
+	g.Changes = append(g.Changes, change)
+}
+
+// sized is the set with all that is asked for but other pods, and why it is to be so.
+func (s Seen) sized(asked *appsv1.StatefulSet, now time.Time) (next *appsv1.StatefulSet, why []string) {
+	next = s.Set.DeepCopy()
+	next.Annotations = merged(s.Set.Annotations, nil)
 	next.Spec.Replicas = ptr.To(s.replicas())
-	var why []string
 	if before := ptr.Deref(s.Set.Spec.Replicas, 0); before != *next.Spec.Replicas {
 		why = append(why, fmt.Sprintf("%d slots become %d", before, *next.Spec.Replicas))
 	}
-	if digest := asked.Annotations[kube.TemplateAnnotation]; s.Set.Annotations[kube.TemplateAnnotation] != digest {
-		next.Spec.Template = asked.Spec.Template
-		why = append(why, "pods that are made from now on are to be others")
-	}
-	next.Annotations = merged(s.Set.Annotations, asked.Annotations)
 	if s.Identity != nil && !s.founded() {
 		next.Annotations[kube.FoundedAnnotation] = s.Identity.Token
 		why = append(why, "a ring was founded on its pods")
@@ -154,9 +169,7 @@ func (g *Ground) keepSet(s Seen, now time.Time) {
 		next.Annotations[kube.NudgedAnnotation] = now.UTC().Format(time.RFC3339)
 		why = append(why, "its controller has made no claim for "+slot+", and looks again when it changes")
 	}
-	if len(why) > 0 {
-		g.Changes = append(g.Changes, update(next, strings.Join(why, "; ")))
-	}
+	return next, why
 }
 
 const nudgePace = 10 * time.Second // between two nudges of the StatefulSet's controller
@@ -255,7 +268,7 @@ func (s Seen) readyOf(members []ring.Member) (n int) {
 // then the pod, which the set makes both anew; a pod that no node takes has claimed
 // nothing, and needs only another claim. A pod whose node is gone never ends by itself:
 // whatever still runs there is refused by every peer, as its member is in no list.
-func (g *Ground) clear(slot Slot, what Fate, why string, nodes []corev1.Node, now time.Time, patience time.Duration) {
+func (g *Ground) clear(s Seen, slot Slot, what Fate, why string, patience time.Duration) {
 	lost := what == Lost || what == Dark
 	if lost && slot.Claim.DeletionTimestamp == nil {
 		g.Changes = append(g.Changes, deletion(slot.Claim, why))
@@ -263,7 +276,7 @@ func (g *Ground) clear(slot Slot, what Fate, why string, nodes []corev1.Node, no
 	if slot.Pod == nil {
 		return
 	}
-	stranded := slot.Pod.Spec.NodeName != "" && gone(slot.Pod.Spec.NodeName, nodes, now, patience)
+	stranded := slot.Pod.Spec.NodeName != "" && s.gone(slot.Pod.Spec.NodeName, patience)
 	switch {
 	case stranded && (lost || slot.Pod.DeletionTimestamp != nil):
 		force := deletion(slot.Pod, "its node is gone, and no member of the ring runs in it")
@@ -275,9 +288,9 @@ func (g *Ground) clear(slot Slot, what Fate, why string, nodes []corev1.Node, no
 }
 
 // gone reports whether a node is no more, or hasn't been ready for long.
-func gone(name string, nodes []corev1.Node, now time.Time, patience time.Duration) bool {
-	i := slices.IndexFunc(nodes, func(n corev1.Node) bool { return n.Name == name })
-	return i < 0 || silent(nodes[i], now) > patience
+func (s Seen) gone(node string, patience time.Duration) bool {
+	there := slices.ContainsFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == node })
+	return !there || s.Quiet[node] > patience
 }
 
 // tell has ring.Next know of the slots what the ring's records can't say.

@@ -152,7 +152,7 @@ func (s Seen) template(version ring.Version) corev1.PodTemplateSpec {
 		Containers:                    []corev1.Container{memberContainer(r, version)},
 		Volumes:                       volumes(n),
 		NodeSelector:                  r.Spec.Scheduling.NodeSelector,
-		Tolerations:                   r.Spec.Scheduling.Tolerations,
+		Tolerations:                   slices.Concat(r.Spec.Scheduling.Tolerations, stays()),
 		PriorityClassName:             r.Spec.Scheduling.PriorityClassName,
 		Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
 			LabelSelector: &metav1.LabelSelector{MatchLabels: n.Labels(kube.MemberPart)}, TopologyKey: corev1.LabelHostname}}}},
@@ -165,6 +165,17 @@ func (s Seen) template(version ring.Version) corev1.PodTemplateSpec {
 			LabelSelector: &metav1.LabelSelector{MatchLabels: n.Labels(kube.MemberPart)}}}
 	}
 	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: n.Labels(kube.MemberPart), Annotations: map[string]string{kube.AskedAnnotation: askedOf(r)}}, Spec: pod}
+}
+
+// stays has no pod deleted because the control plane hasn't heard of its node for five minutes
+// (taint-based eviction): its member may serve all the while, and when the node is heard of
+// again, and others that were away with it, all their pods would end at once. Which member is
+// to be replaced the ring decides, one at a time.
+func stays() (all []corev1.Toleration) {
+	for _, taint := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+		all = append(all, corev1.Toleration{Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute})
+	}
+	return all
 }
 
 // initContainer runs the entrypoint of ringadm's image.

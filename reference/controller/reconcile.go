@@ -4,10 +4,12 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -50,16 +52,19 @@ type Config struct {
 	Do           func(context.Context, *admin.Ring, ring.Action, admin.Fence) error
 }
 
-// Reconciler reconciles EtcdRings, one at a time.
+// Reconciler reconciles EtcdRings: each by one step at a time, and several at once. A ring
+// whose members answer nobody is waited for a second a member, and the lead of another lives
+// for five.
 type Reconciler struct {
 	Config
-	log   *host.Recorder
+
+	mu    sync.Mutex
 	rings map[types.NamespacedName]*automation
 }
 
 // New returns a reconciler that knows of no ring yet.
 func New(c Config) *Reconciler {
-	return &Reconciler{Config: c, log: &host.Recorder{Host: c.Host}, rings: map[types.NamespacedName]*automation{}}
+	return &Reconciler{Config: c, rings: map[types.NamespacedName]*automation{}}
 }
 
 // Reconcile takes one ring one step on.
@@ -73,7 +78,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, q runtimereconcile.Request) 
 		return runtimereconcile.Result{}, err
 	}
 	if asked.DeletionTimestamp != nil {
-		r.forget(q.NamespacedName)
 		return r.end(ctx, asked)
 	}
 	if err := r.settle(ctx, asked); err != nil {
@@ -83,7 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, q runtimereconcile.Request) 
 	x.told.ring = asked
 	o := x.step(ctx, asked)
 	if o.trouble != nil {
-		r.log.Say(host.EventTrouble, fmt.Sprintf("%s: %v", q, o.trouble))
+		x.log.Say(host.EventTrouble, fmt.Sprintf("%s: %v", q, o.trouble))
 	}
 	if err := r.tell(ctx, asked, o); err != nil && !apierrors.IsConflict(err) {
 		return runtimereconcile.Result{}, err
@@ -96,6 +100,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, q runtimereconcile.Request) 
 
 func (r *Reconciler) forget(name types.NamespacedName) {
 	r.Metrics.forget(name)
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if x := r.rings[name]; x != nil {
 		x.ring.Close()
 		delete(r.rings, name)
@@ -120,6 +126,8 @@ type automation struct {
 	reconciler *reconcile.Reconciler
 	members    []string // client URLs of the members last listed
 	certified  certified
+	invalid    invalid
+	quiet      quiet
 	watched    admin.Observer // of a ring without launchers
 
 	ground   Ground        // of the step that is being taken
@@ -127,6 +135,8 @@ type automation struct {
 }
 
 func (r *Reconciler) automation(name types.NamespacedName) *automation {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if x := r.rings[name]; x != nil {
 		return x
 	}
@@ -177,7 +187,7 @@ func (x *automation) step(ctx context.Context, asked *v1alpha1.EtcdRing) (o outc
 	if err != nil {
 		return outcome{trouble: err, wait: "the ring's objects can't be read"}
 	}
-	done, err := x.keep(ctx, s)
+	done, invalid, err := x.keep(ctx, s)
 	if err != nil {
 		o = outcome{trouble: err, wait: "the ring's objects can't be changed"}
 	} else if x.identity == nil && s.static() {
@@ -192,7 +202,7 @@ func (x *automation) step(ctx context.Context, asked *v1alpha1.EtcdRing) (o outc
 		o = x.lead(ctx, s)
 	}
 	o.seen, o.waits, o.done = s, x.ground.Waits, done
-	o.refused = x.ground.unsupported(s)
+	o.refused = cmp.Or(invalid, x.ground.unsupported(s))
 	return o
 }
 
@@ -270,7 +280,7 @@ func (x *automation) look(ctx context.Context, asked *v1alpha1.EtcdRing, view *a
 		if s, err = look(ctx, from, asked, x.Image, x.identity); err != nil {
 			return s, err
 		}
-		s.View = view
+		s.View, s.Quiet = view, x.quiet.count(s.Nodes, x.host.Now(), view == nil && x.identity != nil)
 		x.ground = ground(s, x.host.Now(), x.ReplaceAfter)
 		if !x.ground.destroys() {
 			return s, nil
@@ -279,22 +289,52 @@ func (x *automation) look(ctx context.Context, asked *v1alpha1.EtcdRing, view *a
 	return s, nil
 }
 
-// keep has the objects be what they are to be, the Secrets first, as pods mount them.
-func (x *automation) keep(ctx context.Context, s Seen) (done bool, err error) {
+// keep has the objects be what they are to be, the Secrets first, as pods mount them. What is
+// asked for may be what no pod can have, a resource that is none: why is then in invalid, and
+// the ring is looked after as it was. A turn that ended there had a volume that was lost since
+// replaced by nobody.
+func (x *automation) keep(ctx context.Context, s Seen) (done bool, invalid string, err error) {
 	if done, err := x.renewAuthorities(ctx, s); err != nil || done {
-		return done, err
+		return done, "", err
 	}
 	changes, err := x.certify(ctx, s)
 	if err != nil {
-		return false, err
+		return false, "", err
 	}
 	for _, c := range append(changes, x.ground.Changes...) {
-		if err := x.log.Act(c.line(), func() error { return c.make(ctx, x.Client) }); err != nil {
-			return done, fmt.Errorf("%s: %w", c, err)
+		made, why, err := x.make(ctx, c)
+		if err != nil {
+			return done, invalid, fmt.Errorf("%s: %w", c, err)
 		}
-		done = true
+		done, invalid = done || made, cmp.Or(invalid, why)
 	}
-	return done, nil
+	return done, invalid, nil
+}
+
+// invalid is what the API server took for nonsense last, when, and what it said.
+type invalid struct {
+	template, why string
+	at            time.Time
+}
+
+// invalidPace is how soon what was refused is asked for again: another API server may take it.
+const invalidPace = time.Minute
+
+// make writes a change, or what is left of it without the pods that can't be.
+func (x *automation) make(ctx context.Context, c Change) (done bool, why string, err error) {
+	template, now := c.template(), x.host.Now()
+	if x.invalid.template != template || x.invalid.at.IsZero() || now.Sub(x.invalid.at).Abs() > invalidPace {
+		err = x.log.Act(c.line(), func() error { return c.make(ctx, x.Client) })
+		if template == "" || !apierrors.IsInvalid(err) {
+			return err == nil, "", err
+		}
+		x.invalid = invalid{template, "what is asked for is refused by the API server, and nobody has it: " + err.Error(), now}
+	}
+	if c.Without == nil {
+		return false, x.invalid.why, nil
+	}
+	done, _, err = x.make(ctx, *c.Without)
+	return done, x.invalid.why, err
 }
 
 // certified is when which slots' certificates were looked at last.

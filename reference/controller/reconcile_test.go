@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -354,6 +355,95 @@ func TestOtherStorage(t *testing.T) {
 	r.Spec.Storage.Size = resource.MustParse("2Gi")
 	require.NoError(t, c.Update(t.Context(), r))
 	assert.Contains(t, conditionOf(t, c.reconcile(), v1alpha1.Degraded).Message, "other storage is asked for")
+}
+
+// TestPodsStay on a node that nobody hears of: after five minutes the control plane would have
+// them end, those of two such nodes at the same moment, as both are heard of again. The ring
+// decides who is replaced. What a person asks for holds as well: the shorter time counts.
+func TestPodsStay(t *testing.T) {
+	c := newCluster(t)
+	r, own := newRing(3), corev1.Toleration{Key: "dedicated", Operator: corev1.TolerationOpEqual, Value: "etcd"}
+	r.Spec.Scheduling.Tolerations = []corev1.Toleration{own}
+	require.NoError(t, c.Create(t.Context(), r))
+	c.reconcile()
+	pod := c.set().Spec.Template.Spec
+	assert.Contains(t, pod.Tolerations, own)
+	for _, taint := range []string{corev1.TaintNodeUnreachable, corev1.TaintNodeNotReady} {
+		assert.Contains(t, pod.Tolerations, corev1.Toleration{Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute})
+	}
+}
+
+// picky refuses sets of pods that ask for a resource that is none, as the API server does.
+type picky struct {
+	client.Client
+	refused int
+}
+
+func (p *picky) Update(ctx context.Context, o client.Object, how ...client.UpdateOption) error {
+	if set, is := o.(*appsv1.StatefulSet); is {
+		if _, asks := set.Spec.Template.Spec.Containers[0].Resources.Requests["nonsense"]; asks {
+			p.refused++
+			return apierrors.NewInvalid(set.GroupVersionKind().GroupKind(), set.Name, nil)
+		}
+	}
+	return p.Client.Update(ctx, o, how...)
+}
+
+// TestAnEditThatNoPodCanHave: all else that is asked for comes about, and the edit is told of
+// and not tried again with each look.
+func TestAnEditThatNoPodCanHave(t *testing.T) {
+	c := newCluster(t)
+	require.NoError(t, c.Create(t.Context(), newRing(3)))
+	r, api := c.reconcile(), &picky{Client: c.Client}
+	c.reconciler.Client = api
+	r.Spec.ClusterSize, r.Spec.Resources.Requests = 5, corev1.ResourceList{"nonsense": resource.MustParse("1")}
+	require.NoError(t, c.Update(t.Context(), r))
+	r = c.reconcile()
+	assert.Contains(t, conditionOf(t, r, v1alpha1.Degraded).Message, "what is asked for is refused by the API server")
+	assert.EqualValues(t, 5, *c.set().Spec.Replicas)
+	assert.NotContains(t, c.set().Spec.Template.Spec.Containers[0].Resources.Requests, corev1.ResourceName("nonsense"))
+	c.reconcile()
+	assert.Equal(t, 1, api.refused)
+
+	r = c.reconcile()
+	r.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
+	require.NoError(t, c.Update(t.Context(), r))
+	assert.NotContains(t, conditionOf(t, c.reconcile(), v1alpha1.Degraded).Message, "refused")
+	assert.Contains(t, c.set().Spec.Template.Spec.Containers[0].Resources.Requests, corev1.ResourceCPU)
+}
+
+// held keeps whoever asks for the set of one ring waiting.
+type held struct {
+	client.Client
+	first      *sync.Once
+	asked, let chan struct{}
+}
+
+func (h held) Get(ctx context.Context, key client.ObjectKey, o client.Object, how ...client.GetOption) error {
+	if _, is := o.(*appsv1.StatefulSet); is && key.Name == "other" {
+		h.first.Do(func() { close(h.asked) })
+		<-h.let
+	}
+	return h.Client.Get(ctx, key, o, how...)
+}
+
+// TestARingKeepsNoOtherWaiting, that can't be read to its end.
+func TestARingKeepsNoOtherWaiting(t *testing.T) {
+	c := newCluster(t)
+	other := newRing(3)
+	other.Name = "other"
+	require.NoError(t, errors.Join(c.Create(t.Context(), newRing(3)), c.Create(t.Context(), other)))
+	h := held{c.Client, new(sync.Once), make(chan struct{}), make(chan struct{})}
+	c.reconciler.Client = h
+	done := make(chan error)
+	go func() {
+		_, err := c.reconciler.Reconcile(t.Context(), runtimereconcile.Request{NamespacedName: client.ObjectKeyFromObject(other)})
+		done <- err
+	}()
+	<-h.asked
+	c.reconcile()
+	close(h.let)
+	require.NoError(t, <-done)
 }
 
 // A ring without the launcher keeps its first authorities, and says so.

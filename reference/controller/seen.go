@@ -8,6 +8,7 @@ import (
 	"errors"
 	"reflect"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -30,7 +31,8 @@ type Seen struct {
 	Budget  *policyv1.PodDisruptionBudget
 	Slots   []Slot // by ordinal
 	Nodes   []corev1.Node
-	Image   string // ringadm's
+	Quiet   map[string]time.Duration // node → how long this process has seen it not ready
+	Image   string                   // ringadm's
 
 	Identity *store.Identity // the founding record
 	View     *admin.View     // the ring, read with a quorum in this turn; nil: it wasn't

@@ -43,6 +43,7 @@ import (
 //	    runs=V, told=V                                the release of its pod; that its member's record says
 //	    check=running|done|unpulled|broken            how its node's try of spec.version goes
 //	    edited, stuck                                 its pod was made before an edit of the spec; it runs nothing
+//	    pulls=REPOSITORY                              where its pod has the image from
 //	    misplaced, misplaced=before                    its container found another disk than init; before init ran again
 //
 // Patience with nodes is a minute.
@@ -95,7 +96,7 @@ func parseSeen(t *testing.T, d *datadriven.TestData) Seen {
 	replicas = size
 	d.MaybeScanArgs(t, "replicas", &replicas)
 	r := newRing(int32(size))
-	s := Seen{Ring: r, Image: "ringadm:test", View: &admin.View{ClusterID: 7}}
+	s := Seen{Ring: r, Image: "ringadm:test", View: &admin.View{ClusterID: 7}, Quiet: map[string]time.Duration{}}
 	runs := "v3.6.16"
 	d.MaybeScanArgs(t, "set", &runs)
 	r.Spec.Features.EtcdLauncher = ptr.To(!d.HasArg("static"))
@@ -150,7 +151,7 @@ func (s *Seen) line(t *testing.T, words []string) {
 		for _, word := range words[2:] {
 			dark, err := time.ParseDuration(strings.TrimPrefix(word, "dark="))
 			require.NoError(t, err)
-			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(epoch.Add(-dark))}}
+			s.Quiet[n.Name] = dark
 		}
 		s.Nodes = append(s.Nodes, n)
 	case "slot":
@@ -182,6 +183,8 @@ func (s *Seen) word(t *testing.T, slot *Slot, word string) {
 		slot.Pod.Spec.Containers = before.set(s.version()).Spec.Template.Spec.Containers
 	case "runs":
 		slot.Pod.Spec.Containers = s.set(ring.Version(value)).Spec.Template.Spec.Containers
+	case "pulls":
+		slot.Pod.Spec.Containers[0].Image = value + ":" + string(slot.release())
 	case "check":
 		slot.Check = releaseCheck(s.Ring, *slot, s.imageOf(s.asked()))
 		slot.Check.CreationTimestamp = metav1.NewTime(epoch.Add(-time.Second))
@@ -298,7 +301,7 @@ func (s Seen) takenBackAt(at int) bool {
 // drawSeen draws slots in any state, the possible and the others.
 func drawSeen(t *rapid.T) Seen {
 	r := newRing(rapid.SampledFrom([]int32{3, 5, 7, 9}).Draw(t, "size"))
-	s := Seen{Ring: r, Image: "ringadm:test", View: &admin.View{ClusterID: 7}, Identity: &store.Identity{Token: "t"}}
+	s := Seen{Ring: r, Image: "ringadm:test", View: &admin.View{ClusterID: 7}, Identity: &store.Identity{Token: "t"}, Quiet: map[string]time.Duration{}}
 	release := rapid.SampledFrom([]ring.Version{"v3.5.35", "v3.6.16", "v3.6.17", "v3.7.3"})
 	s.Identity.Static = rapid.Bool().Draw(t, "static")
 	launchers := func(on bool) *bool { return ptr.To(!s.Identity.Static || on) }
@@ -313,7 +316,7 @@ func drawSeen(t *rapid.T) Seen {
 	for i := range 3 {
 		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%d", i), Labels: map[string]string{corev1.LabelHostname: fmt.Sprintf("node-%d", i)}}}
 		if rapid.Bool().Draw(t, "dark") {
-			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, LastTransitionTime: metav1.NewTime(epoch.Add(-2 * time.Minute))}}
+			s.Quiet[n.Name] = 2 * time.Minute
 		}
 		s.Nodes = append(s.Nodes, n)
 	}

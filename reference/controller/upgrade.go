@@ -46,7 +46,7 @@ func (s Seen) course() course {
 	case asked == c.from && asked.Compare(runs) < 0:
 		s.takeBack(&c)
 	case runs.Hop(asked) != "":
-		c.refused = fmt.Sprintf("%s is asked for, and the pods run %s: %s; set spec.version back to %s", asked, runs, runs.Hop(asked), runs[1:])
+		c.refused = fmt.Sprintf("%s is asked for, and the pods run %s: %s; %s", asked, runs, runs.Hop(asked), instead(runs, asked))
 	case s.behind(runs) != "":
 		c.wait = fmt.Sprintf("%s is asked for, and %s doesn't run %s yet", asked, s.behind(runs), runs)
 	default:
@@ -59,6 +59,15 @@ func (s Seen) course() course {
 		c.template = asked
 	}
 	return c
+}
+
+// instead is which release may be asked for in the place of one that the pods don't come to.
+// One edit goes a minor on or back (the CRD's rule): two in a row have left one out.
+func instead(runs, asked ring.Version) string {
+	if between := runs.Between(asked); between != "" {
+		return "set spec.version to a release of " + between + " first"
+	}
+	return fmt.Sprintf("set spec.version back to %s", runs[1:])
 }
 
 // own are the releases of slots without a member: whoever is added there has what its pod
@@ -204,8 +213,9 @@ func (s Slot) triesHere(image string) bool {
 // checkAgain is how long a check stands that has failed.
 const checkAgain = time.Minute
 
-// check has the nodes of members try the release that is to be, and leaves no check behind.
-func (g *Ground) check(s Seen, now time.Time) {
+// check has the nodes of members try the release that is to be, and leaves no check behind,
+// be its node there or not: one that nobody ends would keep its slot from trying on another.
+func (g *Ground) check(s Seen, now time.Time, patience time.Duration) {
 	held, _ := s.held()
 	for _, slot := range s.Slots {
 		wanted := g.course.checked != "" && held[slot.Ordinal] && slot.Pod != nil && slot.Pod.Spec.NodeName != "" && slot.Pod.DeletionTimestamp == nil
@@ -213,7 +223,12 @@ func (g *Ground) check(s Seen, now time.Time) {
 		switch _, why := slot.tried(image); {
 		case slot.Check == nil && wanted:
 			g.Changes = append(g.Changes, creation(releaseCheck(s.Ring, slot, image), "its node is to try the release first"))
-		case slot.Check == nil || slot.Check.DeletionTimestamp != nil:
+		case slot.Check == nil:
+		case s.gone(slot.Check.Spec.NodeName, patience):
+			force := deletion(slot.Check, "its node is gone")
+			force.Force = true
+			g.Changes = append(g.Changes, force)
+		case slot.Check.DeletionTimestamp != nil:
 		case !wanted:
 			g.Changes = append(g.Changes, deletion(slot.Check, "nothing is left to try"))
 		case !slot.triesHere(image), why != "" && now.Sub(slot.Check.CreationTimestamp.Time) > checkAgain:
@@ -244,6 +259,8 @@ func (s Seen) outdated(slot Slot, c course, free bool) string {
 		return ""
 	case s.edited(slot) != "" && slot.stuck():
 		return s.edited(slot) + ", and it runs nothing"
+	case slot.stuck() && s.pulls(slot) != "":
+		return "it runs nothing, and is to have " + s.pulls(slot)
 	case free && slot.static() && !s.withoutLauncher():
 		return "it has no launcher, and no member"
 	case has == c.template:
@@ -254,6 +271,35 @@ func (s Seen) outdated(slot Slot, c course, free bool) string {
 		return fmt.Sprintf("its member doesn't serve with %s, which was taken back", has)
 	}
 	return ""
+}
+
+// pulls is an image that the slot's pod is to have in the place of another, which may be none
+// that anybody has; "": it has what it is to have. Its release is left out: members come to
+// another in their turn.
+func (s Seen) pulls(slot Slot) string {
+	if s.Set == nil {
+		return ""
+	}
+	template := s.Set.Spec.Template.Spec
+	for _, c := range slices.Concat(slot.Pod.Spec.InitContainers, slot.Pod.Spec.Containers) {
+		for _, to := range slices.Concat(template.InitContainers, template.Containers) {
+			if c.Name != to.Name || c.Image == to.Image {
+				continue
+			}
+			if c.Name != kube.MemberContainer || repository(c.Image) != repository(to.Image) {
+				return to.Image
+			}
+		}
+	}
+	return ""
+}
+
+// repository is an image without its tag.
+func repository(image string) string {
+	if i := strings.LastIndex(image, ":"); i > strings.LastIndex(image, "/") {
+		return image[:i]
+	}
+	return image
 }
 
 // commands are what a person should consider. What ringadm's own store is asked for an

@@ -47,19 +47,28 @@ func (v Version) Beside(o Version) bool {
 // goes up within a minor, or to the next minor, and there only from where its guides let
 // it.
 func (v Version) Hop(next Version) string {
-	a, b := v.numbers(), next.numbers()
 	from, floored := floors[next.Minor()]
 	switch {
 	case next.Compare(v) < 0:
 		return fmt.Sprintf("%s is older than %s, and a ring isn't taken back", next, v)
 	case v.Minor() == next.Minor():
 		return ""
-	case b[0] != a[0] || b[1] != a[1]+1:
-		return fmt.Sprintf("from %s to %s a minor is left out: go by a release of v%d.%d", v, next, a[0], a[1]+1)
+	case v.Between(next) != "":
+		return fmt.Sprintf("from %s to %s a minor is left out: go by a release of %s", v, next, v.Between(next))
 	case floored && v.Compare(from.least) < 0:
 		return fmt.Sprintf("%s becomes %s only from %s on: %s", v, next.Minor(), from.least, from.why)
 	}
 	return ""
+}
+
+// Between is the minor that comes after v's, if a later release is of neither; "": none is
+// left out.
+func (v Version) Between(later Version) string {
+	a, b := v.numbers(), later.numbers()
+	if b[0] < a[0] || b[0] == a[0] && b[1] <= a[1]+1 {
+		return ""
+	}
+	return fmt.Sprintf("v%d.%d", a[0], a[1]+1)
 }
 
 // floor is the least release of the minor before from which a minor is reached, and why.

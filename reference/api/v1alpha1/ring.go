@@ -54,7 +54,7 @@ type EtcdRingSpec struct {
 	// restarted, the leader last. An upgrade is taken back by asking for the release before,
 	// until a member serves with the later one: a ring isn't taken back.
 	// +kubebuilder:validation:MaxLength=16
-	// +kubebuilder:validation:Pattern=`^[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}$`
+	// +kubebuilder:validation:Pattern=`^(0|[1-9][0-9]{0,2})\.(0|[1-9][0-9]{0,2})\.(0|[1-9][0-9]{0,2})$`
 	// +kubebuilder:validation:XValidation:rule="int(self.split('.')[0]) == int(oldSelf.split('.')[0]) && int(self.split('.')[1]) - int(oldSelf.split('.')[1]) in [-1, 0, 1]",message="etcd is upgraded one minor release at a time, and what is taken back is one upgrade"
 	Version string `json:"version"`
 	// Image is the repository that etcd's images are pulled from; the version is the tag.
@@ -132,6 +132,7 @@ type Certificates struct {
 	// ExtraNames are host names that clients reach the ring by.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:items:Pattern=`^[!-~]+$`
 	// +listType=set
 	// +optional
 	ExtraNames []string `json:"extraNames,omitempty"`
