@@ -576,6 +576,11 @@ func TestPlantedBugs(t *testing.T) {
 			event(h, ringproof.Event{At: sec(39), Kind: ringproof.EventFaultLanded, Fault: ringproof.FaultKubeKill, Step: "lose"})
 			event(h, ringproof.Event{At: sec(40), Kind: ringproof.EventProcessExited, Machine: "m1"})
 		}, says: "expected at most 0 ends of etcd", params: map[string]string{"restarts": "0"}},
+		{check: "work-bounded", name: "a restart where only the controller was harmed", want: bug, plant: func(h *ringproof.History) {
+			h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: "late", Fault: &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Scope: ringproof.ScopeController}})
+			event(h, ringproof.Event{At: sec(39), Kind: ringproof.EventFaultLanded, Fault: ringproof.FaultAgentCrash, Step: "late", Machine: "m1"})
+			event(h, ringproof.Event{At: sec(40), Kind: ringproof.EventProcessExited, Machine: "m1"})
+		}, says: "expected at most 0 ends of etcd", params: map[string]string{"restarts": "0"}},
 		{check: "work-bounded", name: "a start that fails by itself", want: bug, plant: func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(40), Kind: ringproof.EventProcessStarted, Machine: "m3"})
 			event(h, ringproof.Event{At: sec(41), Kind: ringproof.EventProcessExited, Machine: "m3"})

@@ -302,10 +302,15 @@ var beside = map[ringproof.FaultKind]bool{ringproof.FaultAPIOutage: true, ringpr
 // firsts is when harm first came to each machine; "" is all of them.
 type firsts map[string]ringproof.Instant
 
+// landings leaves out what is aimed at the subject's controller: it lands on the machine that
+// this one runs on, and no etcd there has felt it.
 func landings(h *ringproof.History) firsts {
-	first := firsts{}
+	first, aside := firsts{}, map[string]bool{}
+	for _, s := range h.Plan.Steps {
+		aside[s.Name] = s.Fault != nil && s.Fault.Scope == ringproof.ScopeController
+	}
 	for _, e := range events(h, ringproof.EventFaultLanded) {
-		if e.Machine == "" && beside[e.Fault] {
+		if aside[e.Step] || e.Machine == "" && beside[e.Fault] {
 			continue
 		}
 		if at, known := first[e.Machine]; !known || e.At < at {

@@ -101,7 +101,7 @@ var kubeSeedStaysNew = Mutant{
 	Hazard:   "The first member is started to begin a ring whenever its disk is empty: once its volume is lost there is a second ring under the name of the first.",
 	Source:   "cozystack's etcd-operator#355: the seed's initial-cluster-state is new for life",
 	Check:    "one-cluster-identity",
-	Scenario: "kube-volume-deleted[victim=leader]",
+	Scenario: "kube-volume-deleted",
 	Undrawn:  offKubernetes,
 	layer: only(booting(func(h host.Host, inner boot, e launcher.Evidence) launcher.Boot {
 		if e.Identity == nil || e.WAL != nil || e.Identity.Members[0].Machine != e.Machine {
