@@ -46,6 +46,6 @@ var noDoomedClaim = Check{
 // deletedByHand reports whether a step of the plan has deleted the object, and not the subject.
 func deletedByHand(h *ringproof.History, o ringproof.Object) bool {
 	return slices.ContainsFunc(h.Events, func(e ringproof.Event) bool {
-		return e.Kind == ringproof.EventFaultLanded && e.Fault == ringproof.FaultKubeDelete && strings.Contains(e.Text, o.UID)
+		return e.Kind == ringproof.EventFaultLanded && e.Fault == ringproof.FaultKubeDelete && o.UID != "" && strings.Contains(e.Text, o.UID)
 	})
 }

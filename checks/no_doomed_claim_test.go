@@ -31,6 +31,10 @@ func TestNoDoomedClaim(t *testing.T) {
 			h.Evidence.Claims[1].Ending = []ringproof.Object{claim}
 			event(h, ringproof.Event{At: sec(40), Kind: ringproof.EventFaultLanded, Fault: ringproof.FaultKubeDelete, Machine: "m2", Text: "pvc default/data-r-1: deleted, uid c-1"})
 		}, ringproof.Fail, "being deleted under it"},
+		{"nobody knows which one it is", func(h *ringproof.History) {
+			h.Evidence.Claims[1].Ending = []ringproof.Object{{Name: claim.Name}}
+			event(h, ringproof.Event{At: sec(40), Kind: ringproof.EventFaultLanded, Fault: ringproof.FaultKubeDelete, Machine: "m2", Text: "pvc default/data-r-1: deleted, uid c-1"})
+		}, ringproof.Fail, "being deleted under it"},
 		{"its member has left", func(h *ringproof.History) {
 			h.Evidence.Claims[1].Ending = []ringproof.Object{claim}
 			h.Evidence.Final.Members = h.Evidence.Final.Members[:1]

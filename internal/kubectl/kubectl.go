@@ -45,12 +45,13 @@ func Open(kubeconfig string) (Client, error) {
 // Member is the pod of one, by name. It may be gone.
 type Member struct{ Namespace, Name string }
 
-// insist tries once a second while the API server says nothing, until ctx ends.
+// insist tries once a second while the API server says nothing, until ctx ends. A pod that has
+// no claim gets none later.
 func insist(ctx context.Context, try func() error) error {
 	for {
 		err := try()
 		var said apierrors.APIStatus
-		if err == nil || errors.As(err, &said) || ctx.Err() != nil {
+		if err == nil || errors.As(err, &said) || errors.Is(err, errNoClaim) || ctx.Err() != nil {
 			return err
 		}
 		wait(ctx, time.Second)

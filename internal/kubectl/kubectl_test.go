@@ -20,8 +20,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/ringproof/ringproof"
 )
 
 // An API server that is away is asked again; one that answers has the last word.
@@ -68,6 +71,41 @@ func TestEvict(t *testing.T) {
 		assert.Equal(t, []string{"r-1 after 0s", "r-0 after 0s", "r-0 after 5s", "r-0 after 10s"}, asked)
 		assert.Equal(t, []string{"pod rings/r-1, refused 0 times before", "pod rings/r-0, refused 2 times before"}, said)
 		assert.Equal(t, time.Minute+2*evictAgain, time.Since(began).Truncate(time.Second))
+	})
+}
+
+// What is being deleted is told by name and UID; whose pod uses no claim has none, and that is
+// said at once.
+func TestEnding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		uses := func(name, claim string) *corev1.Pod {
+			source := corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}
+			return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "rings", Name: name}, Spec: corev1.PodSpec{Volumes: []corev1.Volume{{VolumeSource: source}}}}
+		}
+		has := func(name, uid, volume string, ends *metav1.Time) *corev1.PersistentVolumeClaim {
+			return &corev1.PersistentVolumeClaim{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "rings", Name: name, UID: types.UID(uid), DeletionTimestamp: ends, Finalizers: []string{"kubernetes.io/pvc-protection"}},
+				Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: volume},
+			}
+		}
+		now := metav1.Now()
+		api := Client{fake.NewClientset(
+			uses("r-0", "data-r-0"), has("data-r-0", "a", "pv-0", nil), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-0"}},
+			uses("r-1", "data-r-1"), has("data-r-1", "b", "pv-1", &now), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-1"}},
+			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "rings", Name: "r-2"}},
+		)}
+		for name, want := range map[string][]ringproof.Object{"r-0": nil, "r-1": {{Name: "pvc rings/data-r-1", UID: "b"}}} {
+			claim, ending, err := api.Ending(t.Context(), Member{Namespace: "rings", Name: name})
+			require.NoError(t, err)
+			assert.Equal(t, "pvc rings/data-"+name, claim)
+			assert.Equal(t, want, ending)
+		}
+		began := time.Now()
+		claim, ending, err := api.Ending(t.Context(), Member{Namespace: "rings", Name: "r-2"})
+		require.NoError(t, err)
+		assert.Empty(t, claim)
+		assert.Empty(t, ending)
+		assert.Zero(t, time.Since(began))
 	})
 }
 

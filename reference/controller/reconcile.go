@@ -328,7 +328,7 @@ func (x *automation) make(ctx context.Context, c Change) (done bool, why string,
 		if template == "" || !apierrors.IsInvalid(err) {
 			return err == nil, "", err
 		}
-		x.invalid = invalid{template, "what is asked for is refused by the API server, and nobody has it: " + err.Error(), now}
+		x.invalid = invalid{template, "what is asked for is refused by the API server, and nobody has it, so edit the spec again: " + err.Error(), now}
 	}
 	if c.Without == nil {
 		return false, x.invalid.why, nil
