@@ -96,13 +96,13 @@ func (n *network) passes(from, to *Machine) bool {
 	return to.on && !to.lost && (len(n.cuts) == 0 || len(n.cuts[link{from, to}]) == 0)
 }
 
-// hop is how long one packet takes.
+// hop is how long one packet takes. What is slow is the way out of a machine and into it.
 func (n *network) hop(from, to *Machine) time.Duration {
 	d := n.chaos.between(quickHop, slowHop)
 	if n.chaos.draw()%100 == 0 {
 		d = n.chaos.between(slowHop, tailHop)
 	}
-	if len(n.slow) == 0 {
+	if len(n.slow) == 0 || from == to {
 		return d
 	}
 	for _, m := range [...]*Machine{from, to} {

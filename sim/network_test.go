@@ -250,25 +250,28 @@ func TestACutOneWayIsOneWay(t *testing.T) {
 	})
 }
 
-// TestTheSlowNetwork: what two steps add is added up, and taken away by step.
+// TestTheSlowNetwork: what two steps add is added up, and taken away by step. What a machine
+// sends to itself never comes to the network.
 func TestTheSlowNetwork(t *testing.T) {
 	ring(t, 3, func(s *stage) {
 		m := s.follower()
 		slow := func(by time.Duration) ringproof.Fault {
 			return ringproof.Fault{Kind: ringproof.FaultSlowNetwork, By: ringproof.Duration(by)}
 		}
-		took := func(to *Machine) time.Duration {
+		takes := func(from, to *Machine) time.Duration {
 			began := s.Now()
-			_, err := s.get(s.dial(nil, to), "a", clientv3.WithSerializable())
+			_, err := s.get(s.dial(from, to), "a", clientv3.WithSerializable())
 			require.NoError(s, err)
 			return s.Now().Sub(began)
 		}
+		took := func(to *Machine) time.Duration { return takes(nil, to) }
 		const spread = 20 * time.Millisecond
 		assert.Less(s, took(m), spread)
 		s.do("one", slow(50*time.Millisecond), m.Name())
 		s.do("two", slow(100*time.Millisecond), m.Name())
 		assert.InDelta(s, 300*time.Millisecond, took(m), float64(spread), "there and back")
 		assert.Less(s, took(s.leader()), spread)
+		assert.Less(s, takes(m, m), spread, "over loopback")
 		s.heal("one", slow(50*time.Millisecond), m.Name())
 		assert.InDelta(s, 200*time.Millisecond, took(m), float64(spread))
 		s.heal("two", slow(100*time.Millisecond), m.Name())

@@ -60,7 +60,7 @@ const (
 	DoSignal = "signal" // the Pids, as far as they are of Machines
 	DoWall   = "wall"   // the wall clock of Machines is off by By
 	DoDisk   = "disk"   // the disks of Machines take By longer to sync
-	DoSlow   = "slow"   // what comes from and to Machines takes By longer, but to and from To
+	DoSlow   = "slow"   // what comes from and to Machines takes By longer, but among them, and to and from To
 	DoNames  = "names"  // Path is the /etc/hosts of whoever is started from now on
 	DoServe  = "serve"  // who connects to At, which is no machine, is connected to the Port of one of Machines
 	DoForget = "forget" // nobody is at At any more
@@ -138,7 +138,7 @@ func (w *world) do(d Deed) error {
 		}
 	case DoSlow:
 		for _, m := range d.Machines {
-			w.slow[m] = slowness{d.By, d.To}
+			w.slow[m] = slowness{d.By, append(slices.Concat(d.Machines, d.To), coordinatorHost)}
 		}
 	case DoNames:
 		w.names = d.Path

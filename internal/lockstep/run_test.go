@@ -121,7 +121,7 @@ func TestLife(t *testing.T) {
 			"2.109s signal: <nil>", "4.109s Get \"http://10.0.0.7\": context deadline exceeded", "4.111s signal: <nil>", "4.112s you are 10.0.0.1:33771, <nil>", "4.112s 1 run",
 			"4.113s off: <nil>", "6.113s Get \"http://10.0.0.7\": context deadline exceeded", "6.113s 0 run, signal: killed, host is down",
 			"6.115s <nil>", "6.115s <nil>", "6.217s you are 10.0.0.1:33772, <nil>", `6.219s ordering shout: there is no deed "shout"`},
-		"slow": {"2ms <nil>", "104ms <nil>", "906ms you are 10.0.0.1:33770, <nil>", "908ms <nil>", "909ms you are 10.0.0.1:33770, <nil>", "911ms <nil>", "912ms you are 10.0.0.1:33770, <nil>"},
+		"slow": {"2ms <nil>", "104ms <nil>", "906ms you are 10.0.0.1:33770, <nil>", "908ms <nil>", "909ms you are 10.0.0.1:33770, <nil>", "911ms <nil>", "912ms you are 10.0.0.1:33770, <nil>", "914ms <nil>", "915ms you are 10.0.0.1:33770, <nil>"},
 		"unheard": {"2ms <nil>", "104ms cut: <nil>", "2.104s dial tcp 10.0.0.7:80: i/o timeout", "2.105s mend: <nil>", "3.107s cut: <nil>", "4.109s mend: <nil>",
 			"met 10.0.0.1:33771", "4.109s <nil>", "heard 0 bytes, <nil>"},
 		"disk":  {"2ms <nil>", "synced in 0s, <nil>", "6ms synced in 0s, <nil>, <nil>", "synced in 2s, <nil>", "4.01s synced in 2s, <nil>, <nil>", "synced in 0s, <nil>", "4.014s synced in 0s, <nil>, <nil>"},

@@ -286,6 +286,8 @@ func slow() {
 	}
 	say("%v", orders.Do(lockstep.Deed{Do: lockstep.DoSlow, Machines: []byte{7}, To: []byte{1}, By: time.Hour}))
 	say("%v", ask(7))
+	say("%v", orders.Do(lockstep.Deed{Do: lockstep.DoSlow, Machines: []byte{1, 7}, By: time.Hour}))
+	say("%v", ask(7))
 }
 
 // spin never becomes idle.
