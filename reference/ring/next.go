@@ -85,6 +85,7 @@ func (o Observed) whose(a Alarm) string {
 }
 
 func decide(spec Spec, o Observed) Decision {
+	spec = spec.leg(o)
 	for _, r := range rules {
 		if d, decided := r(spec, o); decided {
 			return d

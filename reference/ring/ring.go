@@ -99,6 +99,7 @@ type Spec struct {
 	Nodes         int                // voters
 	Version       Version            // what members run, once it was their turn
 	From          Version            // what they ran when Version was asked for; "": no other was ever
+	Then          Version            // what is asked for after Version, which is on the way there; "": Version is all
 	Own           map[string]Version // what members run on single machines, instead
 	Encrypt       bool               // peers spoke plain text, and are to speak TLS
 	SnapshotCount uint64             // entries from one raft snapshot to the next; 0: etcd's default

@@ -173,7 +173,11 @@ func release(line []string, prefix string) ring.Version {
 func (w *world) ask(spec ring.Spec) {
 	before := w.spec
 	spec.From = before.From
-	if len(w.members) > 0 && spec.Version != before.Version && spec.Version != before.From {
+	switch {
+	case len(w.members) == 0 || spec.Version == before.Version || spec.Version == before.From:
+	case before.Version == before.From && spec.Version.Compare(before.Version) < 0:
+		spec.From = spec.Version
+	default:
 		spec.From = before.Version
 	}
 	w.spec = spec

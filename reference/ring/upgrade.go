@@ -37,6 +37,22 @@ func upgrade(spec Spec, o Observed) (Decision, bool) {
 	return act(Action{Kind: Upgrade, Member: next.ID, Machine: next.Machine, Version: spec.Version, Why: why})
 }
 
+// leg returns the spec of the way to what was asked for before, if no release leads from what
+// a voter runs to what is asked for now, and one does by way of that: v3.7 was asked for before
+// all had come from v3.5 to v3.6.
+func (s Spec) leg(o Observed) Spec {
+	behind := where(outdated(s, o), func(m Member) bool { return m.Version != "" && m.Version.Hop(s.Version) != "" })
+	barred := slices.ContainsFunc(behind, func(m Member) bool { return m.Version.Hop(s.From) != "" })
+	if len(behind) == 0 || barred || s.From.Hop(s.Version) != "" {
+		return s
+	}
+	oldest := slices.MinFunc(behind, func(a, b Member) int { return a.Version.Compare(b.Version) }).Version
+	if oldest.Compare(s.From) < 0 {
+		s.From, s.Version, s.Then = oldest, s.From, s.Version
+	}
+	return s
+}
+
 // outdated lists the voters that run another release than is asked for, or are on record
 // to be given another, as that was asked for before. Where no other ever was there are
 // none, and a machine's own is its own.
@@ -68,10 +84,14 @@ func forbidden(spec Spec, _ Observed, behind []Member) (Decision, bool) {
 			return wait("which release %s runs is not known", m)
 		}
 		if why := m.Version.Hop(spec.Version); why != "" {
+			back := m.Version
+			if spec.From.Compare(back) > 0 && spec.From != spec.Version { // one step after the other, as it was asked for
+				back = spec.From
+			}
 			return Decision{
 				Halt:     fmt.Sprintf("%s is asked for, and %s runs %s: %s", spec.Version, m, m.Version, why),
-				Commands: []string{"ringadm spec STORE version=" + string(m.Version)},
-				Back:     m.Version,
+				Commands: []string{"ringadm spec STORE version=" + string(back)},
+				Back:     back,
 			}, true
 		}
 	}
@@ -192,10 +212,14 @@ func broken(spec Spec, o Observed, quiet []Member) (Decision, bool) {
 			why = "it does not answer"
 		}
 		if why != "" {
+			back := spec.From
+			if spec.Then != "" {
+				back = spec.Version // who asked for the next takes that back first
+			}
 			return Decision{
 				Halt:     fmt.Sprintf("%s was upgraded to %s and does not come up: %s; no other member is upgraded", m, spec.Version, why),
-				Commands: []string{fmt.Sprintf("ringadm member upgrade %s --version %s", m.ID, spec.From), "ringadm spec STORE version=" + string(spec.From)},
-				Back:     spec.From,
+				Commands: []string{fmt.Sprintf("ringadm member upgrade %s --version %s", m.ID, spec.From), "ringadm spec STORE version=" + string(back)},
+				Back:     back,
 			}, true
 		}
 	}

@@ -44,6 +44,10 @@ func (s *Spec) Ask(version ring.Version) error {
 		s.Version = version
 		return nil
 	}
+	if s.Version == s.From && version.Compare(s.Version) < 0 && version.Beside(s.Version) {
+		s.Version, s.From = version, version // what was taken back may never have come about, nor what was before
+		return nil
+	}
 	if why := s.Version.Hop(version); why != "" {
 		return fmt.Errorf("version %s refused: %s", version, why)
 	}

@@ -72,4 +72,7 @@ func TestAsk(t *testing.T) {
 	require.NoError(t, s.Ask("v3.5.35"))
 	assert.EqualValues(t, "v3.5.35", s.Version, "it is taken back")
 	assert.EqualValues(t, "v3.5.35", s.From, "and who was upgraded is known to have been asked to")
+
+	require.NoError(t, s.Ask("v3.5.31"), "nobody may ever have run v3.5.35")
+	assert.EqualValues(t, "v3.5.31", s.Before("m1"))
 }
