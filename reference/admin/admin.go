@@ -26,8 +26,14 @@ import (
 	"github.com/ringproof/ringproof/reference/ring"
 )
 
-// patience is how long one endpoint may take to answer one request.
-const patience = time.Second
+// patience is how long one endpoint may take to answer one request, and changing how long
+// where it is to commit a change: on disks that need a fifth of a second for each sync that is
+// more than a second, and who gave it up would be told of a failure that is none. A lead looks
+// for half as long as its lease lives, and changes for the other half.
+const (
+	patience = time.Second
+	changing = LeaseTTL / 2
+)
 
 // Ring reaches the ring through one endpoint after another.
 type Ring struct {
@@ -122,7 +128,7 @@ func (r *Ring) change(ctx context.Context, f func(context.Context, host.Etcd) er
 	if len(r.endpoints) == 0 {
 		return errors.New("no endpoint of the ring is known")
 	}
-	return r.ask(ctx, r.endpoints[0], f)
+	return r.askFor(ctx, changing, r.endpoints[0], f)
 }
 
 // Settle has the ring commit a write. etcd saves how far it has committed without a sync,

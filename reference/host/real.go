@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -130,18 +131,19 @@ func (r *Real) Disk() Disk { return disk{r.Root, r.Plain} }
 // Process returns the etcd process.
 func (r *Real) Process() Process { return r.process }
 
+// connectWithin is how long one try to connect may take, though nobody waits for it any more:
+// a look at the name, with its search path, and three round trips.
+const connectWithin = 3 * time.Second
+
 // Dial opens a client that neither retries nor waits: one endpoint, one
 // attempt a request, so that the caller knows what was asked of whom. clientv3
 // by itself holds a request until its endpoint can be reached; a launcher that
 // looks for a ring that isn't there yet would spend its time on that.
-func (r *Real) Dial(endpoint string, secure *tls.Config) (Etcd, error) { return Dial(endpoint, secure) }
-
-// Dial is Real's.
-func Dial(endpoint string, secure *tls.Config) (*clientv3.Client, error) {
+func (r *Real) Dial(endpoint string, secure *tls.Config) (Etcd, error) {
 	once := func(ctx context.Context, method string, request, reply any, c *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		return invoke(ctx, method, request, reply, c, append(opts, grpc.WaitForReady(false))...)
 	}
-	return clientv3.New(clientv3.Config{
+	c, err := clientv3.New(clientv3.Config{
 		Endpoints:            []string{endpoint},
 		TLS:                  secure,
 		Logger:               zap.NewNop(),
@@ -152,8 +154,22 @@ func Dial(endpoint string, secure *tls.Config) (*clientv3.Client, error) {
 			grpc.WithChainUnaryInterceptor(once),
 			grpc.WithConnectParams(grpc.ConnectParams{
 				Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.5, MaxDelay: 500 * time.Millisecond},
-				MinConnectTimeout: time.Second,
+				MinConnectTimeout: connectWithin,
 			}),
 		},
 	})
+	if err != nil {
+		return nil, err
+	}
+	return dialed{c}, nil
+}
+
+// dialed is a client of one endpoint.
+type dialed struct{ *clientv3.Client }
+
+// Status asks on the connection that there is. The client's own dials anew each time, four
+// round trips for one: a member 50 ms away has answered long after nobody waits any more.
+func (d dialed) Status(ctx context.Context, _ string) (*clientv3.StatusResponse, error) {
+	is, err := etcdserverpb.NewMaintenanceClient(d.ActiveConnection()).Status(ctx, &etcdserverpb.StatusRequest{})
+	return (*clientv3.StatusResponse)(is), clientv3.ContextError(ctx, err)
 }
