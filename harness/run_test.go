@@ -833,4 +833,7 @@ func TestContent(t *testing.T) {
 	assert.True(t, waits("for a pod").content(), "it never says that there is nothing to do")
 	assert.True(t, waits("for a pod", "steady").content())
 	assert.False(t, waits("steady", "for a pod").content())
+	calls := waits("for a pod")
+	calls.record.Record(ringproof.Event{Kind: ringproof.EventHalted, Text: "no quorum"})
+	assert.False(t, calls.content(), "it calls for a person")
 }

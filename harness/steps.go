@@ -435,10 +435,12 @@ func (r *runner) came(s ringproof.Step, o ringproof.Observation, targets []strin
 }
 
 // content reports whether the subject has nothing more to do by its own last word, if it is
-// one that says so.
+// one that says so. Who calls for a person has.
 func (r *runner) content() bool {
 	events, _ := r.record.since(0)
-	says := slices.ContainsFunc(events, func(e ringproof.Event) bool { return e.Kind == ringproof.EventWaiting && e.Text == steady })
+	says := slices.ContainsFunc(events, func(e ringproof.Event) bool {
+		return e.Kind == ringproof.EventWaiting && e.Text == steady || e.Kind == ringproof.EventHalted
+	})
 	return !says || scene{events: events}.said() == steady
 }
 
