@@ -97,11 +97,23 @@ func runController(ctx context.Context, out io.Writer, f controllerFlags, s Seam
 	if err := errors.Join(m.AddHealthzCheck("ping", healthz.Ping), m.AddReadyzCheck("ping", healthz.Ping)); err != nil {
 		return err
 	}
-	if err := f.watch(m, out, s); err != nil {
+	name, _ := os.Hostname()
+	h := host.NewReal(name, os.TempDir(), os.TempDir(), out)
+	acting, resign := context.WithCancelCause(ctx)
+	defer resign(nil)
+	if err := f.watch(m, h, s, resign); err != nil {
 		return err
 	}
-	return m.Start(ctx)
+	if err := m.Start(acting); err != nil || ctx.Err() != nil {
+		return err
+	}
+	_ = h.Sleep(ctx, standBack) // whoever is restarted first would lead again
+	return context.Cause(acting)
 }
+
+// standBack is how long who has resigned leaves the Lease to others: as long as one that is
+// not given up lives (controller-runtime's LeaseDuration).
+const standBack = 15 * time.Second
 
 const devImage = "ringadm:dev"
 
@@ -142,9 +154,7 @@ func (f controllerFlags) options(known *runtime.Scheme) ctrl.Options {
 }
 
 // watch has rings looked at when something of theirs changes.
-func (f controllerFlags) watch(m ctrl.Manager, out io.Writer, s Seams) error {
-	name, _ := os.Hostname()
-	var h host.Host = host.NewReal(name, os.TempDir(), os.TempDir(), out)
+func (f controllerFlags) watch(m ctrl.Manager, h host.Host, s Seams, resign func(why error)) error {
 	if s.Host != nil {
 		h = s.Host(h)
 	}
@@ -157,7 +167,7 @@ func (f controllerFlags) watch(m ctrl.Manager, out io.Writer, s Seams) error {
 		return err
 	}
 	r := controller.New(controller.Config{Client: api, Live: m.GetAPIReader(), Host: h, Image: f.image, ReplaceAfter: f.replaceAfter,
-		Events: m.GetEventRecorder("ringadm-controller"), Metrics: counted, Next: b.Next, Do: b.Do})
+		Events: m.GetEventRecorder("ringadm-controller"), Metrics: counted, Next: b.Next, Do: b.Do, Resign: resign})
 	return builder.ControllerManagedBy(m).
 		For(&v1alpha1.EtcdRing{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Owns(&appsv1.StatefulSet{}).

@@ -50,6 +50,8 @@ type Config struct {
 	Metrics      *Metrics             // nil: none are kept
 	Next         func(ring.Spec, ring.Observed) ring.Decision
 	Do           func(context.Context, *admin.Ring, ring.Action, admin.Fence) error
+	// Resign has another process act, which may reach what this one can't; nil: there is none.
+	Resign func(why error)
 }
 
 // Reconciler reconciles EtcdRings: each by one step at a time, and several at once. A ring
@@ -60,6 +62,7 @@ type Reconciler struct {
 
 	mu    sync.Mutex
 	rings map[types.NamespacedName]*automation
+	heard time.Duration // when any was read last, by the monotonic clock
 }
 
 // New returns a reconciler that knows of no ring yet.
@@ -86,6 +89,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, q runtimereconcile.Request) 
 	x := r.automation(q.NamespacedName)
 	x.told.ring = asked
 	o := x.step(ctx, asked)
+	r.listen(x, o)
 	if o.trouble != nil {
 		x.log.Say(host.EventTrouble, fmt.Sprintf("%s: %v", q, o.trouble))
 	}
@@ -129,8 +133,11 @@ type automation struct {
 	invalid    invalid
 	quiet      quiet
 	watched    admin.Observer // of a ring without launchers
+	deaf       bool           // it serves, and can't be read from here
+	deafened   time.Duration  // since when, by the monotonic clock
 
 	ground   Ground        // of the step that is being taken
+	seen     Seen          // in it
 	observed ring.Observed // what was decided on last
 }
 
@@ -152,7 +159,7 @@ func (r *Reconciler) automation(name types.NamespacedName) *automation {
 // next is the ring's own, told of the slots.
 func (x *automation) next(spec ring.Spec, o ring.Observed) ring.Decision {
 	x.observed = x.ground.tell(o)
-	return x.Next(spec, x.observed)
+	return x.unreached(x.Next(spec, x.observed))
 }
 
 // outcome is what came of one step.
@@ -164,6 +171,7 @@ type outcome struct {
 	commands []string // what that person should consider
 	refused  string   // what of that which is asked for is not done, while the rest goes on
 	done     bool     // something was changed
+	answers  bool     // it can't be read, and its members answer
 	trouble  error
 	observed ring.Observed
 }
@@ -281,7 +289,7 @@ func (x *automation) look(ctx context.Context, asked *v1alpha1.EtcdRing, view *a
 			return s, err
 		}
 		s.View, s.Quiet = view, x.quiet.count(s.Nodes, x.host.Now(), view == nil && x.identity != nil)
-		x.ground = ground(s, x.host.Now(), x.ReplaceAfter)
+		x.ground, x.seen = ground(s, x.host.Now(), x.ReplaceAfter), s
 		if !x.ground.destroys() {
 			return s, nil
 		}
@@ -383,14 +391,11 @@ func (x *automation) certify(ctx context.Context, s Seen) (changes []Change, err
 }
 
 // unread says what it means that the ring can't be read.
-func (x *automation) unread(s Seen, why error) (o outcome) {
+func (x *automation) unread(s Seen, why error) outcome {
 	spec := x.spec(s)
-	x.reconciler.Unread(spec, why)
-	o = outcome{wait: "the ring can't be read: " + why.Error(), observed: x.observed}
-	if d := x.Next(spec, x.observed); d.Halt != "" {
-		o.halt, o.commands = d.Halt, x.commands(s, d)
-	}
-	return o
+	d := x.reconciler.Unread(spec, why)
+	return outcome{wait: "the ring can't be read: " + why.Error(), halt: d.Halt, commands: x.commands(s, d), observed: x.observed,
+		answers: reconcile.WantsUser(why)}
 }
 
 func (x *automation) spec(s Seen) ring.Spec {

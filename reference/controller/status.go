@@ -117,7 +117,11 @@ func available(o outcome) metav1.Condition {
 	case o.seen.Identity == nil:
 		return condition(v1alpha1.Available, false, "NotFounded", o.why())
 	}
-	return condition(v1alpha1.Available, false, "NoQuorum", o.why())
+	without := condition(v1alpha1.Available, false, "NoQuorum", o.why())
+	if o.unheard() { // by this process, and perhaps by no other
+		without.Status, without.Reason = metav1.ConditionUnknown, "NotReached"
+	}
+	return without
 }
 
 func progressing(o outcome) metav1.Condition {

@@ -13,22 +13,23 @@ import (
 	"github.com/ringproof/ringproof/reference/ring"
 )
 
-// Unread says what it means that the ring can't be read. Every process says it,
-// as nobody leads then.
-func (r *Reconciler) Unread(spec ring.Spec, why error) {
+// Unread says what it means that the ring can't be read, and returns that. Every process says
+// it, as nobody leads then.
+func (r *Reconciler) Unread(spec ring.Spec, why error) ring.Decision {
 	now := r.Log.Host.Now()
 	if r.unread.IsZero() || now.Before(r.unread) {
 		r.unread = now
 	}
 	d := r.Next(spec, ring.Observed{Why: why.Error(), Unread: now.Sub(r.unread)})
 	r.Log.Say(host.EventWaiting, "the ring can't be read: "+why.Error())
-	if d.Halt != "" && wantsUser(why) {
+	if d.Halt != "" && WantsUser(why) {
 		// It answers: nothing is lost, and nothing to be restored.
 		d = ring.Decision{Halt: "etcd's authentication is on, and the automation has no user of its own: nothing is repaired until it is off", Commands: []string{"etcdctl auth disable"}}
 	}
 	if d.Halt != "" {
 		r.halt(d)
 	}
+	return d
 }
 
 // Read says that the ring can be read: the next time that it can't is another one.
@@ -73,8 +74,8 @@ func (r *Reconciler) halt(d ring.Decision) {
 	}
 }
 
-// wantsUser reports whether a member refused to answer without a user's name.
-func wantsUser(why error) bool {
+// WantsUser reports whether a member refused to answer without a user's name.
+func WantsUser(why error) bool {
 	for _, refusal := range []error{rpctypes.ErrUserEmpty, rpctypes.ErrUserNotFound, rpctypes.ErrPermissionDenied, rpctypes.ErrAuthFailed} {
 		if strings.Contains(why.Error(), refusal.Error()) {
 			return true

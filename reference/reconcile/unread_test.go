@@ -14,6 +14,6 @@ import (
 
 // TestAuthenticationIsNoLoss: a ring that wants a user's name is there.
 func TestAuthenticationIsNoLoss(t *testing.T) {
-	require.True(t, wantsUser(errors.Join(errors.New("no endpoint answered"), fmt.Errorf("http://10.0.0.1:2379: %w", rpctypes.ErrUserEmpty))))
-	require.False(t, wantsUser(errors.New("http://10.0.0.1:2379: context deadline exceeded")))
+	require.True(t, WantsUser(errors.Join(errors.New("no endpoint answered"), fmt.Errorf("http://10.0.0.1:2379: %w", rpctypes.ErrUserEmpty))))
+	require.False(t, WantsUser(errors.New("http://10.0.0.1:2379: context deadline exceeded")))
 }

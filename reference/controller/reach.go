@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package controller
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ringproof/ringproof/reference/kube"
+	"github.com/ringproof/ringproof/reference/ring"
+)
+
+// resignAfter is how long a process hears no ring before another is to act. A node that is
+// silent for 50 s is unknown to Kubernetes, and its pods are ready no more (kube-controller-
+// manager's node-monitor-grace-period): those that are so after a minute are.
+const resignAfter = time.Minute
+
+// serves reports whether the ring serves by the word of its pods: as many are ready as are
+// a quorum, and each asks its own etcd for a read with one (/readyz).
+func (s Seen) serves() bool { return s.Ring != nil && s.ready() > int(s.Ring.Spec.ClusterSize)/2 }
+
+// listen notes whether a ring was heard, and resigns once none is, and one has served all the
+// while. A process on whose node the network of pods is cut holds its Lease of the API server,
+// and can do nothing, where another could.
+func (r *Reconciler) listen(x *automation, o outcome) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now, deaf := r.Host.Monotonic(), o.unheard()
+	if o.seen.View != nil || o.answers {
+		r.heard = now
+	}
+	if deaf && !x.deaf {
+		x.deafened = now
+	}
+	x.deaf = deaf
+	if deaf && r.Resign != nil && now-max(x.deafened, r.heard) >= resignAfter {
+		r.Resign(fmt.Errorf("no ring could be read for %s, though the pods of one say that it serves: another controller may reach it", resignAfter))
+	}
+}
+
+// unheard reports whether the ring serves and can't be read from here.
+func (o outcome) unheard() bool {
+	return o.seen.Identity != nil && o.seen.View == nil && !o.answers && o.seen.serves()
+}
+
+// unreached is a decision on a ring that can't be read: one that serves is not lost, whatever
+// is heard of it here.
+func (x *automation) unreached(d ring.Decision) ring.Decision {
+	if x.observed.Listed || d.Halt == "" || !x.seen.serves() {
+		return d
+	}
+	r := x.seen.Ring
+	return ring.Decision{
+		Halt: fmt.Sprintf("no quorum of the ring has answered here, and %d of its pods are ready, so it serves: the network between this controller and its members is cut, and nothing is repaired until it is mended", x.seen.ready()),
+		Commands: []string{fmt.Sprintf("kubectl -n %s get pods -o wide -l %s=%s", r.Namespace, kube.RingLabel, r.Name),
+			fmt.Sprintf("kubectl -n %s get networkpolicies", r.Namespace)},
+	}
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package controller
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ringproof/ringproof/reference/admin"
+	"github.com/ringproof/ringproof/reference/api/v1alpha1"
+	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/ring"
+	"github.com/ringproof/ringproof/reference/store"
+)
+
+// clock is a host that has a clock.
+type clock struct {
+	host.Host
+	now time.Duration
+}
+
+func (c *clock) Monotonic() time.Duration { return c.now }
+
+// seenReady is a founded ring of three of whose pods so many are ready.
+func seenReady(ready int) Seen {
+	s := Seen{Ring: newRing(3), Identity: &store.Identity{}}
+	for i := range 3 {
+		is := corev1.ConditionFalse
+		if i < ready {
+			is = corev1.ConditionTrue
+		}
+		s.Slots = append(s.Slots, Slot{Pod: &corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: is}}}}})
+	}
+	return s
+}
+
+// TestResign: who hears no ring of those that serve has another process act, and nobody else
+// does. The rings are looked at every five seconds for so long as each story tells.
+func TestResign(t *testing.T) {
+	heard, cut, down, unfounded := seenReady(3), seenReady(2), seenReady(1), seenReady(0)
+	heard.View, unfounded.Identity = &admin.View{}, nil
+	const most = 3 * time.Minute
+	for name, test := range map[string]struct {
+		rings func(now time.Duration) []Seen
+		after time.Duration // 0: never
+	}{
+		"all are heard":            {func(time.Duration) []Seen { return []Seen{heard, heard} }, 0},
+		"none is":                  {func(time.Duration) []Seen { return []Seen{cut, cut} }, time.Minute},
+		"none is, and one is down": {func(time.Duration) []Seen { return []Seen{cut, down, unfounded} }, time.Minute},
+		"one is":                   {func(time.Duration) []Seen { return []Seen{cut, heard} }, 0},
+		"all are down":             {func(time.Duration) []Seen { return []Seen{down, down} }, 0},
+		"the second is from then on": {func(now time.Duration) []Seen {
+			return []Seen{cut, map[bool]Seen{true: heard, false: cut}[now >= 50*time.Second]}
+		}, 0},
+		"it is now and then": {func(now time.Duration) []Seen {
+			return []Seen{map[bool]Seen{true: heard, false: cut}[now%(55*time.Second) == 0]}
+		}, 0},
+		"the pods are not ready soon": {func(now time.Duration) []Seen {
+			return []Seen{map[bool]Seen{true: down, false: cut}[now >= 50*time.Second]}
+		}, 0},
+		"the second is not for a moment": {func(now time.Duration) []Seen {
+			return []Seen{cut, map[bool]Seen{true: down, false: heard}[now > time.Minute && now < 90*time.Second]}
+		}, 0},
+		"the second is no more": {func(now time.Duration) []Seen {
+			return []Seen{cut, map[bool]Seen{true: heard, false: cut}[now < time.Minute]}
+		}, 115 * time.Second},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			c := &clock{Host: host.NewReal("controller", t.TempDir(), t.TempDir(), nil)}
+			var resigned time.Duration
+			r := New(Config{Host: c, Resign: func(why error) {
+				if resigned == 0 {
+					resigned = c.now
+				}
+				assert.ErrorContains(t, why, "another controller may reach it")
+			}})
+			for ; c.now <= most; c.now += 5 * time.Second {
+				for i, s := range test.rings(c.now) {
+					r.listen(r.automation(types.NamespacedName{Namespace: "rings", Name: string(rune('a' + i))}), outcome{seen: s})
+				}
+			}
+			assert.Equal(t, test.after, resigned)
+		})
+	}
+}
+
+// TestARingThatAnswersIsHeard, though it asks for a user's name: no other has one.
+func TestARingThatAnswersIsHeard(t *testing.T) {
+	assert.True(t, outcome{seen: seenReady(3)}.unheard())
+	assert.False(t, outcome{seen: seenReady(3), answers: true}.unheard())
+}
+
+// TestARingThatServesIsNotLost, whatever is heard of it here: nobody is told to restore it.
+func TestARingThatServesIsNotLost(t *testing.T) {
+	for ready, says := range map[int]string{3: "3 of its pods are ready, so it serves", 2: "2 of its pods are ready, so it serves", 1: "it is lost"} {
+		x := &automation{Config: &Config{Next: ring.Next}, seen: seenReady(ready)}
+		d := x.next(ring.Spec{Nodes: 3}, ring.Observed{Why: "no endpoint answered", Unread: time.Minute})
+		assert.Contains(t, d.Halt, says)
+		restores := strings.Contains(strings.Join(d.Commands, "\n"), "snapshot restore")
+		assert.Equal(t, ready == 1, restores, d.Commands)
+
+		is := available(outcome{seen: x.seen, wait: "no endpoint answered"})
+		want := metav1.ConditionUnknown
+		if ready == 1 {
+			want = metav1.ConditionFalse
+		}
+		assert.Equal(t, want, is.Status, is.Reason)
+		assert.Equal(t, v1alpha1.Available, is.Type)
+	}
+}
