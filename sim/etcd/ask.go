@@ -25,11 +25,11 @@ type (
 	}
 	askVersion    struct{}
 	answerVersion struct {
-		server    semver.Version
-		cluster   *semver.Version // nil before it is decided
-		downgrade bool
+		server  semver.Version
+		cluster *semver.Version // nil before it is decided
 	}
-	askHash struct {
+	askDowngrade struct{}
+	askHash      struct {
 		cluster  uint64
 		revision int64
 	}
@@ -85,8 +85,9 @@ func (s *Server) answer(question any, reply func(any, error)) {
 	case askMembers:
 		reply(answerMembers{s.cluster, s.members().all}, nil)
 	case askVersion:
-		downgrade := s.state.book.downgrade
-		reply(answerVersion{s.release, s.state.book.version, downgrade != nil && downgrade.Enabled}, nil)
+		reply(answerVersion{s.release, s.state.book.version}, nil)
+	case askDowngrade:
+		s.read(func(err error) { reply(s.downgrading(), err) })
 	case askHash:
 		reply(s.answerHash(q))
 	case askRenew:
@@ -149,6 +150,31 @@ func (s *Server) askAny(urls []string, question any, patience time.Duration, ans
 		answer(a, nil)
 		return true
 	}, func() { answer(nil, last) })
+}
+
+// askDowngrade asks one member after the other whether the ring is on its way to an older
+// minor: the first answer is the ring's, and none is no.
+func (s *Server) askDowngrade(members []*membership.Member, self types.ID, then func(bool)) {
+	var next func()
+	next = func() {
+		for len(members) > 0 && members[0].ID == self {
+			members = members[1:]
+		}
+		if len(members) == 0 {
+			then(false)
+			return
+		}
+		m := members[0]
+		members = members[1:]
+		s.askAny(m.PeerURLs, askDowngrade{}, s.config.ReqTimeout(), func(a any, err error) {
+			if enabled, ok := a.(bool); ok && err == nil {
+				then(enabled)
+			} else {
+				next()
+			}
+		})
+	}
+	next()
 }
 
 // askVersions asks one member after the other; nil is one that didn't answer.

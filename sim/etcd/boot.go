@@ -337,26 +337,32 @@ func assign(wanted, known []*membership.Member) ([]*membership.Member, error) {
 // downgrade, any but the next newer.
 func (s *Server) compatible(ring *membership.RaftCluster, self types.ID, then func()) {
 	s.askVersions(ring.Members(), self, func(all []*answerVersion) {
-		lowest, highest := semver.New("3.0.0"), s.minor()
-		if i := slices.IndexFunc(all, func(v *answerVersion) bool { return v != nil }); i >= 0 && all[i].downgrade {
-			highest.Minor++
-			lowest = highest
-		}
-		known := false
-		for _, v := range all {
-			if v == nil || v.cluster == nil {
-				continue
+		s.askDowngrade(ring.Members(), self, func(downgrade bool) {
+			if !s.within(all, downgrade) {
+				s.fail("incompatible with current running cluster")
+				return
 			}
-			if known = !v.cluster.LessThan(*lowest) && !highest.LessThan(*v.cluster); !known {
-				break
-			}
-		}
-		if !known {
-			s.fail("incompatible with current running cluster")
-			return
-		}
-		then()
+			then()
+		})
 	})
+}
+
+// within reports whether this binary may join a ring of these versions.
+func (s *Server) within(all []*answerVersion, downgrade bool) (known bool) {
+	lowest, highest := semver.New("3.0.0"), s.minor()
+	if downgrade {
+		highest.Minor++
+		lowest = highest
+	}
+	for _, v := range all {
+		if v == nil || v.cluster == nil {
+			continue
+		}
+		if known = !v.cluster.LessThan(*lowest) && !highest.LessThan(*v.cluster); !known {
+			return false
+		}
+	}
+	return known
 }
 
 // create writes the head of a new log and goes on once it is safe.
