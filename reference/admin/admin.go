@@ -379,12 +379,14 @@ func (r *Ring) promote(ctx context.Context, a ring.Action, members []*etcdserver
 
 // remove is done when the member is not in the list.
 func (r *Ring) remove(ctx context.Context, a ring.Action, members []*etcdserverpb.Member, holds []clientv3.Cmp) error {
-	if _, err := find(members, a.Member); err != nil {
+	m, err := find(members, a.Member)
+	if err != nil {
 		return nil
 	}
 	if err := r.noteLeaving(ctx, a, holds); err != nil {
 		return err
 	}
+	r.leaveAside(ctx, m)
 	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
 		_, err := c.MemberRemove(ctx, uint64(a.Member))
 		if errors.Is(err, rpctypes.ErrMemberNotFound) {
@@ -392,6 +394,22 @@ func (r *Ring) remove(ctx context.Context, a ring.Action, members []*etcdserverp
 		}
 		return err
 	})
+}
+
+// leaveAside has another member asked next, if one answers: who removes itself may end before
+// it has said so, and the removal is told as failed.
+func (r *Ring) leaveAside(ctx context.Context, m *etcdserverpb.Member) {
+	own := func(endpoint string) bool { return slices.Contains(m.ClientURLs, endpoint) }
+	if len(r.endpoints) == 0 || !own(r.endpoints[0]) {
+		return
+	}
+	its := slices.DeleteFunc(slices.Clone(r.endpoints), func(endpoint string) bool { return !own(endpoint) })
+	others := slices.DeleteFunc(slices.Clone(r.endpoints), own)
+	r.endpoints = others
+	err := r.read(ctx, func(ctx context.Context, c host.Etcd) error { _, err := c.MemberList(ctx); return err })
+	if r.endpoints = append(r.endpoints, its...); err != nil {
+		r.endpoints = append(its, others...)
+	}
 }
 
 // moveLeader must be asked of the leader itself.
