@@ -1070,6 +1070,8 @@ func TestOnlyTheFirstBindIsSpared(t *testing.T) {
 		"of a machine, another member": {events: []ringproof.Event{begun(2, 5), done(2, 6), begun(4, 65)}},
 		"after its record was damaged": {events: []ringproof.Event{begun(1, 5), done(1, 6),
 			{At: sec(7), Kind: ringproof.EventFaultLanded, Step: "damage", Fault: ringproof.FaultKeysDamaged}, begun(1, 65)}},
+		"after its record may have been damaged": {events: []ringproof.Event{begun(1, 5), done(1, 6),
+			{At: sec(7), Kind: ringproof.EventFaultMissed, Step: "damage", Fault: ringproof.FaultKeysDamaged}, begun(1, 65)}},
 		"after another action is done": {events: []ringproof.Event{
 			{At: sec(6), Kind: ringproof.EventActionDone, Action: "promote", Member: 1}, begun(1, 65),
 		}},

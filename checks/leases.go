@@ -6,6 +6,7 @@ package checks
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ringproof/ringproof"
@@ -179,7 +180,7 @@ func (l *lifetimes) overdue(most time.Duration) (f ringproof.Finding, bad bool) 
 			if bad || lease == nil {
 				return
 			}
-			waited := ringproof.Span{From: max(lease.asked, l.leaderless(o.Call)), To: o.Call}
+			waited := ringproof.Span{From: max(lease.asked, l.unending(o.Call)), To: o.Call}
 			for _, e := range disturbed {
 				if e.At < o.Call {
 					waited.From = max(waited.From, e.At)
@@ -197,11 +198,15 @@ func (l *lifetimes) overdue(most time.Duration) (f ringproof.Finding, bad bool) 
 	return f, false
 }
 
-// leaderless is the last moment before at when nobody may have led, who alone ends
-// leases: no list was read with a quorum.
-func (l *lifetimes) leaderless(at ringproof.Instant) (last ringproof.Instant) {
+// unending is the last moment before at when no lease may have been ended: nobody led, who
+// alone ends them, as no list was read with a quorum, or a CORRUPT alarm stood, under which
+// etcd refuses that, too (applierV3Corrupt).
+func (l *lifetimes) unending(at ringproof.Instant) (last ringproof.Instant) {
+	corrupt := func(m ringproof.MemberView) bool {
+		return slices.ContainsFunc(m.Alarms, func(alarm string) bool { return strings.Contains(alarm, string(ringproof.AlarmCorrupt)) })
+	}
 	for i, o := range l.h.Observations {
-		if !o.Fresh && o.At < at {
+		if o.At < at && (!o.Fresh || slices.ContainsFunc(o.Members, corrupt)) {
 			last = stands(l.h, i, at)
 		}
 	}

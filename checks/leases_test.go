@@ -72,6 +72,16 @@ func TestLeases(t *testing.T) {
 		"seen as a whole":       {watchGuarantees, passes, func(*ringproof.History) {}, ""},
 		"ended before its time": {leasesKeepTheirTime, fails, func(h *ringproof.History) { goes(h, 8.9) }, "expected lease 7 to live until 9s at least"},
 		"at its time":           {leasesKeepTheirTime, passes, func(h *ringproof.History) { goes(h, 9) }, ""},
+		"long after its time, as an alarm keeps etcd from ending it": {leasesKeepTheirTime, ringproof.Inconclusive, func(h *ringproof.History) {
+			late(h)
+			barred := ringproof.MemberView{ID: 1, Alarms: []string{"memberID:1 alarm:CORRUPT "}}
+			h.Observations = []ringproof.Observation{{At: sec(5), Fresh: true}, {At: sec(30), Fresh: true, Members: []ringproof.MemberView{barred}}}
+		}, ""},
+		"long after its time, as an alarm keeps etcd from writing": {leasesKeepTheirTime, fails, func(h *ringproof.History) {
+			late(h)
+			full := ringproof.MemberView{ID: 1, Alarms: []string{"memberID:1 alarm:NOSPACE "}}
+			h.Observations = []ringproof.Observation{{At: sec(5), Fresh: true}, {At: sec(30), Fresh: true, Members: []ringproof.MemberView{full}}}
+		}, "to be over"},
 		"long after its time, with nobody to end it": {leasesKeepTheirTime, ringproof.Inconclusive, func(h *ringproof.History) {
 			late(h)
 			h.Observations = []ringproof.Observation{{At: sec(2), Fresh: true}, {At: sec(9)}, {At: sec(39), Fresh: true}}

@@ -64,10 +64,11 @@ const bind = "bind"
 // bound tells which members' binding was done by the moment. One that only began,
 // or failed, may still be owed: whoever began it died, or harm cut it off. So is
 // one whose record was damaged since: a ring that is suspended meanwhile looks as
-// asked for, and repairs its records when it is resumed.
+// asked for, and repairs its records when it is resumed. Damage that was missed may be done
+// all the same: whoever asked for it was not answered in time.
 func bound(h *ringproof.History, by ringproof.Instant) map[ringproof.MemberID]bool {
 	members := map[ringproof.MemberID]bool{}
-	for _, e := range events(h, ringproof.EventActionDone, ringproof.EventFaultLanded) {
+	for _, e := range events(h, ringproof.EventActionDone, ringproof.EventFaultLanded, ringproof.EventFaultMissed) {
 		switch {
 		case e.At > by:
 		case e.Fault == ringproof.FaultKeysDamaged:
