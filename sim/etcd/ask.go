@@ -152,53 +152,43 @@ func (s *Server) askAny(urls []string, question any, patience time.Duration, ans
 	}, func() { answer(nil, last) })
 }
 
-// askDowngrade asks one member after the other whether the ring is on its way to an older
-// minor: the first answer is the ring's, and none is no.
-func (s *Server) askDowngrade(members []*membership.Member, self types.ID, then func(bool)) {
-	var next func()
-	next = func() {
-		for len(members) > 0 && members[0].ID == self {
-			members = members[1:]
-		}
-		if len(members) == 0 {
-			then(false)
-			return
-		}
-		m := members[0]
+// askOthers asks one member after the other until accept takes an answer, or else calls none.
+func (s *Server) askOthers(members []*membership.Member, self types.ID, question any, accept func(any, error) bool, none func()) {
+	for len(members) > 0 && members[0].ID == self {
 		members = members[1:]
-		s.askAny(m.PeerURLs, askDowngrade{}, s.config.ReqTimeout(), func(a any, err error) {
-			if enabled, ok := a.(bool); ok && err == nil {
-				then(enabled)
-			} else {
-				next()
-			}
-		})
 	}
-	next()
+	if len(members) == 0 {
+		none()
+		return
+	}
+	s.askAny(members[0].PeerURLs, question, s.config.ReqTimeout(), func(a any, err error) {
+		if !accept(a, err) {
+			s.askOthers(members[1:], self, question, accept, none)
+		}
+	})
 }
 
-// askVersions asks one member after the other; nil is one that didn't answer.
+// askDowngrade asks whether the ring is on its way to an older minor: the first answer is the
+// ring's, and none is no.
+func (s *Server) askDowngrade(members []*membership.Member, self types.ID, then func(bool)) {
+	s.askOthers(members, self, askDowngrade{}, func(a any, err error) bool {
+		enabled, ok := a.(bool)
+		if ok = ok && err == nil; ok {
+			then(enabled)
+		}
+		return ok
+	}, func() { then(false) })
+}
+
+// askVersions asks every member; nil is one that didn't answer.
 func (s *Server) askVersions(members []*membership.Member, self types.ID, then func([]*answerVersion)) {
 	var all []*answerVersion
-	var next func()
-	next = func() {
-		for len(members) > 0 && members[0].ID == self {
-			members = members[1:]
+	s.askOthers(members, self, askVersion{}, func(a any, err error) bool {
+		if v, ok := a.(answerVersion); ok && err == nil {
+			all = append(all, &v)
+		} else {
+			all = append(all, nil)
 		}
-		if len(members) == 0 {
-			then(all)
-			return
-		}
-		m := members[0]
-		members = members[1:]
-		s.askAny(m.PeerURLs, askVersion{}, s.config.ReqTimeout(), func(a any, err error) {
-			if v, ok := a.(answerVersion); ok && err == nil {
-				all = append(all, &v)
-			} else {
-				all = append(all, nil)
-			}
-			next()
-		})
-	}
-	next()
+		return false
+	}, func() { then(all) })
 }
