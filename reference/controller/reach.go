@@ -52,7 +52,7 @@ func (x *automation) unreached(d ring.Decision) ring.Decision {
 	}
 	r := x.seen.Ring
 	return ring.Decision{
-		Halt: fmt.Sprintf("no quorum of the ring has answered here, and %d of its pods are ready, so it serves: the network between this controller and its members is cut, and nothing is repaired until it is mended", x.seen.ready()),
+		Halt: fmt.Sprintf("no quorum of the ring has answered here, and %d of its pods are ready by the last word of their nodes: unless those have just gone off it serves, the network between this controller and its members is cut, and nothing is repaired until that is mended", x.seen.ready()),
 		Commands: []string{fmt.Sprintf("kubectl -n %s get pods -o wide -l %s=%s", r.Namespace, kube.RingLabel, r.Name),
 			fmt.Sprintf("kubectl -n %s get networkpolicies", r.Namespace)},
 	}
