@@ -435,7 +435,7 @@ func (r *runner) came(s ringproof.Step, o ringproof.Observation, targets []strin
 }
 
 // content reports whether the subject has nothing more to do by its own last word, if it is
-// one that says so. Who calls for a person has.
+// one that says so. Who calls for a person has more to do, and can't.
 func (r *runner) content() bool {
 	events, _ := r.record.since(0)
 	says := slices.ContainsFunc(events, func(e ringproof.Event) bool {

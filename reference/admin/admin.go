@@ -406,10 +406,11 @@ func (r *Ring) leaveAside(ctx context.Context, m *etcdserverpb.Member) {
 	its := slices.DeleteFunc(slices.Clone(r.endpoints), func(endpoint string) bool { return !own(endpoint) })
 	others := slices.DeleteFunc(slices.Clone(r.endpoints), own)
 	r.endpoints = others
-	err := r.read(ctx, func(ctx context.Context, c host.Etcd) error { _, err := c.MemberList(ctx); return err })
-	if r.endpoints = append(r.endpoints, its...); err != nil {
+	if r.read(ctx, func(ctx context.Context, c host.Etcd) error { _, err := c.MemberList(ctx); return err }) != nil {
 		r.endpoints = append(its, others...)
+		return
 	}
+	r.endpoints = append(r.endpoints, its...) // after the one that answered
 }
 
 // moveLeader must be asked of the leader itself.

@@ -18,7 +18,9 @@ const resignAfter = time.Minute
 
 // serves reports whether the ring serves by the word of its pods: as many are ready as are
 // a quorum, and each asks its own etcd for a read with one (/readyz).
-func (s Seen) serves() bool { return s.Ring != nil && s.ready() > int(s.Ring.Spec.ClusterSize)/2 }
+func (s Seen) serves() bool {
+	return s.Ring != nil && s.ready() >= ring.Quorum(int(s.Ring.Spec.ClusterSize))
+}
 
 // listen notes whether a ring was heard, and resigns once none is, and one has served all the
 // while. A process on whose node the network of pods is cut holds its Lease of the API server,

@@ -46,10 +46,8 @@ func (s Spec) leg(o Observed) Spec {
 	if len(behind) == 0 || barred || s.From.Hop(s.Version) != "" {
 		return s
 	}
-	oldest := slices.MinFunc(behind, func(a, b Member) int { return a.Version.Compare(b.Version) }).Version
-	if oldest.Compare(s.From) < 0 {
-		s.From, s.Version, s.Then = oldest, s.From, s.Version
-	}
+	oldest := slices.MinFunc(behind, func(a, b Member) int { return a.Version.Compare(b.Version) })
+	s.From, s.Version, s.Then = oldest.Version, s.From, s.Version
 	return s
 }
 
