@@ -99,6 +99,27 @@ func (o Observation) Machine(name string) (MachineView, bool) {
 	return MachineView{}, false
 }
 
+// Overdue are the machines that still hold a member and were to be vacated, while there are
+// machines enough for a ring of so many voters: with nowhere to go a member stays.
+func (o Observation) Overdue(vacant []string, voters int) []string {
+	var still []string
+	for _, machine := range vacant {
+		if _, on := o.On(machine); on {
+			still = append(still, machine)
+		}
+	}
+	free := 0
+	for _, m := range o.Machines {
+		if !m.Lost && !slices.Contains(vacant, m.Name) {
+			free++
+		}
+	}
+	if len(still) <= max(0, voters-free) {
+		return nil
+	}
+	return still
+}
+
 // Leader returns the entry that leads; when two say so, the one with the
 // higher term (a deposed leader learns of it late).
 func (o Observation) Leader() (MemberView, bool) {

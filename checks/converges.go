@@ -111,6 +111,7 @@ func amiss(o ringproof.Observation, asked ringproof.Evidence) string {
 	if len(o.Voters()) != asked.Spec || len(o.Learners()) > 0 || slices.ContainsFunc(o.Members, idle) {
 		wrong = append(wrong, o.String())
 	}
+	overdue := o.Overdue(asked.Vacant, asked.Spec)
 	for _, m := range o.Members {
 		on, known := o.Machine(m.Machine)
 		switch {
@@ -118,23 +119,11 @@ func amiss(o ringproof.Observation, asked ringproof.Evidence) string {
 			wrong = append(wrong, fmt.Sprintf("member %s on %s, which is lost", m.ID, m.Machine))
 		case known && !on.Up:
 			wrong = append(wrong, fmt.Sprintf("member %s on %s, which is off", m.ID, m.Machine))
-		case slices.Contains(asked.Vacant, m.Machine) && roomBeside(o, asked):
+		case slices.Contains(overdue, m.Machine):
 			wrong = append(wrong, fmt.Sprintf("member %s on %s, which was to be replaced", m.ID, m.Machine))
 		}
 	}
 	return strings.Join(wrong, "; ")
-}
-
-// roomBeside reports whether there are machines enough without those that were
-// to be vacated: with nowhere to go a member stays.
-func roomBeside(o ringproof.Observation, asked ringproof.Evidence) bool {
-	room := 0
-	for _, m := range o.Machines {
-		if !m.Lost && !slices.Contains(asked.Vacant, m.Name) {
-			room++
-		}
-	}
-	return room >= asked.Spec
 }
 
 // ineffective names the members that the subject says it removed and that are

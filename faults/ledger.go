@@ -49,8 +49,8 @@ func (c Config) spare(lost map[ringproof.MemberID]bool) int {
 // Feed it every observation and every event, in order.
 type Ledger struct {
 	mode    ringproof.Mode
-	want    int    // voters that the ring was last asked to have
-	leaving string // the machine whose member was last asked to be moved off it
+	want    int      // voters that the ring was last asked to have
+	leaving []string // the machines whose members are asked to be moved off them
 	last    ringproof.Observation
 	pending []pendingChange
 	former  []former
@@ -91,10 +91,10 @@ func NewLedger(size int, mode ringproof.Mode) *Ledger {
 // machines is fair only while that many remain.
 func (l *Ledger) Want(voters int) { l.want = voters }
 
-// Leave records the machine that is to hold no member from now on, or "" for
-// none. It is no spare: of six machines for five voters, the one that a voter was
-// moved off can't take the place of one that is lost.
-func (l *Ledger) Leave(machine string) { l.leaving = machine }
+// Leave records which machines are to hold no member from now on. They are no spares: of
+// six machines for five voters, the one that a voter was moved off can't take the place
+// of one that is lost.
+func (l *Ledger) Leave(machines []string) { l.leaving = machines }
 
 // Observe takes what the world saw, and ends the charges whose member has left.
 // Only a membership that was read with quorum replaces the one before it.
@@ -416,7 +416,7 @@ func (l *Ledger) members(machines []string) []ringproof.MemberID {
 func (l *Ledger) machinesLeft(without []string) int {
 	n := 0
 	for _, m := range l.last.Machines {
-		if !m.Lost && m.Name != l.leaving && !slices.Contains(without, m.Name) {
+		if !m.Lost && !slices.Contains(l.leaving, m.Name) && !slices.Contains(without, m.Name) {
 			n++
 		}
 	}

@@ -207,10 +207,10 @@ func TestMachinesMustRemainForTheWantedVoters(t *testing.T) {
 	assert.Equal(t, "4 machines would be left for 5 voters", reason)
 
 	l = opened(ring(6, 5, 0), ringproof.ModeSafe)
-	l.Leave("m2") // and its spare takes over: whoever is lost now has none
+	l.Leave([]string{"m2"}) // and its spare takes over: whoever is lost now has none
 	_, reason = l.Admit(loss, []string{"m1"})
 	assert.Equal(t, "4 machines would be left for 5 voters", reason)
-	l.Leave("")
+	l.Leave(nil)
 	_, reason = l.Admit(loss, []string{"m1"})
 	assert.Empty(t, reason)
 }

@@ -68,7 +68,8 @@ func phrase(names []string, none, some string) string {
 	return fmt.Sprintf(some, strings.Join(names, ", "))
 }
 
-// machines resolves names: a step stands for the machines that its fault hit.
+// machines resolves names: a step stands for the machines that its fault hit, or for the one
+// that it asked about.
 func (s scene) machines(names []string) []string {
 	all := map[string]bool{}
 	for _, name := range names {
@@ -87,7 +88,8 @@ func (s scene) machines(names []string) []string {
 
 func (s scene) hit(step string) (machines []string) {
 	for _, e := range s.events {
-		if e.Kind == ringproof.EventFaultLanded && e.Step == step && e.Machine != "" {
+		is := e.Kind == ringproof.EventFaultLanded || e.Kind == ringproof.EventStepDone || e.Kind == ringproof.EventStepFailed
+		if is && e.Step == step && e.Machine != "" {
 			machines = append(machines, e.Machine)
 		}
 	}

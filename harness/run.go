@@ -84,14 +84,14 @@ type runner struct {
 	visited   map[int]int              // extra client → its visits
 	tenants   map[int]*tenant          // extra client → its leases
 	begun     map[string]bool          // steps
-	asked     map[string]bool          // steps whose request was made
+	asked     map[string][]string      // whom a step asked about, once its request was made
 	done      map[string]bool          // steps, failed ones too
 	harmed    []harm                   // what is to be healed
 	healing   int                      // harms that are being healed in the background
 	resting   int                      // 1 while nothing is left to do
 	clients   int                      // tasks that record what clients see
 	target    int                      // voters last asked for
-	replaced  string                   // machine whose member was last asked to be replaced
+	replaced  []string                 // machines whose members are asked to be replaced
 	suspended bool                     // the ring is to be left as it is
 	upgraded  string                   // the release last asked for; "": none but the plan's
 	encrypted bool                     // peers that spoke plain text were asked to speak TLS
@@ -112,7 +112,7 @@ type harm struct {
 func carryOut(ctx context.Context, plan ringproof.Plan, world ringproof.World, told func(ringproof.Event)) (h ringproof.History, err error) {
 	r := &runner{plan: plan, world: world, target: plan.Ring.Size,
 		record: &record{now: world.Now, told: told},
-		seen:   map[int]int64{}, visited: map[int]int{}, tenants: map[int]*tenant{}, asked: map[string]bool{}, done: map[string]bool{}, begun: map[string]bool{}}
+		seen:   map[int]int64{}, visited: map[int]int{}, tenants: map[int]*tenant{}, asked: map[string][]string{}, done: map[string]bool{}, begun: map[string]bool{}}
 	r.own = owned(plan.Ring)
 	r.ledger = &ledger{truth: faults.NewLedger(plan.Ring.Size, plan.Mode), record: r.record}
 	for _, s := range plan.Steps {
@@ -186,9 +186,7 @@ func (r *runner) play(ctx context.Context) (ringproof.Evidence, error) {
 	_ = r.wait(ctx, 2*patience, func() bool { return r.count(&r.clients, 0) == 0 })
 	evidence, err := r.world.Evidence(ctx)
 	evidence.Spec, evidence.Budget, evidence.Asked = r.wanted(), r.ledger.Timeline(), r.own
-	if from := r.leaving(); from != "" {
-		evidence.Vacant = []string{from}
-	}
+	evidence.Vacant = r.leaving()
 	r.record.Record(ringproof.Event{Kind: ringproof.EventRunEnds})
 	return evidence, err
 }
@@ -387,19 +385,26 @@ func hasLeft(o ringproof.Observation) bool {
 	})
 }
 
-// owes reports whether the member on the machine that was to be replaced last is
-// still there, and there are machines enough for the others. A replacement that
+// owes reports whether a member is still on a machine that it was to leave, and had
+// another to go to. A replacement that
 // took too long for its step goes on: five voters are as many as were asked for
 // while the lead of the automation is dead, and the next one finds m3 still there.
 func (r *runner) owes(o ringproof.Observation) bool {
-	from, others := r.leaving(), 0
-	for _, m := range o.Machines {
-		if !m.Lost && m.Name != from {
-			others++
+	return len(o.Overdue(r.leaving(), r.wanted())) > 0
+}
+
+// moved are the machines that the subject is asked to move the members off, once it is asked
+// that of one more: those that have lost theirs are free again. Whoever drains two machines
+// names both, the second as the first has not been left yet.
+func (r *runner) moved(machine string) []string {
+	o := r.record.observation()
+	leaving := []string{machine}
+	for _, earlier := range r.leaving() {
+		if _, still := o.On(earlier); earlier != machine && (still || !o.Fresh) {
+			leaving = append(leaving, earlier)
 		}
 	}
-	_, still := o.On(from)
-	return from != "" && still && others >= r.wanted()
+	return leaving
 }
 
 // lastAction is when the subject last began or ended a change. A founder's disk
@@ -581,18 +586,18 @@ func (r *runner) wanted() int {
 	return r.target
 }
 
-// leaving is the machine whose member was last asked to be replaced.
-func (r *runner) leaving() string {
+// leaving are the machines whose members are asked to be replaced.
+func (r *runner) leaving() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.replaced
 }
 
-func (r *runner) leave(machine string) {
+func (r *runner) leave(machines []string) {
 	r.mu.Lock()
-	r.replaced = machine
+	r.replaced = machines
 	r.mu.Unlock()
-	r.ledger.Leave(machine)
+	r.ledger.Leave(machines)
 }
 
 func (r *runner) want(voters int) {

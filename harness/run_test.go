@@ -588,6 +588,18 @@ func TestAnOperationIsTriedAgain(t *testing.T) {
 	assert.Equal(t, 3, h.Evidence.Spec, "nobody heard of it")
 }
 
+// TestNobodyIsThere: what is asked of a member where none is has done nothing, and is no step
+// that was carried out.
+func TestNobodyIsThere(t *testing.T) {
+	for _, kind := range []ringproof.OpKind{ringproof.OpReplace, ringproof.OpMoveLeader, ringproof.OpRestart} {
+		asked := false
+		w := &toy{asked: func(ringproof.Op) error { asked = true; return nil }}
+		h := play(t, w, ring(ringproof.Step{Name: "nobody", Timeout: seconds(5), Op: &ringproof.Op{Kind: kind, Target: "m5"}}))
+		assert.Equal(t, "no member is on m5: there is nothing to "+string(kind), only(t, h, ringproof.EventStepMissed, "nobody").Text)
+		assert.False(t, asked)
+	}
+}
+
 func TestARingThatDoesNotConverge(t *testing.T) {
 	lose := harmful("lose", ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Target: "m2"})
 	for name, c := range map[string]struct {

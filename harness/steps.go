@@ -46,10 +46,10 @@ func (l *ledger) Want(voters int) {
 	l.truth.Want(voters)
 }
 
-func (l *ledger) Leave(machine string) {
+func (l *ledger) Leave(machines []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.truth.Leave(machine)
+	l.truth.Leave(machines)
 }
 
 func (l *ledger) Admit(f ringproof.Fault, targets []string) (ringproof.Fault, string) {
@@ -132,7 +132,8 @@ func (r *runner) inOrder(ctx context.Context, s ringproof.Step) error {
 		defer r.mu.Unlock()
 		return !slices.ContainsFunc(r.plan.Steps, func(other ringproof.Step) bool {
 			due := other.Name == s.Name || other.Op != nil && other.Op.Rival && r.begun[other.Name]
-			return due && !r.asked[other.Name] && !r.done[other.Name]
+			_, asked := r.asked[other.Name]
+			return due && !asked && !r.done[other.Name]
 		})
 	})
 }
@@ -222,13 +223,23 @@ func (r *runner) step(ctx context.Context, s ringproof.Step) {
 	switch {
 	case errors.As(err, &owed):
 		r.end(s)
-		r.record.Record(ringproof.Event{Kind: ringproof.EventStepFailed, Step: s.Name, Text: err.Error()})
+		r.record.Record(ringproof.Event{Kind: ringproof.EventStepFailed, Step: s.Name, Machine: r.about(s), Text: err.Error()})
 	case err != nil:
 		r.miss(s, err)
 	default:
 		r.end(s)
-		r.record.Record(ringproof.Event{Kind: ringproof.EventStepDone, Step: s.Name})
+		r.record.Record(ringproof.Event{Kind: ringproof.EventStepDone, Step: s.Name, Machine: r.about(s)})
 	}
+}
+
+// about is the one machine that a step asked about, or "".
+func (r *runner) about(s ringproof.Step) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if asked := r.asked[s.Name]; len(asked) == 1 {
+		return asked[0]
+	}
+	return ""
 }
 
 // shortfall is what the subject owes at the end of a step: what was expected,
@@ -260,6 +271,9 @@ func (r *runner) op(ctx context.Context, s ringproof.Step, within time.Duration)
 	if s.Op.Kind == ringproof.OpAsk {
 		return r.inquire(ctx, s, targets[0])
 	}
+	if ofMembers[s.Op.Kind] && r.vacant(targets) {
+		return fmt.Errorf("no member is on %s: there is nothing to %s", strings.Join(targets, ", "), s.Op.Kind)
+	}
 	before := r.wanted()
 	if s.Op.Kind == ringproof.OpScale && !s.Op.Refused {
 		r.want(s.Op.To)
@@ -267,9 +281,9 @@ func (r *runner) op(ctx context.Context, s ringproof.Step, within time.Duration)
 	if err := r.address(ctx, &s); err != nil {
 		return err
 	}
-	text, err := r.carryOut(ctx, s, targets)
+	asked, text, err := r.carryOut(ctx, s, targets)
 	r.mu.Lock()
-	r.asked[s.Name] = true
+	r.asked[s.Name] = targets
 	r.mu.Unlock()
 	switch {
 	case s.Op.Refused:
@@ -280,9 +294,12 @@ func (r *runner) op(ctx context.Context, s ringproof.Step, within time.Duration)
 	if err != nil {
 		return r.unasked(ctx, s, targets, err)
 	}
-	r.take(*s.Op, targets)
+	r.take(*s.Op, asked)
 	return r.reached(ctx, s, within, targets)
 }
+
+// ofMembers are the operations that do nothing where no member is.
+var ofMembers = map[ringproof.OpKind]bool{ringproof.OpReplace: true, ringproof.OpMoveLeader: true, ringproof.OpRestart: true}
 
 // address resolves whom an operation asks, as find does its target.
 func (r *runner) address(ctx context.Context, s *ringproof.Step) error {
@@ -299,18 +316,23 @@ func (r *runner) address(ctx context.Context, s *ringproof.Step) error {
 }
 
 // carryOut carries out the operation, again and again while it can't be: whoever
-// operates a ring tries once more. What is refused is refused.
-func (r *runner) carryOut(ctx context.Context, s ringproof.Step, targets []string) (text string, err error) {
+// operates a ring tries once more. What is refused is refused. It returns the machines that
+// the subject was asked about.
+func (r *runner) carryOut(ctx context.Context, s ringproof.Step, targets []string) (asked []string, text string, err error) {
 	for {
-		text, err = r.world.Do(ctx, s, targets)
+		asked = targets
+		if s.Op.Kind == ringproof.OpReplace {
+			asked = r.moved(targets[0])
+		}
+		text, err = r.world.Do(ctx, s, asked)
 		if s.Op.Changes() {
 			r.change(*s.Op, targets[0], err)
 		}
 		if err == nil || s.Op.Refused || errors.Is(err, ringproof.ErrRefused) || restarts(s.Op.Kind) || s.Op.Kind == ringproof.OpReset || r.vacant(targets) {
-			return text, err
+			return asked, text, err
 		}
 		if r.world.Sleep(ctx, askAgain) != nil {
-			return text, err
+			return asked, text, err
 		}
 	}
 }
@@ -348,10 +370,10 @@ func (r *runner) vacant(machines []string) bool {
 }
 
 // take notes what the ring owes from now on.
-func (r *runner) take(op ringproof.Op, targets []string) {
+func (r *runner) take(op ringproof.Op, asked []string) {
 	switch op.Kind {
 	case ringproof.OpReplace:
-		r.leave(targets[0])
+		r.leave(asked)
 	case ringproof.OpUpgrade:
 		r.upgrade(op.Version)
 	case ringproof.OpPeers:
@@ -363,7 +385,7 @@ func (r *runner) take(op ringproof.Op, targets []string) {
 		defer r.mu.Unlock()
 		r.edited = r.world.Now()
 	case ringproof.OpCancelReplace:
-		r.leave("")
+		r.leave(nil)
 	case ringproof.OpSuspend, ringproof.OpResume:
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -425,7 +447,7 @@ func (r *runner) came(s ringproof.Step, o ringproof.Observation, targets []strin
 	case ringproof.OpEdit: // what it asks for the subject knows, and says when it has no more to do; a check judges how it is done
 		return r.still() || r.asWanted(o) && r.content() && r.given(max(r.lastAction(), r.lastEdit())) >= r.rested()
 	case ringproof.OpReplace:
-		return r.still() || r.leaving() != targets[0] || !r.owes(o) && r.asWanted(o)
+		return r.still() || !slices.Contains(r.leaving(), targets[0]) || !slices.Contains(o.Overdue(r.leaving(), r.wanted()), targets[0]) && r.asWanted(o)
 	case ringproof.OpReset:
 		return true // the disk was emptied; who takes a member next is of the other requests
 	case ringproof.OpMoveLeader:

@@ -395,9 +395,9 @@ func (r review) claims(i int) Diagnostics {
 	var found Diagnostics
 	a := *r.plan.Steps[i].Assert
 	for _, name := range a.Machines() {
-		harm := slices.ContainsFunc(r.plan.Steps[:i], func(s ringproof.Step) bool { return s.Name == name && s.Fault != nil })
-		if !harm && !r.machine(name) {
-			found = append(found, r.say(at(i, ".assert.ring"), Error, "S016", "a machine is m1 to "+fmt.Sprintf("m%d", r.plan.Ring.Machines)+"; the step of a fault before this one stands for the machines that it hit, and founders for those that the ring began with", "the assert names %q, which is no machine and no fault before it", name)...)
+		before := slices.ContainsFunc(r.plan.Steps[:i], func(s ringproof.Step) bool { return s.Name == name && s.Assert == nil })
+		if !before && !r.machine(name) {
+			found = append(found, r.say(at(i, ".assert.ring"), Error, "S016", "a machine is m1 to "+fmt.Sprintf("m%d", r.plan.Ring.Machines)+"; a step before this one stands for the machines that its fault hit or its operation was about, and founders for those that the ring began with", "the assert names %q, which is no machine, and no fault or operation before it", name)...)
 		}
 	}
 	if _, err := regexp.Compile(a.Said); err != nil {

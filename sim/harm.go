@@ -39,7 +39,9 @@ func Runs(p ringproof.Plan) error {
 	try := func(version string, flags map[string]string) error {
 		var args []string
 		for _, name := range slices.Sorted(maps.Keys(flags)) {
-			args = append(args, "--"+name+"="+flags[name])
+			if flags[name] != "" { // an empty one is taken away
+				args = append(args, "--"+name+"="+flags[name])
+			}
 		}
 		if _, err := etcd.Parse(version, args); err != nil {
 			return fmt.Errorf("etcd %s with %s: %w: %w in sim", version, strings.Join(args, " "), err, errors.ErrUnsupported)

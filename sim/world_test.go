@@ -31,6 +31,19 @@ func TestSupports(t *testing.T) {
 	assert.NoError(t, Supports(ringproof.Step{Assert: &ringproof.Assert{}}))
 }
 
+// TestRuns: a flag with a value that the model doesn't know is none that it can have; one
+// without is taken away, as in a scenario that gives a member a small quota and takes it back.
+func TestRuns(t *testing.T) {
+	with := func(flags map[string]string) ringproof.Plan {
+		return ringproof.Plan{Ring: ringproof.RingSpec{Version: "v3.6.16"}, Steps: []ringproof.Step{
+			{Name: "again", Op: &ringproof.Op{Kind: ringproof.OpRestart, Target: "m2", Flags: flags}},
+		}}
+	}
+	assert.NoError(t, Runs(with(map[string]string{"quota-backend-bytes": "40000"})))
+	assert.NoError(t, Runs(with(map[string]string{"quota-backend-bytes": ""})))
+	assert.ErrorIs(t, Runs(with(map[string]string{"quota-backend-bytes": "much"})), errors.ErrUnsupported)
+}
+
 // TestFreshTakesAQuorum: with one of three left the list is what that one
 // remembers, and says so; two are enough.
 func TestFreshTakesAQuorum(t *testing.T) {

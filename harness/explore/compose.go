@@ -447,6 +447,10 @@ func (c *composer) changeOfMind(step ringproof.Step, label func(string) string) 
 	case step.Op.Kind == ringproof.OpReplace && turn >= 4:
 		other.Op, other.After = &ringproof.Op{Kind: ringproof.OpCancelReplace}, c.later(label)
 		c.detach(step.Name)
+	case step.Op.Kind == ringproof.OpReplace && turn == 3:
+		c.spares++
+		other.Op, other.After = &ringproof.Op{Kind: ringproof.OpReplace, Target: c.aim(label("also"), "follower", "leader", "voter")}, c.later(label)
+		c.detach(step.Name)
 	default:
 		return
 	}

@@ -106,8 +106,8 @@ func change(s store.Spec, op ringproof.Op, targets []string) (changed store.Spec
 		s.Retire = nil
 		return s, []string{"retire="}, nil
 	}
-	s.Retire = targets[:1]
-	return s, []string{"retire=" + targets[0]}, nil
+	s.Retire = targets
+	return s, []string{"retire=" + strings.Join(targets, ",")}, nil
 }
 
 // renew gives a machine another release, or other flags.
