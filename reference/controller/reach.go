@@ -16,9 +16,10 @@ import (
 // manager's node-monitor-grace-period): those that are so after a minute are.
 const resignAfter = time.Minute
 
-// serves reports whether the ring serves by the word of its pods: as many are ready as are
-// a quorum, and each asks its own etcd for a read with one (/readyz).
-func (s Seen) serves() bool {
+// stands reports whether as many pods of the ring are ready as are a quorum: their etcds run and
+// have their logs, so that it isn't lost. Whether they hear each other a pod that is ready
+// doesn't say: it is asked for a read of its own (/readyz without linearizable_read).
+func (s Seen) stands() bool {
 	return s.Ring != nil && s.ready() >= ring.Quorum(int(s.Ring.Spec.ClusterSize))
 }
 
@@ -37,24 +38,24 @@ func (r *Reconciler) listen(x *automation, o outcome) {
 	}
 	x.deaf = deaf
 	if deaf && r.Resign != nil && now-max(x.deafened, r.heard) >= resignAfter {
-		r.Resign(fmt.Errorf("no ring could be read for %s, though the pods of one say that it serves: another controller may reach it", resignAfter))
+		r.Resign(fmt.Errorf("no ring could be read for %s, though the pods of one are ready: another controller may reach it", resignAfter))
 	}
 }
 
-// unheard reports whether the ring serves and can't be read from here.
+// unheard reports whether the ring stands and can't be read from here.
 func (o outcome) unheard() bool {
-	return o.seen.Identity != nil && o.seen.View == nil && !o.answers && o.seen.serves()
+	return o.seen.Identity != nil && o.seen.View == nil && !o.answers && o.seen.stands()
 }
 
-// unreached is a decision on a ring that can't be read: one that serves is not lost, whatever
+// unreached is a decision on a ring that can't be read: one that stands is not lost, whatever
 // is heard of it here.
 func (x *automation) unreached(d ring.Decision) ring.Decision {
-	if x.observed.Listed || d.Halt == "" || !x.seen.serves() {
+	if x.observed.Listed || d.Halt == "" || !x.seen.stands() {
 		return d
 	}
 	r := x.seen.Ring
 	return ring.Decision{
-		Halt: fmt.Sprintf("no quorum of the ring has answered here, and %d of its pods are ready by the last word of their nodes: unless those have just gone off it serves, the network between this controller and its members is cut, and nothing is repaired until that is mended", x.seen.ready()),
+		Halt: fmt.Sprintf("no quorum of the ring has answered here, and %d of its pods are ready by the last word of their nodes: unless those have just gone off, the network is cut, between its members or between them and this controller, and nothing is repaired until that is mended", x.seen.ready()),
 		Commands: []string{fmt.Sprintf("kubectl -n %s get pods -o wide -l %s=%s", r.Namespace, kube.RingLabel, r.Name),
 			fmt.Sprintf("kubectl -n %s get networkpolicies", r.Namespace)},
 	}

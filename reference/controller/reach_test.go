@@ -97,8 +97,8 @@ func TestARingThatAnswersIsHeard(t *testing.T) {
 	assert.False(t, outcome{seen: seenReady(3), answers: true}.unheard())
 }
 
-// TestARingThatServesIsNotLost, whatever is heard of it here: nobody is told to restore it.
-func TestARingThatServesIsNotLost(t *testing.T) {
+// TestARingThatStandsIsNotLost, whatever is heard of it here: nobody is told to restore it.
+func TestARingThatStandsIsNotLost(t *testing.T) {
 	for ready, says := range map[int]string{3: "3 of its pods are ready by the last word of their nodes", 2: "2 of its pods are ready by the last word of their nodes", 1: "it is lost"} {
 		x := &automation{Config: &Config{Next: ring.Next}, seen: seenReady(ready)}
 		d := x.next(ring.Spec{Nodes: 3}, ring.Observed{Why: "no endpoint answered", Unread: time.Minute})
