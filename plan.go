@@ -480,6 +480,15 @@ func (f Fault) Leaps() (n int, by, every time.Duration) {
 	return n, f.By.Std() / time.Duration(n), f.For.Std() / time.Duration(n)
 }
 
+// Lateness is how long what an agent asks for is on its way by an agent-crash with Phase
+// "late"; 0: the fault delays nothing.
+func (f Fault) Lateness() time.Duration {
+	if f.Kind != FaultAgentCrash || f.Phase != "late" {
+		return 0
+	}
+	return cmp.Or(f.For.Std(), 10*time.Second)
+}
+
 // LeavesLog reports whether the fault leaves a log on the disk that it takes.
 func (f Fault) LeavesLog() bool {
 	return f.Kind == FaultVolumeLoss && (f.Leave == LeaveCopy || f.Leave == LeaveDamaged || f.Leave == LeaveForced)

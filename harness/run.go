@@ -284,6 +284,7 @@ func (r *runner) heal(ctx context.Context) {
 	isAlarm := func(h harm) bool { return h.step.Fault.Kind == ringproof.FaultAlarmRaised }
 	alarms := slices.DeleteFunc(slices.Clone(harmed), func(h harm) bool { return !isAlarm(h) })
 	harmed = append(slices.DeleteFunc(harmed, isAlarm), alarms...)
+	r.arrive(ctx)
 	for _, h := range harmed {
 		if left, some := r.leaveDead(ctx, h); some {
 			r.undo(ctx, left)
@@ -291,6 +292,25 @@ func (r *runner) heal(ctx context.Context) {
 	}
 	_ = r.wait(ctx, defaultTimeout, func() bool { return r.count(&r.healing, 0) == 0 })
 	r.record.Record(ringproof.Event{Kind: ringproof.EventHealPhase})
+}
+
+// arrive waits for what was asked for and is still on its way: that it comes is harm, and
+// nobody can call it back.
+func (r *runner) arrive(ctx context.Context) {
+	var due ringproof.Instant
+	events, _ := r.record.since(0)
+	for _, e := range events {
+		i := slices.IndexFunc(r.plan.Steps, func(s ringproof.Step) bool { return s.Name == e.Step && s.Fault != nil })
+		if e.Kind != ringproof.EventFaultLanded || i < 0 {
+			continue
+		}
+		if by := r.plan.Steps[i].Fault.Lateness(); by > 0 {
+			due = max(due, e.At.Add(by+poll))
+		}
+	}
+	if left := due.Sub(r.world.Now()); left > 0 {
+		_ = r.world.Sleep(ctx, left)
+	}
 }
 
 // leaveDead leaves dead which of a harm's machines are off and can be lost for

@@ -91,7 +91,7 @@ func (s Setting) Early() bool {
 const LateWithin = 10 * time.Second
 
 // LateBy is how long what is late is on its way.
-func (s Setting) LateBy() time.Duration { return cmp.Or(s.Fault.For.Std(), 10*time.Second) }
+func (s Setting) LateBy() time.Duration { return s.Fault.Lateness() }
 
 // UnseenFor is how long what was done isn't shown.
 func (s Setting) UnseenFor() time.Duration { return cmp.Or(s.Fault.For.Std(), 5*time.Second) }
