@@ -306,6 +306,9 @@ func learner(spec Spec, o Observed) (Decision, bool) {
 	case stuck(spec, o, m):
 		remove.Why = "it does not come up, and another machine is free"
 		return act(remove)
+	case unsent(o, m):
+		remove.Why = "its etcd runs, and has heard nothing of the ring: it is to be added anew"
+		return act(remove)
 	case !m.Started() || !m.Serving:
 		return wait("learner %s has not started", m)
 	case !m.Ready:
@@ -344,6 +347,19 @@ func (o Observed) unsteady(m Member) bool {
 func stuck(spec Spec, o Observed, m Member) bool {
 	_, spare := o.spare(spec)
 	return spare && !m.Serving && m.Silent > max(spec.ReplaceAfter, comeUp)
+}
+
+// hears is how long a learner may wait for the ring's data where no other machine is free: in
+// less, most rings have sent all of theirs.
+const hears = 5 * time.Minute
+
+// unsent reports whether a learner whose etcd runs was never sent the ring's data. A node is
+// lost, and the pod that is made elsewhere has its name. The leader still has an idle connection
+// to that name, and sends the snapshot into it: nothing acknowledges it, and TCP gives up after
+// a quarter of an hour. What is sent to a member that is removed, etcd gives up at once.
+func unsent(o Observed, m Member) bool {
+	machine, ok := o.own(m)
+	return ok && machine.Present && machine.Failing == "" && !machine.Unsteady && !m.Started() && m.Silent > hears
 }
 
 // silent holds every further change while a voter doesn't answer, until its
