@@ -445,9 +445,10 @@ func (x *parcel) bounce(err error) {
 	}
 }
 
-// Ask puts a question to a peer.
+// Ask puts a question to a peer. Whoever asks for an answer has a patience of his own; a
+// stream, and what it carries, is given up by etcd's transport.
 func (s *server) Ask(address string, question any, answer func(any, error)) {
-	over, waits := false, false
+	over := false
 	once := func(a any, err error) {
 		if !over {
 			over = true
@@ -455,7 +456,7 @@ func (s *server) Ask(address string, question any, answer func(any, error)) {
 		}
 	}
 	s.reach(address, etcd.Waits(question), func(to *server) {
-		waits = to.etcd.Answer(question, func(a any, err error) {
+		to.etcd.Answer(question, func(a any, err error) {
 			n := s.machine.world.network
 			switch {
 			case n.passes(to.machine, s.machine):
@@ -465,11 +466,9 @@ func (s *server) Ask(address string, question any, answer func(any, error)) {
 			}
 		})
 	}, func(err error) { once(nil, err) })
-	s.engine.after(streamDead, prioTimer, kindTimer, s.process, func() {
-		if !waits { // for as long as whoever asks likes to
-			once(nil, errSilent)
-		}
-	})
+	if !etcd.Waits(question) {
+		s.engine.after(streamDead, prioTimer, kindTimer, s.process, func() { once(nil, errSilent) })
+	}
 }
 
 // call is one request of a client, until its reply.

@@ -52,7 +52,8 @@ func (a answerMembers) String() string {
 }
 
 // Waits reports whether the question waits for an etcd that doesn't serve its peers yet: etcd
-// listens for them from its start. The handshakes of streams come again by themselves.
+// listens for them from its start. The handshakes of streams come again by themselves. Whoever
+// asks such a question waits as long as he likes to: no transport ends it.
 func Waits(question any) bool {
 	switch question.(type) {
 	case hello, Packet:
@@ -61,19 +62,18 @@ func Waits(question any) bool {
 	return true
 }
 
-// Answer answers what a peer asked with Host.Ask, once it serves its peers. It reports
-// whether the question waits until then.
-func (s *Server) Answer(question any, reply func(any, error)) (waits bool) {
-	waits = !s.open && !s.over && Waits(question)
+// Answer answers what a peer asked with Host.Ask, once it serves its peers.
+func (s *Server) Answer(question any, reply func(any, error)) {
 	switch {
-	case waits:
+	case s.over:
+		reply(nil, errNotServing)
+	case !s.open && Waits(question):
 		s.unanswered = append(s.unanswered, func() { s.answer(question, reply) })
-	case !s.open || s.over:
+	case !s.open:
 		reply(nil, errNotServing)
 	default:
 		s.answer(question, reply)
 	}
-	return waits
 }
 
 func (s *Server) answer(question any, reply func(any, error)) {

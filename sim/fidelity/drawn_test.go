@@ -241,7 +241,15 @@ func (a *author) read(t *rapid.T) {
 	a.line("%s%s", text, a.on(t))
 }
 
-func (a *author) transact(t *rapid.T) { a.line("txn%s%s", a.on(t), a.txn(t, "", true)) }
+// transact asks for a transaction. One that only reads, or does nothing, and reads what its
+// member has, does so whatever the others know: it waits until all know the same.
+func (a *author) transact(t *rapid.T) {
+	text := a.txn(t, "", true)
+	if !strings.Contains(text, "put ") && !strings.Contains(text, "del ") {
+		a.line("wait-applied")
+	}
+	a.line("txn%s%s", a.on(t), text)
+}
 
 func (a *author) lease(t *rapid.T) {
 	text := one(t, "of leases", "grant", "revoke", "ttl", "keep-alive", "leases")
