@@ -1235,6 +1235,44 @@ func TestWhatSomebodyElseDidIsNotTheSubjects(t *testing.T) {
 	}
 }
 
+// TestWhatWasOvertaken: of five voters the subject asks one to leave, and before that is done
+// two others are removed. Nobody can call a request back; but who asks when they have gone, or
+// has asked for their removal as well, costs the ring a voter that it needs.
+func TestWhatWasOvertaken(t *testing.T) {
+	for name, test := range map[string]struct {
+		asked   float64 // 0: never
+		foreign bool    // the two others were removed by somebody else
+		says    string
+	}{
+		"asked before": {20, true, ""},
+		"asked after":  {23.5, true, "to leave a margin"},
+		"never asked":  {0, true, "to leave a margin"},
+		"its own":      {20, false, "to leave a margin"},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			h := healthy()
+			drop(h, ringproof.EventFaultLanded)
+			drop(h, ringproof.EventActionBegun)
+			h.Observations, h.Evidence.Changes = nil, nil
+			for at := 1; at < 30; at++ {
+				h.Observations = append(h.Observations, seen(float64(at), 1, 1, 2, 3, 4, 5))
+			}
+			for i, member := range []ringproof.MemberID{1, 2, 3, 4, 5} {
+				founder := entry("add-voter", member, 1)
+				founder.Founder, founder.Index = true, uint64(i+1)
+				h.Evidence.Changes = append(h.Evidence.Changes, founder)
+			}
+			one, two := entry("remove", 3, 21), entry("remove", 4, 22)
+			one.Foreign, two.Foreign = test.foreign, test.foreign
+			insert(h, 5, one, two, entry("remove", 5, 24))
+			if test.asked > 0 {
+				event(h, ringproof.Event{At: sec(test.asked), Kind: ringproof.EventActionBegun, Action: "remove", Member: 5})
+			}
+			judged(t, quorumMargin.Finding(h, nil), test.says)
+		})
+	}
+}
+
 // TestWhatSomebodyElseAdded is not the subject's to have entered as a learner, nor to finish
 // before anything else; the same additions are, if they are its own.
 func TestWhatSomebodyElseAdded(t *testing.T) {
