@@ -379,12 +379,13 @@ const (
 	FaultSlowDisk    FaultKind = "slow-disk"         // every sync of a disk takes longer
 	FaultNameStale   FaultKind = "name-stale"        // a machine comes back, and its name doesn't lead to it yet
 
-	FaultKubeDelete       FaultKind = "kube-delete"       // an object of a member is deleted: its pod, its claim or its volume
-	FaultForeignFinalizer FaultKind = "foreign-finalizer" // an object of a member can't go: somebody else's finalizer holds it
-	FaultDrain            FaultKind = "drain"             // a node is drained, as kubectl drain does
-	FaultKubeKill         FaultKind = "kube-kill"         // SIGKILL the subject's controller, or a part of the control plane
-	FaultKubePause        FaultKind = "kube-pause"        // SIGSTOP one of them for a time, or a kubelet
-	FaultStatusEmptied    FaultKind = "status-emptied"    // the status of the ring's object is dropped
+	FaultKubeDelete       FaultKind = "kube-delete"         // an object of a member is deleted: its pod, its claim or its volume
+	FaultForeignFinalizer FaultKind = "foreign-finalizer"   // an object of a member can't go: somebody else's finalizer holds it
+	FaultDrain            FaultKind = "drain"               // a node is drained, as kubectl drain does
+	FaultKubeKill         FaultKind = "kube-kill"           // SIGKILL the subject's controller, or a part of the control plane
+	FaultKubePause        FaultKind = "kube-pause"          // SIGSTOP one of them for a time, or a kubelet
+	FaultStatusEmptied    FaultKind = "status-emptied"      // the status of the ring's object is dropped
+	FaultSetDeleted       FaultKind = "statefulset-deleted" // what makes the members' pods is deleted
 )
 
 // Fault is one harm. Fields that a kind doesn't use stay zero.
@@ -499,6 +500,9 @@ func (f Fault) LeavesLog() bool {
 func (f Fault) Permanent() bool {
 	return f.Kind == FaultMachineLoss || f.Kind == FaultVolumeLoss || f.Kind == FaultKubeDelete && f.Object != ObjectPod
 }
+
+// Orphan has the pods of a StatefulSet stay that is deleted.
+const Orphan = "orphan"
 
 // The objects of a member on Kubernetes.
 const (

@@ -138,7 +138,7 @@ func byOperator(h *ringproof.History, s ringproof.Step, machine string, at ringp
 }
 
 // momentary is harm that is over as soon as it is done: who serves again has come back.
-var momentary = map[ringproof.FaultKind]bool{ringproof.FaultKill: true, ringproof.FaultKubeDelete: true, ringproof.FaultMachineLoss: true, ringproof.FaultVolumeLoss: true}
+var momentary = map[ringproof.FaultKind]bool{ringproof.FaultSetDeleted: true, ringproof.FaultKill: true, ringproof.FaultKubeDelete: true, ringproof.FaultMachineLoss: true, ringproof.FaultVolumeLoss: true}
 
 // podEnded is when the etcd of a pod that was deleted ended: it serves on until its time to
 // end is over, and that it was seen to doesn't say that it has come back. One that starts

@@ -603,6 +603,20 @@ var catalogue = []Entry{
 		Sentence: func(ringproof.Fault) string { return "empty the status of the ring's object" },
 	},
 	{
+		Kind: ringproof.FaultSetDeleted,
+		Doc: "on Kubernetes: the StatefulSet that makes the members' pods is deleted, as by whoever wants to change a field of it that can't be changed. " +
+			"Its pods go with it, all at once, or stay as they are",
+		Params: Params{
+			{Name: "how", Doc: "what becomes of its pods, in the words of kubectl delete --cascade", Values: []string{"background", ringproof.Orphan}},
+		},
+		Fairness: transient + " A StatefulSet holds nothing: the claims are there, and with them every log. Whoever has the claims go with it loses the ring.",
+		Heals:    "never by the harness: the subject makes it anew",
+		Worlds:   onNodes,
+		Sentence: func(f ringproof.Fault) string {
+			return "delete the members' StatefulSet" + worded(f.How, " and its pods with it", ringproof.Orphan, " and leave its pods")
+		},
+	},
+	{
 		Kind: ringproof.FaultVolumeLoss,
 		Doc:  "the machine stops and its disk comes back empty, without etcd's data, or with a log that may never run again",
 		Params: Params{

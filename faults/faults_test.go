@@ -93,7 +93,7 @@ func TestCatalogueIsWhole(t *testing.T) {
 		ringproof.FaultStartFailure, ringproof.FaultVolumeUnmounted, ringproof.FaultVolumeCopy,
 		ringproof.FaultWrongRing, ringproof.FaultDuplicate, ringproof.FaultDryRun, ringproof.FaultKeysDamaged, ringproof.FaultAPIOutage,
 		ringproof.FaultForeignHand, ringproof.FaultAlarmRaised, ringproof.FaultSlowDisk, ringproof.FaultNameStale,
-		ringproof.FaultKubeDelete, ringproof.FaultForeignFinalizer, ringproof.FaultDrain, ringproof.FaultKubeKill, ringproof.FaultKubePause, ringproof.FaultStatusEmptied,
+		ringproof.FaultKubeDelete, ringproof.FaultForeignFinalizer, ringproof.FaultDrain, ringproof.FaultKubeKill, ringproof.FaultKubePause, ringproof.FaultStatusEmptied, ringproof.FaultSetDeleted,
 	}
 	require.Len(t, faults.Kinds(), len(kinds))
 	for _, kind := range kinds {

@@ -23,7 +23,8 @@ const (
 
 // inPods is the harm that rings on Kubernetes are drawn with.
 var inPods = []ringproof.FaultKind{ringproof.FaultKill, ringproof.FaultPause, ringproof.FaultPartition, ringproof.FaultKubeDelete, ringproof.FaultKubeKill, ringproof.FaultKubePause,
-	ringproof.FaultAPIOutage, ringproof.FaultDrain, ringproof.FaultForeignFinalizer, ringproof.FaultVolumeLoss, ringproof.FaultMachineLoss, ringproof.FaultAgentCrash, ringproof.FaultStaleView, ringproof.FaultSkippedView, ringproof.FaultStatusEmptied}
+	ringproof.FaultAPIOutage, ringproof.FaultDrain, ringproof.FaultForeignFinalizer, ringproof.FaultVolumeLoss, ringproof.FaultMachineLoss, ringproof.FaultAgentCrash, ringproof.FaultStaleView, ringproof.FaultSkippedView, ringproof.FaultStatusEmptied,
+	ringproof.FaultForeignHand, ringproof.FaultKeysDamaged, ringproof.FaultSetDeleted}
 
 // ofController are effects of the reference's controller.
 var ofController = []string{"etcd member-add", "etcd member-promote", "etcd member-remove", "etcd put", "etcd txn", "kube create statefulset", "kube update statefulset",
@@ -180,6 +181,8 @@ func (c *composer) harmInPods(e faults.Entry, label func(string) string) ringpro
 		f.Target = one(c.draw, label("whose"), "follower", "leader")
 	case e.Kind == ringproof.FaultKubeDelete && f.Object != ringproof.ObjectPod:
 		f.How = ""
+	case e.Kind == ringproof.FaultForeignHand:
+		f.Does, f.Target = ringproof.MemberRemove, one(c.draw, label("whose"), "follower", "leader")
 	case e.Kind == ringproof.FaultKill && f.Scope == "agent":
 		f.For = 0
 	case e.Kind == ringproof.FaultStaleView || e.Kind == ringproof.FaultSkippedView:

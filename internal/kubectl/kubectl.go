@@ -170,6 +170,26 @@ func (c Client) Delete(ctx context.Context, m Member, object string, force bool)
 	return e, errors.Join(err, t.leave(ctx))
 }
 
+// DeleteSet deletes the StatefulSet that made a member's pod. Its pods go too, unless they are
+// to be orphans.
+func (c Client) DeleteSet(ctx context.Context, m Member, orphan bool) (machines.Evidence, error) {
+	t, err := c.find(ctx, m, ringproof.ObjectPod)
+	if err != nil {
+		return machines.Evidence{}, err
+	}
+	owner := metav1.GetControllerOf(t.object)
+	if owner == nil || owner.Kind != "StatefulSet" {
+		return machines.Evidence{}, fmt.Errorf("%s was made by no StatefulSet", t)
+	}
+	cascade := metav1.DeletePropagationBackground
+	if orphan {
+		cascade = metav1.DeletePropagationOrphan
+	}
+	o := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &owner.UID}, PropagationPolicy: &cascade}
+	err = insist(ctx, func() error { return c.AppsV1().StatefulSets(m.Namespace).Delete(ctx, owner.Name, o) })
+	return machines.Evidence{What: "StatefulSet " + m.Namespace + "/" + owner.Name, Detail: fmt.Sprintf("deleted, uid %s, %s", owner.UID, cascade)}, err
+}
+
 // gone takes an object that isn't there for one that was dealt with.
 func gone(err error) error {
 	if apierrors.IsNotFound(err) {

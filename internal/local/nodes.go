@@ -41,10 +41,10 @@ type Kept interface {
 // onNodes are the faults that nodes of a cluster can have.
 var onNodes = slices.Concat([]ringproof.FaultKind{ringproof.FaultKill, ringproof.FaultPause, ringproof.FaultPartition, ringproof.FaultDiskFull, ringproof.FaultMachineLoss,
 	ringproof.FaultVolumeLoss, ringproof.FaultClockSkew, ringproof.FaultSlowNetwork, ringproof.FaultSlowDisk, ringproof.FaultAlarmRaised,
-	ringproof.FaultAgentCrash, ringproof.FaultStaleView, ringproof.FaultSkippedView}, ofCluster)
+	ringproof.FaultForeignHand, ringproof.FaultKeysDamaged, ringproof.FaultAgentCrash, ringproof.FaultStaleView, ringproof.FaultSkippedView}, ofCluster)
 
 // ofCluster are those that nothing but a cluster has.
-var ofCluster = []ringproof.FaultKind{ringproof.FaultAPIOutage, ringproof.FaultKubeDelete, ringproof.FaultForeignFinalizer, ringproof.FaultDrain, ringproof.FaultKubeKill, ringproof.FaultKubePause, ringproof.FaultStatusEmptied}
+var ofCluster = []ringproof.FaultKind{ringproof.FaultAPIOutage, ringproof.FaultKubeDelete, ringproof.FaultForeignFinalizer, ringproof.FaultDrain, ringproof.FaultKubeKill, ringproof.FaultKubePause, ringproof.FaultStatusEmptied, ringproof.FaultSetDeleted}
 
 // RunsOnNodes tells why a ring on Kubernetes can't be had with these limits (nil:
 // namespaces), or not so as the plan has it, whoever makes it; nil: it can.
@@ -72,6 +72,8 @@ func HappensOnNodes(f ringproof.Fault) error {
 	switch {
 	case !slices.Contains(onNodes, f.Kind):
 		return fmt.Errorf("%s: no harm of nodes and pods yet (%w)", f.Kind, errors.ErrUnsupported)
+	case f.Kind == ringproof.FaultForeignHand && f.Adds() != "":
+		return fmt.Errorf("a member that somebody else adds: no pod is at its address (%w)", errors.ErrUnsupported)
 	case f.LeavesLog():
 		return fmt.Errorf("volume-loss that leaves a %s: no harm of nodes and pods yet (%w)", f.Leave, errors.ErrUnsupported)
 	case (f.Kind == ringproof.FaultKill && f.Scope == "agent" || f.Kind == ringproof.FaultAgentCrash && f.Phase != "unseen" && f.Phase != "late") && f.For > 0:
@@ -102,6 +104,8 @@ func (w *World) harmCluster(ctx context.Context, s ringproof.Step, targets []str
 		evidence, err = w.outage(true)
 	case f.Kind == ringproof.FaultStatusEmptied:
 		evidence, err = w.emptyStatus(ctx)
+	case f.Kind == ringproof.FaultSetDeleted:
+		evidence, err = w.deleteSet(ctx, f.How == ringproof.Orphan)
 	case f.Kind == ringproof.FaultKubeKill:
 		evidence, err = w.signalCluster(ctx, f.Scope, syscall.SIGKILL)
 	case f.Kind == ringproof.FaultKubePause && f.Scope != ringproof.ScopeKubelet:
@@ -112,6 +116,27 @@ func (w *World) harmCluster(ctx context.Context, s ringproof.Step, targets []str
 		return "", false, nil
 	}
 	return evidence, true, err
+}
+
+// deleteSet deletes what makes the members' pods, of whichever is there.
+func (w *World) deleteSet(ctx context.Context, orphan bool) (evidence string, err error) {
+	admin, err := w.admin()
+	if err != nil {
+		return "", err
+	}
+	err = errors.New("no member has a pod")
+	for _, n := range w.present() {
+		kept, is := n.machine.(Kept)
+		if !is || n.lost || w.etcd(n) == 0 {
+			continue
+		}
+		var m kubectl.Member
+		if m, err = kept.LastMember(); err == nil {
+			e, err := admin.DeleteSet(ctx, m, orphan)
+			return e.String(), err
+		}
+	}
+	return "", err
 }
 
 // harmKept harms a member's pod, or its node.

@@ -106,6 +106,33 @@ var kubeShrinksSetFirst = Mutant{
 	})),
 }
 
+// kubeClaimsGoWithSet asks Kubernetes to tidy up: with the set its claims go, whoever deletes it.
+var kubeClaimsGoWithSet = Mutant{
+	Name:     "kube-claims-go-with-set",
+	Hazard:   "Whoever deletes the StatefulSet deletes every claim, and with them every log.",
+	Source:   "persistentVolumeClaimRetentionPolicy.whenDeleted: Delete, as charts offer it (bitnami/charts#10009)",
+	Check:    "converges",
+	Scenario: "kube-set-deleted[how=background]",
+	Undrawn:  offKubernetes,
+	layer: only(writing(func(h host.Host, c kubeclient.Client) kubeclient.Client {
+		return tidies{c, h}
+	})),
+}
+
+// tidies is a client that makes sets whose claims go with them.
+type tidies struct {
+	kubeclient.Client
+	host host.Host
+}
+
+func (t tidies) Create(ctx context.Context, o kubeclient.Object, how ...kubeclient.CreateOption) error {
+	if set, is := o.(*appsv1.StatefulSet); is {
+		reached(t.host)
+		set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{WhenDeleted: appsv1.DeletePersistentVolumeClaimRetentionPolicyType, WhenScaled: appsv1.RetainPersistentVolumeClaimRetentionPolicyType}
+	}
+	return t.Client.Create(ctx, o, how...)
+}
+
 // resizes is a client that resizes a ring's set when it is looked at, and shows it as resized.
 type resizes struct {
 	kubeclient.Client

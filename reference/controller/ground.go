@@ -165,33 +165,37 @@ func (s Seen) sized(asked *appsv1.StatefulSet, now time.Time) (next *appsv1.Stat
 		next.Spec.UpdateStrategy = asked.Spec.UpdateStrategy
 		why = append(why, "it would replace pods by itself")
 	}
-	if slot, stalls := s.stalled(now); stalls {
+	if what := s.stalled(now); what != "" {
 		next.Annotations[kube.NudgedAnnotation] = now.UTC().Format(time.RFC3339)
-		why = append(why, "its controller has made no claim for "+slot+", and looks again when it changes")
+		why = append(why, "its controller has made no "+what+", and looks again when it changes")
 	}
 	return next, why
 }
 
 const nudgePace = 10 * time.Second // between two nudges of the StatefulSet's controller
 
-// stalled is a slot that has no claim. The StatefulSet's controller makes one, and a pod,
-// when it looks, and no claim wakes it. If one of that name was still being deleted it
-// pauses ever longer, up to 1000 s; and if the claim of a pod that no node takes is deleted,
-// nothing happens to the pod that would have it look.
-func (s Seen) stalled(now time.Time) (slot string, stalls bool) {
+// stalled is what a slot lacks, a claim or a pod, and whose it is; "": nothing. The StatefulSet's
+// controller makes both when it looks, and no claim wakes it. If one of that name was still
+// being deleted it pauses ever longer, up to 1000 s. So it does for a pod that an earlier
+// StatefulSet has made, whose end is no news to the one that has its name now; and if the claim
+// of a pod that no node takes is deleted, nothing happens to the pod that would have it look.
+func (s Seen) stalled(now time.Time) (what string) {
 	if now.Sub(s.Set.CreationTimestamp.Time) < nudgePace {
-		return "", false
+		return ""
 	}
 	last, err := time.Parse(time.RFC3339, s.Set.Annotations[kube.NudgedAnnotation])
 	if since := now.Sub(last); err == nil && since >= 0 && since < nudgePace {
-		return "", false
+		return ""
 	}
 	for _, slot := range s.Slots[:min(len(s.Slots), int(ptr.Deref(s.Set.Spec.Replicas, 0)))] {
-		if slot.Claim == nil {
-			return slot.Name, true
+		switch {
+		case slot.Claim == nil:
+			return "claim for " + slot.Name
+		case slot.Pod == nil && slot.Claim.DeletionTimestamp == nil:
+			return "pod for " + slot.Name
 		}
 	}
-	return "", false
+	return ""
 }
 
 func merged(before, asked map[string]string) map[string]string {
