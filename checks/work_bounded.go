@@ -207,12 +207,19 @@ func overstayed(h *ringproof.History) int {
 // pauses are those of the plan's restarts in which nobody would be replaced.
 func pauses(p ringproof.Plan) (all []time.Duration) {
 	for _, s := range p.Steps {
-		if s.Op != nil && s.Op.Kind == ringproof.OpRestart && s.Op.For > 0 && !outlasts(s.Op, p.Ring) {
+		switch {
+		case s.Op == nil || s.Op.Kind != ringproof.OpRestart && s.Op.Kind != ringproof.OpRoll || outlasts(s.Op, p.Ring):
+		case s.Op.For > 0:
 			all = append(all, s.Op.For.Std())
+		case s.Op.Scope != "" && s.Op.Scope != "process":
+			all = append(all, comesBack)
 		}
 	}
 	return all
 }
+
+// comesBack is about how long an agent that is started anew takes until its etcd serves.
+const comesBack = 2 * time.Second
 
 // lingered reports whether the member's etcd took so long to end, unseen, that with the
 // pause after it the machine was away for as long as a spare waits.

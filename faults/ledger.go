@@ -51,6 +51,7 @@ type Ledger struct {
 	mode    ringproof.Mode
 	want    int      // voters that the ring was last asked to have
 	leaving []string // the machines whose members are asked to be moved off them
+	copies  []string // the machines on which somebody has left the copy of a log
 	last    ringproof.Observation
 	pending []pendingChange
 	former  []former
@@ -286,6 +287,14 @@ func (l *Ledger) Admit(f ringproof.Fault, targets []string) (ringproof.Fault, st
 		}
 		l.expect(f, targets)
 	}
+	if f.Kind == ringproof.FaultVolumeCopy && l.mode != ringproof.ModeDisaster {
+		if left := l.machinesLeft(targets); left < l.want {
+			reason := fmt.Sprintf("nobody may clear a copy, and without %s %d machines are left for %d voters", strings.Join(targets, " "), left, l.want)
+			l.enter(l.last.At, fmt.Sprintf("%s to %s refused: %s", f.Kind, strings.Join(targets, " "), reason))
+			return ringproof.Fault{}, reason
+		}
+		l.copies = union(l.copies, targets)
+	}
 	if !f.Permanent() {
 		return f, ""
 	}
@@ -416,7 +425,7 @@ func (l *Ledger) members(machines []string) []ringproof.MemberID {
 func (l *Ledger) machinesLeft(without []string) int {
 	n := 0
 	for _, m := range l.last.Machines {
-		if !m.Lost && !slices.Contains(l.leaving, m.Name) && !slices.Contains(without, m.Name) {
+		if !m.Lost && !slices.Contains(l.leaving, m.Name) && !slices.Contains(l.copies, m.Name) && !slices.Contains(without, m.Name) {
 			n++
 		}
 	}

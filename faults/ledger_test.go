@@ -215,6 +215,24 @@ func TestMachinesMustRemainForTheWantedVoters(t *testing.T) {
 	assert.Empty(t, reason)
 }
 
+// TestACopyTakesAMachine: nobody may clear the copy of a log, so the machine on which it lies
+// takes no member.
+func TestACopyTakesAMachine(t *testing.T) {
+	loss, copied := ringproof.Fault{Kind: ringproof.FaultMachineLoss, Target: "m1"}, ringproof.Fault{Kind: ringproof.FaultVolumeCopy, Target: "spare", From: "leader"}
+	l := opened(ring(4, 3, 0), ringproof.ModeSafe)
+	_, reason := l.Admit(copied, []string{"m4"})
+	assert.Empty(t, reason)
+	_, reason = l.Admit(loss, []string{"m1"})
+	assert.Equal(t, "2 machines would be left for 3 voters", reason)
+
+	l = opened(ring(4, 3, 0), ringproof.ModeSafe)
+	_, reason = l.Admit(loss, []string{"m1"})
+	assert.Empty(t, reason)
+	admitted, reason := l.Admit(copied, []string{"m4"})
+	assert.Equal(t, "nobody may clear a copy, and without m4 2 machines are left for 3 voters", reason)
+	assert.Empty(t, admitted.Kind)
+}
+
 func TestDowngradeLadder(t *testing.T) {
 	f := ringproof.Fault{Kind: ringproof.FaultMachineLoss, Target: "leader"}
 	var kinds []string

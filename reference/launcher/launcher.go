@@ -68,6 +68,7 @@ type Launcher struct {
 	absent       time.Time      // since when a ring is listed without a member here
 	second       time.Time      // since when another has this machine's name
 	uncleared    time.Time      // when the disk was last to be cleared and could not be
+	unnoted      time.Time      // when the disk was last to note how its member runs and could not
 	rest         time.Time      // until then there is nothing to do, unless etcd ends or the spec changes
 }
 
@@ -241,6 +242,10 @@ func (l *Launcher) boot(ctx context.Context, look Look) error {
 			}
 		}
 		return l.launch(ctx, b, look.Unread != nil)
+	case Wait:
+		if e.WAL != nil { // whose log it is can't be told yet: nobody else may come here
+			l.halted = b.Why
+		}
 	case Disown:
 		return l.clear(b.Do, nil)
 	case Clear:
@@ -361,15 +366,15 @@ func (l *Launcher) clearLeft(ctx context.Context, e Evidence, look Look) error {
 	})
 }
 
-// clearAgain is how soon a disk is cleared again that could not be: a ring takes no note while
-// an alarm stands, and a filesystem that is broken stays so.
-const clearAgain = 5 * time.Second
+// tryAgain is how soon a disk is cleared again that could not be, or written to: a ring takes
+// no note while an alarm stands, and a filesystem that is broken or full stays so.
+const tryAgain = 5 * time.Second
 
 // clear empties the disk of what a member left that can't come back, once what must be
 // done first is.
 func (l *Launcher) clear(do Do, first func() error) error {
 	now := l.host.Now()
-	if since := now.Sub(l.uncleared); since >= 0 && since < clearAgain {
+	if since := now.Sub(l.uncleared); since >= 0 && since < tryAgain {
 		return nil
 	}
 	err := l.act(string(do), "ringadm reset", "", func() error {

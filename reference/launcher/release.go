@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/host"
@@ -56,6 +57,11 @@ func (l *Launcher) follow(ctx context.Context, look Look) (running bool, err err
 			return true, nil
 		}
 	}
+	now := l.host.Now()
+	if since := now.Sub(l.unnoted); since >= 0 && since < tryAgain {
+		return look.running, nil
+	}
+	l.unnoted = time.Time{}
 	err = l.act("restart", a.String(), id.String(), func() error {
 		if look.running {
 			if err := l.host.Process().Stop(ctx, l.handOver(ctx, seen)); err != nil {
@@ -63,6 +69,7 @@ func (l *Launcher) follow(ctx context.Context, look Look) (running bool, err err
 			}
 		}
 		if err := d.write(l.host); err != nil {
+			l.unnoted = now
 			return fmt.Errorf("noting on the disk how its member runs: %w", err)
 		}
 		l.disk, l.starts = d, starts{} // what came of the other's starts says nothing of this one's
