@@ -499,6 +499,10 @@ func TestPlantedBugs(t *testing.T) {
 			event(h, ringproof.Event{At: sec(65), Kind: ringproof.EventActionBegun, Action: "restart"})
 		}, says: "action-begun"},
 		{check: "quiescent", name: "membership changes", want: bug, plant: func(h *ringproof.History) { insert(h, 6, entry("remove", 3, 66)) }, says: "remove of 3"},
+		{check: "quiescent", name: "object written as records are made anew", want: ok, plant: func(h *ringproof.History) {
+			versions(h, "1", "2", "3", "4", "5")
+			event(h, ringproof.Event{At: sec(64.5), Kind: ringproof.EventActionBegun, Action: "bind", Member: 3})
+		}},
 		{check: "quiescent", name: "object written for ever", want: bug, plant: func(h *ringproof.History) { versions(h, "1", "2", "3", "4", "5") }, says: "written anew before each of 3 looks"},
 		{check: "quiescent", name: "status that follows", want: ok, plant: func(h *ringproof.History) { versions(h, "1", "2", "3", "3", "") }},
 		{check: "quiescent", name: "not watched long", want: gap, plant: func(h *ringproof.History) {}, says: "8s", params: map[string]string{"atLeast": "10s"}},

@@ -112,6 +112,7 @@ func uncleared(h *ringproof.History, by ringproof.Instant) map[string]int {
 func disturbed(h *ringproof.History, from, to ringproof.Instant) (ringproof.Finding, bool) {
 	done, owed := bound(h, from), uncleared(h, from)
 	starts, ends := maps.Clone(owed), maps.Clone(owed)
+	told := from // what is told of the ring follows the records
 	for _, e := range events(h, ringproof.EventActionBegun, ringproof.EventProcessExited,
 		ringproof.EventMemberAdded, ringproof.EventMemberPromoted, ringproof.EventMemberRemoved) {
 		if e.At <= from || e.At >= to {
@@ -119,6 +120,7 @@ func disturbed(h *ringproof.History, from, to ringproof.Instant) (ringproof.Find
 		}
 		if e.Action == bind && !done[e.Member] {
 			done[e.Member] = true // begun is enough: in the rest no harm excuses a second attempt
+			told = e.At
 			continue
 		}
 		if (e.Action == clearing || e.Action == disowning) && owed[e.Machine] > 0 {
@@ -141,7 +143,7 @@ func disturbed(h *ringproof.History, from, to ringproof.Instant) (ringproof.Find
 			return with(fail(change.At, "expected rest after the convergence at %s, saw %s of %s", from, change.Kind, change.Member), change.String()), true
 		}
 	}
-	return rewritten(h, from, to)
+	return rewritten(h, told, to)
 }
 
 // mostWrites of the ring's object are those of a status that follows what has come to rest.
