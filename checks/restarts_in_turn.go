@@ -113,9 +113,10 @@ func served(h *ringproof.History, machine string, from, to ringproof.Instant) bo
 // hit its machine, and its member was not seen to serve since that was over.
 func harmed(h *ringproof.History, machine string, at ringproof.Instant) bool {
 	for _, e := range events(h, ringproof.EventFaultLanded) {
-		if e.Machine != machine && (e.Machine != "" || beside[e.Fault]) || e.At > at.Add(landing) {
+		if e.Machine != machine && (e.Machine != "" || beside[e.Fault]) || e.At > at.Add(landing) || orphans(h.Plan, e) {
 			continue
 		}
+		e.Machine = machine // who hits nobody by name hits all
 		if over, ends := harmOver(h, e); !ends || !served(h, machine, over, at) {
 			return true
 		}
@@ -138,7 +139,13 @@ func byOperator(h *ringproof.History, s ringproof.Step, machine string, at ringp
 }
 
 // momentary is harm that is over as soon as it is done: who serves again has come back.
-var momentary = map[ringproof.FaultKind]bool{ringproof.FaultSetDeleted: true, ringproof.FaultKill: true, ringproof.FaultKubeDelete: true, ringproof.FaultMachineLoss: true, ringproof.FaultVolumeLoss: true}
+var momentary = map[ringproof.FaultKind]bool{ringproof.FaultKill: true, ringproof.FaultKubeDelete: true, ringproof.FaultMachineLoss: true, ringproof.FaultVolumeLoss: true}
+
+// orphans reports whether what landed took a StatefulSet from its pods: they run on as they are.
+func orphans(p ringproof.Plan, landed ringproof.Event) bool {
+	f, _ := faultOf(p, landed.Step)
+	return landed.Fault == ringproof.FaultSetDeleted && f.How == ringproof.Orphan
+}
 
 // podEnded is when the etcd of a pod that was deleted ended: it serves on until its time to
 // end is over, and that it was seen to doesn't say that it has come back. One that starts
@@ -158,7 +165,7 @@ func podEnded(h *ringproof.History, deleted ringproof.Event) ringproof.Instant {
 
 // harmOver is when harm that has landed was over; ends: it ever was.
 func harmOver(h *ringproof.History, landed ringproof.Event) (over ringproof.Instant, ends bool) {
-	if landed.Fault == ringproof.FaultKubeDelete && !tookDisk(h, landed) {
+	if landed.Fault == ringproof.FaultSetDeleted || landed.Fault == ringproof.FaultKubeDelete && !tookDisk(h, landed) {
 		return podEnded(h, landed), true
 	}
 	if momentary[landed.Fault] {

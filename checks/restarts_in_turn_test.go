@@ -86,6 +86,10 @@ func TestRestartsInTurn(t *testing.T) {
 				h.Observations[21+i].Members = o.Members[:2]
 			}
 		}, ringproof.Pass, "2 ends"},
+		{"pods that end with their set, after they were seen to serve", rolled("3.5.35"), func(h *ringproof.History) { setDeleted(h, "background") },
+			ringproof.Inconclusive, "no voter's etcd was seen"},
+		{"pods that end though their set has left them", rolled("3.5.35"), func(h *ringproof.History) { setDeleted(h, ringproof.Orphan) },
+			ringproof.Fail, "etcd of m3 to be ended while all other voters serve, saw m2 away"},
 		{"ended by harm", rolled("3.5.35", 2), func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(10.4), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultKill})
 		}, ringproof.Inconclusive, "no voter's etcd was seen"},
@@ -101,6 +105,16 @@ func TestRestartsInTurn(t *testing.T) {
 			assert.Contains(t, f.Message, test.says)
 		})
 	}
+}
+
+// setDeleted has somebody delete the members' set, and two of its pods end two seconds later.
+func setDeleted(h *ringproof.History, how string) {
+	h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: "set", Fault: &ringproof.Fault{Kind: ringproof.FaultSetDeleted, How: how}})
+	event(h, ringproof.Event{At: sec(11.4), Kind: ringproof.EventFaultLanded, Step: "set", Fault: ringproof.FaultSetDeleted})
+	event(h, ringproof.Event{At: sec(13.2), Kind: ringproof.EventProcessExited, Machine: "m2"})
+	event(h, ringproof.Event{At: sec(13.4), Kind: ringproof.EventProcessExited, Machine: "m3"})
+	away(h, "m2", 14, 16)
+	away(h, "m3", 14, 16)
 }
 
 // meddled has an operator restart somebody from one second to another.

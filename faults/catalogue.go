@@ -442,7 +442,7 @@ var catalogue = []Entry{
 			{Name: "from", Type: TypeTarget, Doc: "whose data are copied", Required: true},
 		},
 		Targets: []string{"spare", "mN", "machine/N"},
-		Fairness: "Always fair: the member goes on where it lives. A copy has forgotten whatever the member promised since: it may never start. " +
+		Fairness: "Fair while the ring has machines enough without that one: the member goes on where it lives. A copy has forgotten whatever the member promised since: it may never start. " +
 			"Nobody but a person can know what the copy is for, so the machine that holds it need not serve while the member is in the ring.",
 		Heals:    "never; the copy stays until the member has left, or a person removes it",
 		Worlds:   withProcesses,

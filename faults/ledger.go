@@ -288,8 +288,7 @@ func (l *Ledger) Admit(f ringproof.Fault, targets []string) (ringproof.Fault, st
 		l.expect(f, targets)
 	}
 	if f.Kind == ringproof.FaultVolumeCopy && l.mode != ringproof.ModeDisaster {
-		if left := l.machinesLeft(targets); left < l.want {
-			reason := fmt.Sprintf("nobody may clear a copy, and without %s %d machines are left for %d voters", strings.Join(targets, " "), left, l.want)
+		if reason := l.unfairCopy(targets); reason != "" {
 			l.enter(l.last.At, fmt.Sprintf("%s to %s refused: %s", f.Kind, strings.Join(targets, " "), reason))
 			return ringproof.Fault{}, reason
 		}
@@ -331,6 +330,14 @@ func (l *Ledger) unfairHand(f ringproof.Fault, targets []string) string {
 				return fmt.Sprintf("with a voter more, that nobody has started, %d have a log, and a quorum is %d", intact, quorum)
 			}
 		}
+	}
+	return ""
+}
+
+// unfairCopy says why the ring needs the machines that are to hold a copy.
+func (l *Ledger) unfairCopy(targets []string) string {
+	if left := l.machinesLeft(targets); len(l.last.Machines) > 0 && left < l.want {
+		return fmt.Sprintf("nobody may clear a copy, and without %s %d machines are left for %d voters", strings.Join(targets, " "), left, l.want)
 	}
 	return ""
 }

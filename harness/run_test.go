@@ -595,7 +595,7 @@ func TestNobodyIsThere(t *testing.T) {
 		asked := false
 		w := &toy{asked: func(ringproof.Op) error { asked = true; return nil }}
 		h := play(t, w, ring(ringproof.Step{Name: "nobody", Timeout: seconds(5), Op: &ringproof.Op{Kind: kind, Target: "m5"}}))
-		assert.Equal(t, "no member is on m5: there is nothing to "+string(kind), only(t, h, ringproof.EventStepMissed, "nobody").Text)
+		assert.Equal(t, "no member is on m5, so that there is none to "+string(kind)+": aim at a machine that has one", only(t, h, ringproof.EventStepMissed, "nobody").Text)
 		assert.False(t, asked)
 	}
 }

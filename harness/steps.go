@@ -272,7 +272,7 @@ func (r *runner) op(ctx context.Context, s ringproof.Step, within time.Duration)
 		return r.inquire(ctx, s, targets[0])
 	}
 	if ofMembers[s.Op.Kind] && r.vacant(targets) {
-		return fmt.Errorf("no member is on %s: there is nothing to %s", strings.Join(targets, ", "), s.Op.Kind)
+		return fmt.Errorf("no member is on %s, so that there is none to %s: aim at a machine that has one", strings.Join(targets, ", "), s.Op.Kind)
 	}
 	before := r.wanted()
 	if s.Op.Kind == ringproof.OpScale && !s.Op.Refused {

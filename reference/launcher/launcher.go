@@ -370,11 +370,17 @@ func (l *Launcher) clearLeft(ctx context.Context, e Evidence, look Look) error {
 // no note while an alarm stands, and a filesystem that is broken or full stays so.
 const tryAgain = 5 * time.Second
 
+// lately reports whether what failed at a moment is not to be tried again yet. A clock that
+// went back is no reason to wait.
+func (l *Launcher) lately(failed time.Time) bool {
+	since := l.host.Now().Sub(failed)
+	return since >= 0 && since < tryAgain
+}
+
 // clear empties the disk of what a member left that can't come back, once what must be
 // done first is.
 func (l *Launcher) clear(do Do, first func() error) error {
-	now := l.host.Now()
-	if since := now.Sub(l.uncleared); since >= 0 && since < tryAgain {
+	if l.lately(l.uncleared) {
 		return nil
 	}
 	err := l.act(string(do), "ringadm reset", "", func() error {
@@ -394,7 +400,7 @@ func (l *Launcher) clear(do Do, first func() error) error {
 		return err
 	})
 	if l.uncleared = (time.Time{}); err != nil {
-		l.uncleared = now
+		l.uncleared = l.host.Now()
 	}
 	return err
 }

@@ -57,8 +57,7 @@ func (l *Launcher) follow(ctx context.Context, look Look) (running bool, err err
 			return true, nil
 		}
 	}
-	now := l.host.Now()
-	if since := now.Sub(l.unnoted); since >= 0 && since < tryAgain {
+	if l.lately(l.unnoted) {
 		return look.running, nil
 	}
 	l.unnoted = time.Time{}
@@ -69,7 +68,7 @@ func (l *Launcher) follow(ctx context.Context, look Look) (running bool, err err
 			}
 		}
 		if err := d.write(l.host); err != nil {
-			l.unnoted = now
+			l.unnoted = l.host.Now()
 			return fmt.Errorf("noting on the disk how its member runs: %w", err)
 		}
 		l.disk, l.starts = d, starts{} // what came of the other's starts says nothing of this one's

@@ -349,9 +349,9 @@ func stuck(spec Spec, o Observed, m Member) bool {
 	return spare && !m.Serving && m.Silent > max(spec.ReplaceAfter, comeUp)
 }
 
-// hears is how long a learner may wait for the ring's data where no other machine is free: in
-// less, most rings have sent all of theirs.
-const hears = 5 * time.Minute
+// sentWithin is how long a learner may wait for the ring's data where no other machine is free:
+// the 8 GiB that etcd advises at most (its system limits) take a minute or two at 1 Gbit/s.
+const sentWithin = 5 * time.Minute
 
 // unsent reports whether a learner whose etcd runs was never sent the ring's data. A node is
 // lost, and the pod that is made elsewhere has its name. The leader still has an idle connection
@@ -359,7 +359,7 @@ const hears = 5 * time.Minute
 // a quarter of an hour. What is sent to a member that is removed, etcd gives up at once.
 func unsent(o Observed, m Member) bool {
 	machine, ok := o.own(m)
-	return ok && machine.Present && machine.Failing == "" && !machine.Unsteady && !m.Started() && m.Silent > hears
+	return ok && machine.Present && machine.Failing == "" && !machine.Unsteady && !m.Started() && m.Silent > sentWithin
 }
 
 // silent holds every further change while a voter doesn't answer, until its
