@@ -157,12 +157,18 @@ var elsewhere = map[deed]string{
 	"create /pods/eviction":                          "a member restarts only while the others serve",
 }
 
+const edited = "what somebody has edited is put right, which the scenario kube-objects-emptied asks for in the virtual world"
+
 // unusedAnywhere are the rights that no run uses, and why they are granted all the same.
 var unusedAnywhere = map[deed]string{
 	"get etcd.ringproof.dev/etcdrings":               "the API server lets nobody grant a launcher what they may not do themselves",
 	"update etcd.ringproof.dev/etcdrings/finalizers": "admission may ask for it of whoever owns objects for a ring",
 	"update /secrets":                                "certificates are renewed after two months",
 	"patch events.k8s.io/events":                     "the recorder counts what failed again and again in one Event",
+	"update /services":                               edited,
+	"update /serviceaccounts":                        edited,
+	"update rbac.authorization.k8s.io/roles":         edited,
+	"update rbac.authorization.k8s.io/rolebindings":  edited,
 	"create /pods":                                   "nodes try a release before an upgrade, which the scenario kube-upgrade asks for in the virtual world",
 }
 
@@ -222,6 +228,20 @@ func (s *stage) step() {
 	}
 }
 
+// edit takes out of what the controller has made what it says, and whose it is.
+func (s *stage) edit() {
+	s.t.Helper()
+	service, account, role, binding := &corev1.Service{}, &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}
+	for _, o := range []client.Object{service, account, role, binding} {
+		require.NoError(s.t, s.Get(s.t.Context(), client.ObjectKey{Namespace: "n", Name: "r"}, o))
+	}
+	service.Spec.Selector, role.Rules, binding.Subjects = map[string]string{"nobody": ""}, nil, nil
+	account.OwnerReferences = nil
+	for _, o := range []client.Object{service, account, role, binding} {
+		require.NoError(s.t, s.Update(s.t.Context(), o))
+	}
+}
+
 // end deletes the ring. Its pods end at once.
 func (s *stage) end(r *v1alpha1.EtcdRing) {
 	s.t.Helper()
@@ -269,6 +289,8 @@ func TestRoleIsWhatTheControllerDoes(t *testing.T) {
 	claim.Status.Phase = corev1.ClaimLost
 	require.NoError(t, s.Status().Update(t.Context(), claim))
 	s.turn()
+	s.turn()
+	s.edit()
 	s.turn()
 	// Another size is asked for.
 	r := s.turn()

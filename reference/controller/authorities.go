@@ -170,6 +170,9 @@ func (x *automation) learnAuthorities(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if len(records) == 0 && x.identity != nil {
+		return errors.New("the ring's authorities are gone: restore their records, or all members refuse whom others sign for; none are made anew")
+	}
 	if len(records) == 0 {
 		record, err := launcher.NewAuthority(x.host.Now(), 1)
 		if err != nil {
@@ -180,7 +183,7 @@ func (x *automation) learnAuthorities(ctx context.Context) error {
 		}
 		records = append(records, record)
 	}
-	s := &signers{}
+	s := &signers{records: records}
 	for _, record := range records {
 		g, err := parseGeneration(record)
 		if err != nil {

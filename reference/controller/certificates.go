@@ -14,6 +14,7 @@ import (
 	"github.com/ringproof/ringproof/reference/api/v1alpha1"
 	"github.com/ringproof/ringproof/reference/launcher"
 	"github.com/ringproof/ringproof/reference/pki"
+	"github.com/ringproof/ringproof/reference/store"
 )
 
 // certificateFiles are the keys of a slot's Secret: whom its member trusts, and what it
@@ -33,7 +34,8 @@ func lifetimeOf(r *v1alpha1.EtcdRing) time.Duration {
 // signers sign a ring's certificates. Their keys never leave the controller and its
 // Secrets.
 type signers struct {
-	all []generation // the last signs, or is to
+	records []store.Authority
+	all     []generation // the last signs, or is to
 	// own is what the controller shows to the ring, as a client; it is made anew when half
 	// of its time is over, or when it is to trust others.
 	own     *tls.Config
@@ -89,7 +91,7 @@ func (s stage) certify(r *v1alpha1.EtcdRing, ordinal int, before *corev1.Secret,
 		after.Data[name+".crt"], after.Data[name+".key"] = pair.CertPEM, pair.KeyPEM
 		changed = changed || renewed
 	}
-	return after, changed, nil
+	return after, takes(r, after) != "" || changed, nil
 }
 
 // keep returns the pair, or what is to take its place. A pair that can be shown gets a

@@ -56,6 +56,17 @@ func (c Change) template() string {
 	return set.Annotations[kube.TemplateAnnotation]
 }
 
+// aside reports whether all else goes on where the change is refused: a pod, that tries a release or
+// is to be made anew, or a claim. With a quota of pods that was used up no release was tried, and no
+// lost member was replaced either.
+func (c Change) aside() bool {
+	switch c.Object.(type) {
+	case *corev1.Pod, *corev1.PersistentVolumeClaim:
+		return true
+	}
+	return false
+}
+
 // String prints "kubectl -n prod delete pod ring-1".
 func (c Change) String() string {
 	words := []string{"kubectl", "-n", c.Object.GetNamespace(), string(c.Verb)}

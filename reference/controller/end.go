@@ -4,12 +4,15 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -60,7 +63,10 @@ func (r *Reconciler) end(ctx context.Context, asked *v1alpha1.EtcdRing) (runtime
 		r.forget(name)
 		return runtimereconcile.Result{}, nil
 	}
-	s, err := look(ctx, r.Live, asked, r.Image, nil)
+	if controllerutil.ContainsFinalizer(asked, metav1.FinalizerOrphanDependents) {
+		return runtimereconcile.Result{}, r.let(ctx, asked) // what it has made is to stay (kubectl delete --cascade=orphan)
+	}
+	s, err := look(ctx, r.Live, Seen{Ring: asked, Image: r.Image})
 	if err != nil {
 		return runtimereconcile.Result{}, err
 	}
@@ -68,10 +74,9 @@ func (r *Reconciler) end(ctx context.Context, asked *v1alpha1.EtcdRing) (runtime
 	if err != nil {
 		return runtimereconcile.Result{}, err
 	}
-	x := r.automation(name)
-	x.told.ring = asked
+	x := r.automation(asked)
 	x.ring.Close() // nobody asks it anything any more
-	s.Quiet = x.quiet.count(s.Nodes, r.Host.Now(), false)
+	s.Quiet = x.quiet.count(s.away(), r.Host.Now(), false)
 	changes, done := ending(s, records, r.ReplaceAfter)
 	for _, c := range changes {
 		if err := x.log.Act(c.line(), func() error { return c.make(ctx, r.Client) }); err != nil {
@@ -79,12 +84,38 @@ func (r *Reconciler) end(ctx context.Context, asked *v1alpha1.EtcdRing) (runtime
 		}
 	}
 	if !done {
-		return runtimereconcile.Result{RequeueAfter: pace}, nil
+		err := r.tell(ctx, asked, outcome{ends: true, wait: "the ring is deleted, and waits for " + s.left(len(records))})
+		return runtimereconcile.Result{RequeueAfter: pace}, ignored(err, apierrors.IsConflict)
 	}
-	r.forget(name)
+	return runtimereconcile.Result{}, r.let(ctx, asked)
+}
+
+// let has the EtcdRing go.
+func (r *Reconciler) let(ctx context.Context, asked *v1alpha1.EtcdRing) error {
+	r.forget(client.ObjectKeyFromObject(asked))
 	let := asked.DeepCopy()
 	controllerutil.RemoveFinalizer(let, Finalizer)
-	return runtimereconcile.Result{}, ignored(r.Client.Update(ctx, let), apierrors.IsNotFound)
+	return ignored(r.Client.Update(ctx, let), apierrors.IsNotFound)
+}
+
+// left says what there is of a ring that is deleted.
+func (s Seen) left(records int) string {
+	var all []string
+	if s.Set != nil {
+		all = append(all, "statefulset "+s.Set.Name)
+	}
+	for _, slot := range s.Slots {
+		if slot.Pod != nil {
+			all = append(all, "pod "+slot.Name)
+		}
+		if slot.Claim != nil {
+			all = append(all, "claim "+slot.Claim.Name)
+		}
+	}
+	for _, claim := range s.Beyond {
+		all = append(all, "claim "+claim.Name)
+	}
+	return cmp.Or(strings.Join(all, ", "), fmt.Sprintf("%d records", records))
 }
 
 // ending is what of a ring that is deleted may go next: the set, so that it makes no pods;
@@ -96,6 +127,9 @@ func ending(s Seen, records []client.Object, patience time.Duration) (changes []
 		if o.GetDeletionTimestamp() == nil {
 			changes = append(changes, deletion(o, why))
 		}
+	}
+	if released := s.released(); released != nil {
+		return append(changes, update(released, why)), false
 	}
 	if s.Set != nil {
 		add(s.Set)
@@ -123,6 +157,10 @@ func ending(s Seen, records []client.Object, patience time.Duration) (changes []
 			left = true
 			add(slot.Claim)
 		}
+	}
+	for _, claim := range s.Beyond {
+		left = true
+		add(claim)
 	}
 	if left {
 		return changes, false

@@ -5,6 +5,7 @@ package controller
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,6 +64,9 @@ func (s Seen) pinned(slot Slot, patience time.Duration) (Fate, string) {
 		}
 	}
 	switch {
+	case there == 0 && !onOneNode(slot.Volume) && s.Quiet[unreached(slot.Volume)] <= patience:
+		// The only node of a zone is replaced: the one goes, and the next comes some minutes after.
+		return Unknown, "no node is there that reaches the volume " + slot.Volume.Name + "; another may come"
 	case there == 0:
 		// A Node that was deleted may be registered again by a kubelet that runs on, and the
 		// member has run all the while. What its pod says tells nothing: nobody writes it.
@@ -71,6 +75,45 @@ func (s Seen) pinned(slot Slot, patience time.Duration) (Fate, string) {
 		return Dark, fmt.Sprintf("no node that reaches the volume %s has been ready for %s", slot.Volume.Name, patience)
 	}
 	return Holds, ""
+}
+
+// onOneNode reports whether a volume is on a node's own disk, and no node but that ever reaches it.
+func onOneNode(v *corev1.PersistentVolume) bool {
+	if v.Spec.Local != nil || v.Spec.HostPath != nil {
+		return true
+	}
+	return slices.ContainsFunc(v.Spec.NodeAffinity.Required.NodeSelectorTerms, func(t corev1.NodeSelectorTerm) bool {
+		return slices.ContainsFunc(t.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool { return r.Key == corev1.LabelHostname })
+	})
+}
+
+// unreached is by what name it is counted for how long no node reaches a volume.
+func unreached(v *corev1.PersistentVolume) string { return "volume " + v.Name }
+
+// away are the nodes that aren't ready, and the volumes that no node reaches, since when by what the
+// control plane wrote: of volumes it writes nothing.
+func (s Seen) away() map[string]metav1.Time {
+	all := awayOf(s.Nodes)
+	for _, slot := range s.Slots {
+		if slot.Volume == nil || slot.Volume.Spec.NodeAffinity == nil || slot.Volume.Spec.NodeAffinity.Required == nil {
+			continue
+		}
+		reach, err := nodeaffinity.NewNodeSelector(slot.Volume.Spec.NodeAffinity.Required)
+		if err == nil && !slices.ContainsFunc(s.Nodes, func(n corev1.Node) bool { return reach.Match(&n) }) {
+			all[unreached(slot.Volume)] = metav1.Time{}
+		}
+	}
+	return all
+}
+
+func awayOf(nodes []corev1.Node) map[string]metav1.Time {
+	all := map[string]metav1.Time{}
+	for _, n := range nodes {
+		if since, is := unready(n); is {
+			all[n.Name] = since
+		}
+	}
+	return all
 }
 
 // quiet counts for how long each node has not been ready, as this process has seen it. When
@@ -90,19 +133,15 @@ type spell struct {
 // ahead counts no more.
 const mostBetween = 5 * time.Second
 
-// count counts on, and returns how long each node of those has not been ready that aren't.
+// count counts on, and returns how long each of those has been away that are.
 // barred: the time since the last look doesn't count, as the ring has no quorum, and nobody
 // could be replaced. All nodes lose their power for longer than its patience, and come back
 // one after the other: with the second the ring serves, and the third has just not come yet.
-func (q *quiet) count(nodes []corev1.Node, now time.Time, barred bool) map[string]time.Duration {
+func (q *quiet) count(away map[string]metav1.Time, now time.Time, barred bool) map[string]time.Duration {
 	before, all := *q, map[string]time.Duration{}
 	*q = quiet{}
-	for _, n := range nodes {
-		began, is := unready(n)
-		if !is {
-			continue
-		}
-		s, known := before[n.Name]
+	for name, began := range away { // order: each is counted by itself
+		s, known := before[name]
 		if !known || began.After(s.began.Time) { // it was ready in between
 			s = spell{began: began, last: now}
 		}
@@ -110,7 +149,7 @@ func (q *quiet) count(nodes []corev1.Node, now time.Time, barred bool) map[strin
 			s.long += max(0, min(now.Sub(s.last), mostBetween))
 		}
 		s.last = now
-		(*q)[n.Name], all[n.Name] = s, s.long
+		(*q)[name], all[name] = s, s.long
 	}
 	return all
 }

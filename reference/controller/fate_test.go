@@ -22,7 +22,7 @@ func TestQuietIsWhatThisProcessHasSeen(t *testing.T) {
 	}
 	look := func(after time.Duration, nodes []corev1.Node) time.Duration {
 		now = now.Add(after)
-		return q.count(nodes, now, false)["a"]
+		return q.count(awayOf(nodes), now, false)["a"]
 	}
 	ago := epoch.Add(-4 * time.Minute)
 	assert.Zero(t, look(0, node(corev1.ConditionUnknown, ago)), "the control plane's clock is behind, or it was seen by nobody")
@@ -33,8 +33,36 @@ func TestQuietIsWhatThisProcessHasSeen(t *testing.T) {
 	assert.Zero(t, look(time.Second, node(corev1.ConditionFalse, ago.Add(time.Minute))), "it was ready in between")
 	assert.Equal(t, time.Second, look(time.Second, node(corev1.ConditionFalse, ago.Add(time.Minute))))
 	now = now.Add(time.Second)
-	assert.Equal(t, time.Second, q.count(node(corev1.ConditionFalse, ago.Add(time.Minute)), now, true)["a"], "nobody could be replaced")
+	assert.Equal(t, time.Second, q.count(awayOf(node(corev1.ConditionFalse, ago.Add(time.Minute))), now, true)["a"], "nobody could be replaced")
 	assert.Equal(t, 2*time.Second, look(time.Second, node(corev1.ConditionFalse, ago.Add(time.Minute))))
 	assert.Zero(t, look(time.Second, node(corev1.ConditionTrue, ago.Add(2*time.Minute))))
 	assert.Empty(t, q)
+}
+
+// TestAVolumeThatMovesIsWaitedFor: the only node of its zone goes, and the next comes a while after.
+// One on a node's own disk goes with the node.
+func TestAVolumeThatMovesIsWaitedFor(t *testing.T) {
+	zoned := volumeOn("r-0", "a")
+	zoned.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Key = corev1.LabelTopologyZone
+	for name, test := range map[string]struct {
+		volume *corev1.PersistentVolume
+		after  time.Duration
+		want   Fate
+	}{
+		"of a zone":             {zoned, 30 * time.Second, Unknown},
+		"of a zone, after long": {zoned, 3 * time.Minute, Dark},
+		"of a node":             {volumeOn("r-0", "a"), 0, Dark},
+		"that any node reaches": {volumeOn("r-0", "any"), 3 * time.Minute, Holds},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claim := &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{VolumeName: test.volume.Name}}
+			s := Seen{Ring: newRing(3), Slots: []Slot{{Name: "r-0", Claim: claim, Volume: test.volume}}}
+			var q quiet
+			for now := time.Duration(0); now <= test.after; now += time.Second {
+				s.Quiet = q.count(s.away(), epoch.Add(now), false)
+			}
+			is, why := s.fate(s.Slots[0], time.Minute)
+			assert.Equal(t, test.want, is, why)
+		})
+	}
 }

@@ -63,9 +63,6 @@ func (x *automation) learn(ctx context.Context) error {
 		}
 		x.marked = true
 	}
-	if err := x.learnAuthorities(ctx); err != nil {
-		return err
-	}
 	if x.identity == nil {
 		identity, there, err := store.Log[store.Identity]{Store: x.records, Prefix: kube.IdentityPrefix}.First(ctx)
 		if err != nil {
@@ -74,6 +71,12 @@ func (x *automation) learn(ctx context.Context) error {
 		if there {
 			x.identity = &identity
 		}
+	}
+	if err := x.learnAuthorities(ctx); err != nil {
+		return err
+	}
+	if err := x.learnMade(ctx); err != nil {
+		return err
 	}
 	if x.formed || x.identity == nil {
 		return nil
@@ -94,6 +97,47 @@ func (x *automation) noteFormed(ctx context.Context, cluster uint64) error {
 	if err == nil || errors.Is(err, store.ErrExists) {
 		x.formed = true
 		return nil
+	}
+	return err
+}
+
+// restore writes again what somebody has deleted of the records, for as long as this process knows
+// it: who learns of the ring after would find none, or none that anybody can sign for.
+func (x *automation) restore(ctx context.Context) error {
+	now := x.host.Now()
+	if since := now.Sub(x.restored); x.signers == nil || since >= 0 && since < certifyPace {
+		return nil
+	}
+	if err := store.Init(ctx, x.records.Unmarked); err != nil {
+		return err
+	}
+	var founding []store.Identity
+	if x.identity != nil {
+		founding = append(founding, *x.identity)
+	}
+	err := errors.Join(
+		rewrite(ctx, store.Log[store.Authority]{Store: x.records, Prefix: kube.AuthorityPrefix}, x.signers.records),
+		rewrite(ctx, store.Log[store.Identity]{Store: x.records, Prefix: kube.IdentityPrefix}, founding))
+	if n, _, unread := x.makings().Latest(ctx); unread == nil && n < x.made.n {
+		x.made.n, x.made.last = n, store.Made{} // it is noted again
+	}
+	if x.formed {
+		formed := store.Formed{ClusterID: fmt.Sprintf("%x", x.identity.ClusterID()), Epoch: x.identity.Epoch}
+		err = errors.Join(err, rewrite(ctx, store.Log[store.Formed]{Store: x.records, Prefix: kube.FormedPrefix}, []store.Formed{formed}))
+	}
+	if err == nil {
+		x.restored = now
+	}
+	return err
+}
+
+// rewrite appends the records that are missing.
+func rewrite[T any](ctx context.Context, log store.Log[T], all []T) error {
+	n, _, err := log.Latest(ctx)
+	for ; err == nil && n < len(all); n++ {
+		if _, err = log.Append(ctx, n, all[n]); errors.Is(err, store.ErrExists) {
+			err = nil // somebody else has just done so
+		}
 	}
 	return err
 }

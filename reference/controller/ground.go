@@ -12,9 +12,12 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/ringproof/ringproof/reference/kube"
 	"github.com/ringproof/ringproof/reference/ring"
@@ -48,6 +51,7 @@ func ground(s Seen, now time.Time, patience time.Duration) Ground {
 	for _, o := range s.Missing {
 		g.Changes = append(g.Changes, creation(o, "the ring needs it"))
 	}
+	g.amend(s)
 	g.keepSet(s, now)
 	g.keepBudget(s)
 	g.check(s, now, patience)
@@ -67,6 +71,12 @@ func ground(s Seen, now time.Time, patience time.Duration) Ground {
 		}
 		if why := slot.misplaced(); why != "" {
 			g.Changes = append(g.Changes, deletion(slot.Pod, "its init container must look again: "+why))
+			continue
+		}
+		if s.blocks(slot) {
+			force := deletion(slot.Pod, "an earlier set has made it, its node is off, and for its sake no other pod is made")
+			force.Force = true
+			g.Changes = append(g.Changes, force)
 			continue
 		}
 		free := listed && !held[slot.Ordinal]
@@ -108,12 +118,21 @@ func (s Seen) slotsOf(members []ring.Member) map[int]bool {
 func (s Seen) founded() bool { return s.Set != nil && s.Set.Annotations[kube.FoundedAnnotation] != "" }
 
 // replicas is how many slots there are to be: as many as are asked for, and as hold a
-// member. Where the list wasn't read there are never fewer than there were.
+// member. Where the list wasn't read there are never fewer than there were; and where there is no
+// set, or somebody has told it to keep fewer, as many as have claims: of seven members the three that
+// are asked for would never be a quorum.
 func (s Seen) replicas() int32 {
 	most := s.Ring.Spec.ClusterSize
 	held, listed := s.held()
 	if !listed && s.Set != nil {
 		most = max(most, ptr.Deref(s.Set.Spec.Replicas, 0))
+	}
+	if !listed && s.Identity != nil && (s.Set == nil || ptr.Deref(s.Set.Spec.Replicas, 0) < s.Ring.Spec.ClusterSize) {
+		for _, slot := range s.Slots {
+			if slot.Claim != nil {
+				most = max(most, int32(slot.Ordinal)+1)
+			}
+		}
 	}
 	for i, holds := range held { // order: the highest of them
 		if holds {
@@ -125,7 +144,13 @@ func (s Seen) replicas() int32 {
 
 // keepSet has the set be what is asked for.
 func (g *Ground) keepSet(s Seen, now time.Time) {
-	if s.Set == nil || s.Set.DeletionTimestamp != nil || !s.madeWith() {
+	if s.Set == nil || !s.madeWith() {
+		return
+	}
+	if released := s.released(); released != nil {
+		g.Changes = append(g.Changes, update(released, "it is deleted, and another is made once it has gone"))
+	}
+	if s.Set.DeletionTimestamp != nil {
 		return
 	}
 	asked := s.set(g.course.template)
@@ -133,7 +158,7 @@ func (g *Ground) keepSet(s Seen, now time.Time) {
 		asked.Annotations[kube.FromAnnotation] = string(g.course.from)
 	}
 	next, why := s.sized(asked, now)
-	if s.Set.Annotations[kube.TemplateAnnotation] == asked.Annotations[kube.TemplateAnnotation] {
+	if s.Set.Annotations[kube.TemplateAnnotation] == asked.Annotations[kube.TemplateAnnotation] && sameRun(s.Set.Spec.Template.Spec, asked.Spec.Template.Spec) {
 		next.Annotations = merged(next.Annotations, asked.Annotations)
 		if len(why) > 0 {
 			g.Changes = append(g.Changes, update(next, strings.Join(why, "; ")))
@@ -147,6 +172,18 @@ func (g *Ground) keepSet(s Seen, now time.Time) {
 		change.Without = ptr.To(update(next, strings.Join(why, "; ")))
 	}
 	g.Changes = append(g.Changes, change)
+}
+
+// released is a set that is deleted in the foreground, so that it doesn't wait for its pods, which go
+// all the same; nil: there is none. A pod on a node that is off ends when that is back: until then no
+// other set is made, and the members of all nodes that are left are away.
+func (s Seen) released() *appsv1.StatefulSet {
+	if s.Set == nil || s.Set.DeletionTimestamp == nil || !controllerutil.ContainsFinalizer(s.Set, metav1.FinalizerDeleteDependents) {
+		return nil
+	}
+	next := s.Set.DeepCopy()
+	controllerutil.RemoveFinalizer(next, metav1.FinalizerDeleteDependents)
+	return next
 }
 
 // sized is the set with all that is asked for but other pods, and why it is to be so.
@@ -164,6 +201,9 @@ func (s Seen) sized(asked *appsv1.StatefulSet, now time.Time) (next *appsv1.Stat
 	if s.Set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType {
 		next.Spec.UpdateStrategy = asked.Spec.UpdateStrategy
 		why = append(why, "it would replace pods by itself")
+	}
+	if taken := takes(s.Ring, next); taken != "" {
+		why = append(why, taken)
 	}
 	if what := s.stalled(now); what != "" {
 		next.Annotations[kube.NudgedAnnotation] = now.UTC().Format(time.RFC3339)
@@ -210,17 +250,35 @@ func merged(before, asked map[string]string) map[string]string {
 // keepBudget lets pods be evicted while a quorum of the voters is left, whatever size is
 // asked for.
 func (g *Ground) keepBudget(s Seen) {
-	if s.Budget == nil || s.View == nil {
-		return
-	}
-	least, why := s.leastReady()
-	if equality.Semantic.DeepEqual(s.Budget.Spec.MinAvailable, ptr.To(intstr.FromInt(least))) {
+	if s.Budget == nil {
 		return
 	}
 	next := s.Budget.DeepCopy()
-	next.Spec.MinAvailable = ptr.To(intstr.FromInt(least))
-	g.Changes = append(g.Changes, update(next, why))
-	g.rebudgets = true
+	why := joined(bounded(next, budget(s.Ring)), takes(s.Ring, next))
+	if s.View != nil {
+		least, counted := s.leastReady()
+		if asked := ptr.To(intstr.FromInt(least)); !equality.Semantic.DeepEqual(next.Spec.MinAvailable, asked) {
+			next.Spec.MinAvailable, why = asked, joined(why, counted)
+		}
+	}
+	if why != "" {
+		g.Changes = append(g.Changes, update(next, why))
+		g.rebudgets = true
+	}
+}
+
+// amend has objects say what they are to say; the set and the budget, in which numbers follow the
+// ring, are kept by themselves.
+func (g *Ground) amend(s Seen) {
+	for _, k := range s.Kept {
+		switch k.Is.(type) {
+		case *appsv1.StatefulSet, *policyv1.PodDisruptionBudget:
+			continue
+		}
+		if next, why := k.amended(s.Ring); why != "" {
+			g.Changes = append(g.Changes, update(next, why))
+		}
+	}
 }
 
 // leastReady is how many of the ring's pods must be left ready, so that a quorum of the
@@ -289,6 +347,22 @@ func (g *Ground) clear(s Seen, slot Slot, what Fate, why string, patience time.D
 	case lost && slot.Pod.Spec.NodeName != "" && slot.Pod.DeletionTimestamp == nil:
 		g.Changes = append(g.Changes, deletion(slot.Pod, why))
 	}
+}
+
+// blocks reports whether the slot has a pod that an earlier set has made, and that ends when its node
+// is back. The set that is there now would have a pod of that name, and as long as it can't its
+// controller makes none of the others either: two of three members on nodes that run waited for the
+// third. Its disk is on that node: no other pod has it, and who is there has the lock on it.
+func (s Seen) blocks(slot Slot) bool {
+	if !slot.ending() || s.Set == nil || s.Set.DeletionTimestamp != nil || metav1.IsControlledBy(slot.Pod, s.Set) {
+		return false
+	}
+	on := slices.IndexFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == slot.Pod.Spec.NodeName })
+	if on < 0 {
+		return false
+	}
+	_, off := unready(s.Nodes[on])
+	return off && slot.Volume != nil && (slot.Volume.Spec.Local != nil || slot.Volume.Spec.HostPath != nil)
 }
 
 // gone reports whether a node is no more, or hasn't been ready for long.

@@ -101,7 +101,7 @@ func budget(r *v1alpha1.EtcdRing) *policyv1.PodDisruptionBudget {
 func (s Seen) set(version ring.Version) *appsv1.StatefulSet {
 	r, n, pod := s.Ring, namesOf(s.Ring), s.template(version)
 	made := &appsv1.StatefulSet{ObjectMeta: owned(r, n.Set()), Spec: appsv1.StatefulSetSpec{
-		Replicas:             ptr.To(r.Spec.ClusterSize),
+		Replicas:             ptr.To(s.replicas()),
 		ServiceName:          n.Set(),
 		Selector:             &metav1.LabelSelector{MatchLabels: n.Labels(kube.MemberPart)},
 		PodManagementPolicy:  appsv1.ParallelPodManagement,
@@ -112,6 +112,9 @@ func (s Seen) set(version ring.Version) *appsv1.StatefulSet {
 			WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType, WhenScaled: appsv1.RetainPersistentVolumeClaimRetentionPolicyType},
 	}}
 	made.Annotations = map[string]string{kube.TemplateAnnotation: digest(pod), kube.VersionAnnotation: string(version)}
+	if from := s.from(); from != "" {
+		made.Annotations[kube.FromAnnotation] = string(from)
+	}
 	return made
 }
 
@@ -164,7 +167,8 @@ func (s Seen) template(version ring.Version) corev1.PodTemplateSpec {
 		pod.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.ScheduleAnyway,
 			LabelSelector: &metav1.LabelSelector{MatchLabels: n.Labels(kube.MemberPart)}}}
 	}
-	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: n.Labels(kube.MemberPart), Annotations: map[string]string{kube.AskedAnnotation: askedOf(r)}}, Spec: pod}
+	notes := map[string]string{kube.AskedAnnotation: askedOf(r), kube.ImagesAnnotation: imagesOf(pod)}
+	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: n.Labels(kube.MemberPart), Annotations: notes}, Spec: pod}
 }
 
 // stays has no pod deleted because the control plane hasn't heard of its node for five minutes
@@ -188,7 +192,7 @@ func initContainer(image string) corev1.Container {
 func memberContainer(r *v1alpha1.EtcdRing, version ring.Version) corev1.Container {
 	return corev1.Container{Name: kube.MemberContainer, Image: r.Spec.Image + ":" + string(version), ImagePullPolicy: corev1.PullIfNotPresent,
 		Command: []string{kube.Tool, "launch", "--ring=" + r.Name, "--namespace=$(POD_NAMESPACE)", "--pod=$(POD_NAME)", "--address=$(POD_IP)", releaseFlag + string(version)},
-		Env:     slices.Concat(podEnv(), []corev1.EnvVar{field("POD_IP", "status.podIP")}, toolEnv(r)), SecurityContext: confined(), Resources: r.Spec.Resources,
+		Env:     slices.Concat(podEnv(), []corev1.EnvVar{field("POD_IP", "status.podIP")}, toolEnv(r)), SecurityContext: confined(), Resources: r.Spec.Resources.Requirements(),
 		Ports:          []corev1.ContainerPort{{Name: "client", ContainerPort: kube.ClientPort}, {Name: "peer", ContainerPort: kube.PeerPort}},
 		StartupProbe:   probe("start", 2, 150),
 		LivenessProbe:  probe("live", 20, 3),

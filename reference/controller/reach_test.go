@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/api/v1alpha1"
@@ -83,7 +82,7 @@ func TestResign(t *testing.T) {
 			}})
 			for ; c.now <= most; c.now += 5 * time.Second {
 				for i, s := range test.rings(c.now) {
-					r.listen(r.automation(types.NamespacedName{Namespace: "rings", Name: string(rune('a' + i))}), outcome{seen: s})
+					r.listen(r.automation(&v1alpha1.EtcdRing{ObjectMeta: metav1.ObjectMeta{Namespace: "rings", Name: string(rune('a' + i))}}), outcome{seen: s})
 				}
 			}
 			assert.Equal(t, test.after, resigned)

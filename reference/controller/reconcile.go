@@ -6,9 +6,11 @@ package controller
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -86,8 +88,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, q runtimereconcile.Request) 
 	if err := r.settle(ctx, asked); err != nil {
 		return runtimereconcile.Result{}, err
 	}
-	x := r.automation(q.NamespacedName)
-	x.told.ring = asked
+	x := r.automation(asked)
 	o := x.step(ctx, asked)
 	r.listen(x, o)
 	if o.trouble != nil {
@@ -116,20 +117,26 @@ func (r *Reconciler) forget(name types.NamespacedName) {
 // is read again, and counted anew.
 type automation struct {
 	*Config
-	host       host.Host
-	told       *eventful
-	log        *host.Recorder
-	records    store.Marked
-	marked     bool // the place of the records is known to be one
-	signers    *signers
-	stage      stage // of the authorities, when the slots' Secrets were looked at last
-	identity   *store.Identity
-	formed     bool
+	of       types.UID // the EtcdRing
+	host     host.Host
+	told     *eventful
+	log      *host.Recorder
+	records  store.Marked
+	marked   bool // the place of the records is known to be one
+	signers  *signers
+	stage    stage // of the authorities, when the slots' Secrets were looked at last
+	identity *store.Identity
+	formed   bool
+	made     struct { // what pods were to be made with last, by the records
+		n    int
+		last store.Made
+	}
 	ring       *admin.Ring
 	lease      admin.Lease
 	reconciler *reconcile.Reconciler
 	members    []string // client URLs of the members last listed
 	certified  certified
+	restored   time.Time // when the records were looked at last
 	invalid    invalid
 	quiet      quiet
 	watched    admin.Observer // of a ring without launchers
@@ -141,14 +148,20 @@ type automation struct {
 	observed ring.Observed // what was decided on last
 }
 
-func (r *Reconciler) automation(name types.NamespacedName) *automation {
+// automation is what is kept of the ring. One that was made anew under its name has objects of
+// its own, whatever was seen of those before.
+func (r *Reconciler) automation(asked *v1alpha1.EtcdRing) *automation {
+	name := client.ObjectKeyFromObject(asked)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if x := r.rings[name]; x != nil {
+	if x := r.rings[name]; x != nil && x.of == asked.UID {
+		x.told.ring = asked
 		return x
+	} else if x != nil {
+		x.ring.Close()
 	}
-	told := &eventful{Host: r.Host, to: r.Events, metrics: r.Metrics}
-	x := &automation{Config: &r.Config, host: r.Host, told: told, log: &host.Recorder{Host: told}, ring: &admin.Ring{Host: r.Host},
+	told := &eventful{Host: r.Host, to: r.Events, metrics: r.Metrics, ring: asked}
+	x := &automation{Config: &r.Config, of: asked.UID, host: r.Host, told: told, log: &host.Recorder{Host: told}, ring: &admin.Ring{Host: r.Host},
 		records: store.Marked{Unmarked: kube.Records{Live: r.Live, Writer: r.Client, Namespace: name.Namespace, Ring: name.Name}}}
 	x.reconciler = &reconcile.Reconciler{Ring: x.ring, Log: x.log, Next: x.next, Do: r.Do,
 		Lead: admin.Lead{Holder: "controller", Nonce: r.Host.Nonce()}}
@@ -171,6 +184,7 @@ type outcome struct {
 	commands []string // what that person should consider
 	refused  string   // what of that which is asked for is not done, while the rest goes on
 	done     bool     // something was changed
+	ends     bool     // it is deleted
 	answers  bool     // it can't be read, and its members answer
 	trouble  error
 	observed ring.Observed
@@ -184,19 +198,24 @@ func (x *automation) step(ctx context.Context, asked *v1alpha1.EtcdRing) (o outc
 	if err != nil {
 		return outcome{trouble: err, wait: "the ring's objects can't be read"}
 	}
-	if why := refused(asked, running); why != "" {
-		return outcome{halt: why}
-	}
-	if err := x.learn(ctx); err != nil {
+	if err := cmp.Or(x.restore(ctx), x.learn(ctx)); err != nil {
+		x.restored = time.Time{}
 		return outcome{trouble: err, wait: "the ring's records are not understood"}
+	}
+	known := Seen{Ring: asked, Set: running, Identity: x.identity, Made: x.made.last}
+	if why := refused(asked, !known.static()); why != "" {
+		return outcome{halt: why}
 	}
 	view, unread := x.view(ctx, asked)
 	s, err := x.look(ctx, asked, view)
 	if err != nil {
 		return outcome{trouble: err, wait: "the ring's objects can't be read"}
 	}
+	if why := s.strange(); why != "" {
+		return outcome{seen: s, halt: why}
+	}
 	done, invalid, err := x.keep(ctx, s)
-	if err != nil {
+	if err != nil && !aside(err) {
 		o = outcome{trouble: err, wait: "the ring's objects can't be changed"}
 	} else if x.identity == nil && s.static() {
 		o = x.foundStatic(ctx, s)
@@ -209,18 +228,29 @@ func (x *automation) step(ctx context.Context, asked *v1alpha1.EtcdRing) (o outc
 	} else {
 		o = x.lead(ctx, s)
 	}
+	if aside(err) {
+		o.trouble = cmp.Or(o.trouble, err)
+	}
 	o.seen, o.waits, o.done = s, x.ground.Waits, done
 	o.refused = cmp.Or(invalid, x.ground.unsupported(s))
 	return o
 }
 
-// refused is why nothing at all is done for a ring: what CEL lets nobody ask for. running
-// is its set, if it has one.
-func refused(r *v1alpha1.EtcdRing, running *appsv1.StatefulSet) string {
+// strange is why nothing is done for a ring that would begin on what is somebody else's, or whose pods
+// are; "": nothing of what it needs is. To change it, or to delete it with the ring, is nobody's wish.
+func (s Seen) strange() string {
+	if len(s.Strange) == 0 || s.Identity != nil && s.Set != nil {
+		return ""
+	}
+	return fmt.Sprintf("%s there is, and is not of this ring: delete it, or make the ring under another name", strings.Join(s.Strange, ", "))
+}
+
+// refused is why nothing at all is done for a ring: what CEL lets nobody ask for.
+func refused(r *v1alpha1.EtcdRing, launchers bool) string {
 	n := r.Spec.ClusterSize
 	_, err := ring.ParseVersion("v" + r.Spec.Version)
 	switch {
-	case n != staticSize && !launched(r) && (running == nil || !hasLauncher(running.Spec.Template.Spec)):
+	case n != staticSize && !launchers:
 		return fmt.Sprintf("%d members are asked for, and a ring without the launcher has %d: set spec.features.etcdLauncher to true", n, staticSize)
 	case n < 3 || n > kube.MostSlots || n%2 == 0:
 		return fmt.Sprintf("%d members are asked for: ask for 3, 5, 7 or 9", n)
@@ -285,10 +315,10 @@ func (x *automation) view(ctx context.Context, asked *v1alpha1.EtcdRing) (*admin
 // that was replaced since.
 func (x *automation) look(ctx context.Context, asked *v1alpha1.EtcdRing, view *admin.View) (s Seen, err error) {
 	for _, from := range []client.Reader{x.Client, x.Live} {
-		if s, err = look(ctx, from, asked, x.Image, x.identity); err != nil {
+		if s, err = look(ctx, from, Seen{Ring: asked, Image: x.Image, Identity: x.identity, Made: x.made.last, View: view}); err != nil {
 			return s, err
 		}
-		s.View, s.Quiet = view, x.quiet.count(s.Nodes, x.host.Now(), view == nil && x.identity != nil)
+		s.Quiet = x.quiet.count(s.away(), x.host.Now(), view == nil && x.identity != nil)
 		x.ground, x.seen = ground(s, x.host.Now(), x.ReplaceAfter), s
 		if !x.ground.destroys() {
 			return s, nil
@@ -305,19 +335,35 @@ func (x *automation) keep(ctx context.Context, s Seen) (done bool, invalid strin
 	if done, err := x.renewAuthorities(ctx, s); err != nil || done {
 		return done, "", err
 	}
+	if s.Set != nil {
+		if err := x.noteMade(ctx, s.Set); err != nil {
+			return false, "", err
+		}
+	}
 	changes, err := x.certify(ctx, s)
 	if err != nil {
 		return false, "", err
 	}
+	var put error
 	for _, c := range append(changes, x.ground.Changes...) {
 		made, why, err := x.make(ctx, c)
-		if err != nil {
+		switch {
+		case err != nil && c.aside():
+			put = cmp.Or(put, error(putAside{fmt.Errorf("%s: %w", c, err)}))
+		case err != nil:
 			return done, invalid, fmt.Errorf("%s: %w", c, err)
 		}
 		done, invalid = done || made, cmp.Or(invalid, why)
 	}
-	return done, invalid, nil
+	return done, invalid, put
 }
+
+// putAside is why something was not changed that nothing else rests on.
+type putAside struct{ error }
+
+func (p putAside) Unwrap() error { return p.error }
+
+func aside(err error) bool { return errors.As(err, new(putAside)) }
 
 // invalid is what the API server took for nonsense last, when, and what it said.
 type invalid struct {
@@ -332,6 +378,11 @@ const invalidPace = time.Minute
 func (x *automation) make(ctx context.Context, c Change) (done bool, why string, err error) {
 	template, now := c.template(), x.host.Now()
 	if x.invalid.template != template || x.invalid.at.IsZero() || now.Sub(x.invalid.at).Abs() > invalidPace {
+		if set, is := c.Object.(*appsv1.StatefulSet); is {
+			if err := x.noteMade(ctx, set); err != nil {
+				return false, "", err
+			}
+		}
 		err = x.log.Act(c.line(), func() error { return c.make(ctx, x.Client) })
 		if template == "" || !apierrors.IsInvalid(err) {
 			return err == nil, "", err
@@ -364,6 +415,9 @@ func (x *automation) certify(ctx context.Context, s Seen) (changes []Change, err
 	for i := range all {
 		if all[i], err = get(ctx, x.Live, &corev1.Secret{}, s.Ring.Namespace, namesOf(s.Ring).Certificates(i)); err != nil {
 			return nil, err
+		}
+		if all[i] != nil && !ours(s.Ring, all[i]) {
+			return nil, fmt.Errorf("secret %s there is, and is not of this ring: delete it", all[i].Name)
 		}
 	}
 	x.stage = x.signers.stage(s.View, all)

@@ -23,7 +23,7 @@ func askedOf(r *v1alpha1.EtcdRing) string {
 	return digest(struct {
 		Resources  corev1.ResourceRequirements
 		Scheduling v1alpha1.Scheduling
-	}{r.Spec.Resources, r.Spec.Scheduling})
+	}{r.Spec.Resources.Requirements(), r.Spec.Scheduling})
 }
 
 // edited is why a slot's pod is to be another than it is; "": it isn't, or it doesn't say

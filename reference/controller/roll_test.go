@@ -36,9 +36,9 @@ func (c *cluster) pod(name string) *corev1.Pod {
 // look is what the controller sees, with two members that are to restart for an edit.
 func (c *cluster) look() (Seen, *automation) {
 	c.t.Helper()
-	x := c.reconciler.automation(request().NamespacedName)
+	x := c.reconciler.automation(newRing(3))
 	x.observed = ring.Observed{Members: []ring.Member{{ID: 1, Machine: "r-0"}, {ID: 2, Machine: "r-1"}}}
-	s, err := look(c.t.Context(), c.Client, newRing(3), "ringadm:test", nil)
+	s, err := look(c.t.Context(), c.Client, Seen{Ring: newRing(3), Image: "ringadm:test"})
 	require.NoError(c.t, err)
 	x.ground = ground(s, epoch, x.ReplaceAfter)
 	x.ground.Rolls = map[string]string{"r-0": "edited", "r-1": "edited"}

@@ -27,14 +27,18 @@ import (
 type Seen struct {
 	Ring    *v1alpha1.EtcdRing
 	Missing []client.Object // of those that there must be
+	Kept    []Kept          // of those that are there
+	Strange []string        // of those names, and somebody else's
 	Set     *appsv1.StatefulSet
 	Budget  *policyv1.PodDisruptionBudget
-	Slots   []Slot // by ordinal
+	Slots   []Slot                          // by ordinal
+	Beyond  []*corev1.PersistentVolumeClaim // of slots that no ring has: somebody had the set keep so many pods
 	Nodes   []corev1.Node
 	Quiet   map[string]time.Duration // node → how long this process has seen it not ready
 	Image   string                   // ringadm's
 
 	Identity *store.Identity // the founding record
+	Made     store.Made      // what pods were to be made with, by the records; its zero: nothing was noted
 	View     *admin.View     // the ring, read with a quorum in this turn; nil: it wasn't
 }
 
@@ -48,23 +52,21 @@ type Slot struct {
 	Check   *corev1.Pod              // tries another release of etcd on the pod's node
 }
 
-// version is the release that pods are made with: that of the set, whatever is asked for by
-// now.
-func (s Seen) version() ring.Version {
-	if s.Set != nil {
-		if v, err := ring.ParseVersion(s.Set.Annotations[kube.VersionAnnotation]); err == nil {
-			return v
-		}
-	}
-	return s.asked()
-}
+// version is the release that pods are made with, whatever is asked for by now.
+func (s Seen) version() ring.Version { return s.made().Version }
 
-// look reads what there is of a ring. Whatever can't be read ends it: a look that is
+// look reads what there is of a ring, besides what is known of it. Whatever can't be read ends it: a look that is
 // whole in part would take the rest for absent.
-func look(ctx context.Context, from client.Reader, r *v1alpha1.EtcdRing, image string, identity *store.Identity) (Seen, error) {
-	s := Seen{Ring: r, Image: image, Identity: identity}
+func look(ctx context.Context, from client.Reader, s Seen) (Seen, error) {
+	r := s.Ring
 	var err error
 	if s.Set, err = get(ctx, from, &appsv1.StatefulSet{}, r.Namespace, namesOf(r).Set()); err != nil {
+		return s, err
+	}
+	if s.Set != nil && !ours(r, s.Set) {
+		s.Set = nil // and it is among the strange
+	}
+	if err := s.lookAtSlots(ctx, from); err != nil {
 		return s, err
 	}
 	for _, o := range s.wanted() {
@@ -72,14 +74,19 @@ func look(ctx context.Context, from client.Reader, r *v1alpha1.EtcdRing, image s
 		if err != nil {
 			return s, err
 		}
-		if budget, ok := there.(*policyv1.PodDisruptionBudget); ok {
-			s.Budget = budget
-		}
-		if reflect.ValueOf(there).IsNil() {
+		switch budget, is := there.(*policyv1.PodDisruptionBudget); {
+		case reflect.ValueOf(there).IsNil():
 			s.Missing = append(s.Missing, o)
+		case !ours(r, there):
+			s.Strange = append(s.Strange, kindOf(o)+" "+o.GetName())
+		default:
+			s.Kept = append(s.Kept, Kept{there, o})
+			if is {
+				s.Budget = budget
+			}
 		}
 	}
-	return s, s.lookAtSlots(ctx, from)
+	return s, nil
 }
 
 // blank is an empty object of the same kind.
@@ -100,7 +107,7 @@ func (s *Seen) lookAtSlots(ctx context.Context, from client.Reader) error {
 	n := namesOf(s.Ring)
 	of := []client.ListOption{client.InNamespace(n.Namespace), client.MatchingLabels{kube.RingLabel: n.Ring}}
 	pods, claims, nodes := &corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &corev1.NodeList{}
-	if err := errors.Join(from.List(ctx, pods, of...), from.List(ctx, claims, of...), from.List(ctx, nodes)); err != nil {
+	if err := errors.Join(from.List(ctx, pods, of...), from.List(ctx, claims, of[0]), from.List(ctx, nodes)); err != nil {
 		return err
 	}
 	s.Nodes = nodes.Items
@@ -120,12 +127,15 @@ func (s *Seen) lookAtSlots(ctx context.Context, from client.Reader) error {
 			}
 		}
 	}
-	for i := range claims.Items {
+	for i := range claims.Items { // a set's pod takes the claim of its name, whoever made it
 		c := &claims.Items[i]
 		for at := range s.Slots {
 			if c.Name == n.Claim(at) {
 				s.Slots[at].Claim = c
 			}
+		}
+		if at, ok := n.Ordinal(strings.TrimPrefix(c.Name, kube.DiskVolume+"-")); ok && at >= kube.MostSlots && c.Labels[kube.RingLabel] == n.Ring {
+			s.Beyond = append(s.Beyond, c)
 		}
 	}
 	return s.lookAtVolumes(ctx, from)

@@ -31,9 +31,7 @@ import (
 const staticSize = 3 // members of a ring without launchers
 
 // static reports whether the ring has no launchers and is asked for none.
-func (s Seen) static() bool {
-	return !launched(s.Ring) && (s.Set == nil || !hasLauncher(s.Set.Spec.Template.Spec))
-}
+func (s Seen) static() bool { return !launched(s.Ring) && !s.made().Launchers }
 
 // withoutLauncher reports whether pods are made without one: those of a static ring, and,
 // where launchers are asked for, as long as the list can't be read. Nobody begins with a
@@ -111,7 +109,7 @@ func staticContainer(r *v1alpha1.EtcdRing, identity store.Identity, version ring
 		Flags: []string{fmt.Sprintf("listen-metrics-urls=http://0.0.0.0:%d", kube.HealthPort)},
 		Boot:  launcher.Boot{Do: launcher.Start, State: launcher.New, Cluster: founders, Token: identity.Token}}
 	return corev1.Container{Name: kube.MemberContainer, Image: r.Spec.Image + ":" + string(version), ImagePullPolicy: corev1.PullIfNotPresent,
-		Command: c.Args(), Env: append(podEnv(), toolEnv(r)...), SecurityContext: confined(), Resources: r.Spec.Resources,
+		Command: c.Args(), Env: append(podEnv(), toolEnv(r)...), SecurityContext: confined(), Resources: r.Spec.Resources.Requirements(),
 		Ports: []corev1.ContainerPort{{Name: "client", ContainerPort: kube.ClientPort}, {Name: "peer", ContainerPort: kube.PeerPort}},
 		// Without a quorum nobody serves: who ended them for it would take away what is left.
 		LivenessProbe:  health("/health?exclude=NOSPACE&serializable=true", 20, 5),

@@ -112,6 +112,8 @@ func condition(kind string, is bool, reason, message string) metav1.Condition {
 
 func available(o outcome) metav1.Condition {
 	switch {
+	case o.ends:
+		return condition(v1alpha1.Available, false, "Ending", o.why())
 	case o.seen.View != nil:
 		return condition(v1alpha1.Available, true, "Serves", "a quorum answers")
 	case o.seen.Identity == nil:

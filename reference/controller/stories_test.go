@@ -178,7 +178,7 @@ func (s *Seen) word(t *testing.T, slot *Slot, word string) {
 	case "told":
 		s.View.Bindings = merge(s.View.Bindings, ring.ID(slot.Ordinal)+1, admin.Binding{Machine: slot.Name, Disk: "d", Release: ring.Version(value)})
 	case "static":
-		before := Seen{Ring: s.Ring.DeepCopy(), Image: s.Image, Identity: &store.Identity{}}
+		before := Seen{Ring: s.Ring.DeepCopy(), Image: s.Image, Identity: &store.Identity{Static: true}}
 		before.Ring.Spec.Features.EtcdLauncher = ptr.To(false)
 		slot.Pod.Spec.Containers = before.set(s.version()).Spec.Template.Spec.Containers
 	case "runs":

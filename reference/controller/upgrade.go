@@ -103,13 +103,7 @@ func (s Seen) asked() ring.Version { return ring.Version("v" + s.Ring.Spec.Versi
 
 // from is what pods were made with before the set's release; "": they never were with
 // another.
-func (s Seen) from() ring.Version {
-	if s.Set == nil {
-		return ""
-	}
-	v, _ := ring.ParseVersion(s.Set.Annotations[kube.FromAnnotation]) // what is none of a release tells of no upgrade
-	return v
-}
+func (s Seen) from() ring.Version { return s.made().From }
 
 // behind is a member's pod that has another release; "": none has.
 func (s Seen) behind(release ring.Version) string {
@@ -207,7 +201,7 @@ var unpulled = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", 
 // triesHere reports whether the slot's check is of the image, on the node that the pod is
 // on by now.
 func (s Slot) triesHere(image string) bool {
-	return s.Check != nil && s.Pod != nil && s.Check.DeletionTimestamp == nil && s.Check.Spec.NodeName == s.Pod.Spec.NodeName && s.Check.Spec.Containers[0].Image == image
+	return s.Check != nil && s.Pod != nil && s.Check.DeletionTimestamp == nil && s.Check.Spec.NodeName == s.Pod.Spec.NodeName && s.Check.Annotations[kube.ImagesAnnotation] == image
 }
 
 // checkAgain is how long a check stands that has failed.
@@ -241,11 +235,11 @@ func (g *Ground) check(s Seen, now time.Time, patience time.Duration) {
 func releaseCheck(r *v1alpha1.EtcdRing, slot Slot, image string) *corev1.Pod {
 	n := namesOf(r)
 	p := &corev1.Pod{ObjectMeta: owned(r, n.Check(slot.Name)), Spec: corev1.PodSpec{
-		NodeName: slot.Pod.Spec.NodeName, RestartPolicy: corev1.RestartPolicyNever, Tolerations: r.Spec.Scheduling.Tolerations,
+		NodeName: slot.Pod.Spec.NodeName, ServiceAccountName: n.Set(), RestartPolicy: corev1.RestartPolicyNever, Tolerations: r.Spec.Scheduling.Tolerations,
 		AutomountServiceAccountToken: ptr.To(false), SecurityContext: nobodys(), TerminationGracePeriodSeconds: ptr.To[int64](1),
 		Containers: []corev1.Container{{Name: kube.MemberContainer, Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Command: []string{kube.Etcd, "--version"},
 			SecurityContext: confined(), TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError}}}}
-	p.Labels = n.Labels(kube.CheckPart)
+	p.Labels, p.Annotations = n.Labels(kube.CheckPart), map[string]string{kube.ImagesAnnotation: image}
 	return p
 }
 
@@ -280,6 +274,13 @@ func (s Seen) pulls(slot Slot) string {
 	if s.Set == nil {
 		return ""
 	}
+	was, is := slot.Pod.Annotations[kube.ImagesAnnotation], s.Set.Spec.Template.Annotations[kube.ImagesAnnotation]
+	switch {
+	case was == is && is != "":
+		return ""
+	case was != "" && is != "":
+		return is
+	}
 	template := s.Set.Spec.Template.Spec
 	for _, c := range slices.Concat(slot.Pod.Spec.InitContainers, slot.Pod.Spec.Containers) {
 		for _, to := range slices.Concat(template.InitContainers, template.Containers) {
@@ -292,6 +293,21 @@ func (s Seen) pulls(slot Slot) string {
 		}
 	}
 	return ""
+}
+
+// imagesOf are the images that a pod is to have, without the tag of etcd's. They are compared as they
+// were asked for: of a pod whose image a webhook had rewritten, to a mirror or to a digest, it was
+// said that it was to have another, and it was deleted as soon as it was made.
+func imagesOf(pod corev1.PodSpec) string {
+	var all []string
+	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+		image := c.Image
+		if c.Name == kube.MemberContainer {
+			image = repository(image)
+		}
+		all = append(all, image)
+	}
+	return strings.Join(all, " ")
 }
 
 // repository is an image without its tag.

@@ -39,6 +39,9 @@ const (
 	// AskedAnnotation is on a pod: a digest of that in the spec which it was made with, and is
 	// restarted for when it is edited.
 	AskedAnnotation = "etcd.ringproof.dev/asked"
+	// ImagesAnnotation is on a pod: which images it was to have, the tag of etcd's left out. An
+	// admission webhook may have given it others.
+	ImagesAnnotation = "etcd.ringproof.dev/images"
 	// NudgedAnnotation is on the StatefulSet: when it was last changed so that its
 	// controller looks again, as RFC 3339.
 	NudgedAnnotation = "etcd.ringproof.dev/nudged"

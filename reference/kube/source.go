@@ -22,6 +22,7 @@ const (
 	IdentityPrefix  = "identity"
 	FormedPrefix    = "formed"
 	AuthorityPrefix = "authority"
+	MadePrefix      = "made"
 )
 
 // Source is where a launcher learns of its ring: from the EtcdRing, and from the records.

@@ -170,6 +170,22 @@ func (e Epoch) Validate() error {
 	return cmp.Or(checkName("holder", e.Holder), checkToken("nonce", e.Nonce))
 }
 
+// Made is what a ring's pods are made with on Kubernetes, from some moment on. What makes them says
+// so too, and may be deleted and made anew.
+type Made struct {
+	Version   ring.Version `json:"version"`
+	From      ring.Version `json:"from,omitempty"` // with what before an upgrade; "": never with another
+	Launchers bool         `json:"launchers"`
+}
+
+// Validate tells what is wrong with it.
+func (m Made) Validate() error {
+	if m.From != "" {
+		return cmp.Or(checkVersion(m.Version), checkVersion(m.From))
+	}
+	return checkVersion(m.Version)
+}
+
 // Founder is a member that a ring begins with.
 type Founder struct {
 	Name      string `json:"name"`

@@ -22,6 +22,7 @@ import (
 // +kubebuilder:printcolumn:name="Degraded",type=string,JSONPath=`.status.conditions[?(@.type=="Degraded")].status`
 // +kubebuilder:printcolumn:name="Halted",type=string,JSONPath=`.status.conditions[?(@.type=="Halted")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="!self.metadata.name.endsWith('-client')",message="metadata.name: may not end with -client, as the Service of another ring's clients does"
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 40",message="metadata.name: 40 characters at most: names of pods and claims begin with it"
 type EtcdRing struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -67,7 +68,7 @@ type EtcdRingSpec struct {
 	// Resources of etcd's container. Changed, one member after the other is restarted, the
 	// leader last.
 	// +optional
-	Resources corev1.ResourceRequirements `json:"resources,omitempty"`
+	Resources Resources `json:"resources,omitempty"`
 	// Scheduling is where pods may run. Changed, one member after the other is restarted, as for
 	// resources. A pod that no node takes then stops it, until that is changed again.
 	// +optional
@@ -83,6 +84,24 @@ type Features struct {
 	// StatefulSet of three. Unset, it is what RingDefaults say, and stays on once it was.
 	// +optional
 	EtcdLauncher *bool `json:"etcdLauncher,omitempty"`
+}
+
+// Resources are what etcd's container asks of its node, and may use of it at most: as in a pod. What
+// is no quantity, as "1e1.5" is none, would keep every program of the kind from reading any ring.
+type Resources struct {
+	// +kubebuilder:validation:MaxProperties=8
+	// +kubebuilder:validation:XValidation:rule="self.all(name, isQuantity(string(self[name])))",message="each is a quantity"
+	// +optional
+	Requests corev1.ResourceList `json:"requests,omitempty"`
+	// +kubebuilder:validation:MaxProperties=8
+	// +kubebuilder:validation:XValidation:rule="self.all(name, isQuantity(string(self[name])))",message="each is a quantity"
+	// +optional
+	Limits corev1.ResourceList `json:"limits,omitempty"`
+}
+
+// Requirements are those of a container.
+func (r Resources) Requirements() corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{Requests: r.Requests, Limits: r.Limits}
 }
 
 // Storage is the volume of each member. It can't be changed later.
@@ -118,8 +137,12 @@ type Scheduling struct {
 
 // Certificates are issued by the controller and renewed while all runs.
 type Certificates struct {
-	// Lifetime of a member's certificate, 2160h if unset; it is renewed after two thirds
-	// of it.
+	// Lifetime of a member's certificate, 2160h if unset and 5m at least; it is renewed after
+	// two thirds of it. What is no duration to Go, as "90d" is none, would keep every program
+	// of the kind from reading any ring.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('5m')",message="a certificate lives for five minutes or longer: the next is mounted a minute or two after the last third has begun"
 	// +optional
 	Lifetime *metav1.Duration `json:"lifetime,omitempty"`
 	// Authority is how many times the ring has got authorities, 1 if unset. Raised by one it

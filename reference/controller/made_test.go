@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package controller
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ringproof/ringproof/reference/api/v1alpha1"
+	"github.com/ringproof/ringproof/reference/kube"
+	"github.com/ringproof/ringproof/reference/store"
+)
+
+// founded is a cluster with a ring of three that was founded.
+func founded(t *testing.T) *cluster {
+	c := newCluster(t)
+	require.NoError(t, c.Create(t.Context(), newRing(3)))
+	c.reconcile()
+	for i := range 3 {
+		c.initEnds(fmt.Sprintf("r-%d", i), fmt.Sprintf(`{"disk":"d%d"}`, i))
+	}
+	c.reconcile()
+	c.reconcile()
+	return c
+}
+
+// edit changes the EtcdRing.
+func (c *cluster) edit(change func(*v1alpha1.EtcdRing)) {
+	c.t.Helper()
+	r := &v1alpha1.EtcdRing{}
+	require.NoError(c.t, c.Get(c.t.Context(), request().NamespacedName, r))
+	change(r)
+	require.NoError(c.t, c.Update(c.t.Context(), r))
+}
+
+// TestASetIsMadeAnewAsItWas: whatever is asked for by then, and whoever acts.
+func TestASetIsMadeAnewAsItWas(t *testing.T) {
+	c := founded(t)
+	require.NoError(t, c.Delete(t.Context(), c.set()))
+	c.edit(func(r *v1alpha1.EtcdRing) {
+		r.Spec.Version, r.Spec.Features.EtcdLauncher = "3.7.3", ptr.To(false)
+	})
+	c.restart()
+	c.reconcile()
+	set := c.set()
+	assert.Equal(t, "v3.6.16", set.Annotations[kube.VersionAnnotation], "no node has tried the release that is asked for")
+	assert.True(t, hasLauncher(set.Spec.Template.Spec), "its members are listed with TLS, and would listen for plain text")
+}
+
+// TestASetMadeAnewHasASlotForEachClaim: of seven members three are no quorum. Where the list was
+// read, whose claims are left over has no slot.
+func TestASetMadeAnewHasASlotForEachClaim(t *testing.T) {
+	s := Seen{Ring: newRing(3), Identity: &store.Identity{Token: "t"}, Made: store.Made{Version: "v3.6.16", From: "v3.5.35", Launchers: true}}
+	for i := range kube.MostSlots {
+		slot := Slot{Name: fmt.Sprintf("r-%d", i), Ordinal: i}
+		if i < 7 {
+			slot.Claim = &corev1.PersistentVolumeClaim{}
+		}
+		s.Slots = append(s.Slots, slot)
+	}
+	set := s.set(s.version())
+	assert.EqualValues(t, 7, *set.Spec.Replicas)
+	assert.Equal(t, "v3.5.35", set.Annotations[kube.FromAnnotation], "which upgrade was under way")
+	s.Set = set.DeepCopy()
+	s.Set.Spec.Replicas = ptr.To[int32](0)
+	assert.EqualValues(t, 7, s.replicas(), "somebody has scaled it to none")
+	s.Set.Spec.Replicas = ptr.To[int32](5)
+	assert.EqualValues(t, 5, s.replicas())
+	s.Identity = nil
+	s.Set = nil
+	assert.EqualValues(t, 3, s.replicas(), "no member was ever on those claims")
+}
+
+// TestRecordsAreRestored: by whoever knows them still; who doesn't makes no authorities that no member
+// trusts.
+func TestRecordsAreRestored(t *testing.T) {
+	for name, knows := range map[string]bool{"who knows them": true, "who does not": false} {
+		t.Run(name, func(t *testing.T) {
+			c := founded(t)
+			before, there := c.identity()
+			require.True(t, there)
+			records := kube.Records{Live: c.Client, Writer: c.Client, Namespace: "n", Ring: "r"}
+			deleted, err := records.Objects(t.Context())
+			require.NoError(t, err)
+			require.NotEmpty(t, deleted)
+			for _, o := range deleted {
+				if name := o.GetAnnotations()[kube.KeyAnnotation]; knows || name == "authority/00000001.json" {
+					require.NoError(t, c.Delete(t.Context(), o))
+				}
+			}
+			if !knows {
+				c.restart()
+			} else {
+				r := &v1alpha1.EtcdRing{}
+				require.NoError(t, c.Get(t.Context(), request().NamespacedName, r))
+				c.reconciler.automation(r).restored = time.Time{} // a minute is over
+			}
+			r := c.reconcile()
+			authorities, err := store.Log[store.Authority]{Store: records, Prefix: kube.AuthorityPrefix}.All(t.Context())
+			require.NoError(t, err)
+			if !knows {
+				assert.Empty(t, authorities)
+				assert.Contains(t, conditionOf(t, r, v1alpha1.Degraded).Message, "authorities are gone: restore")
+				return
+			}
+			assert.Len(t, authorities, 1, conditionOf(t, r, v1alpha1.Degraded).Message)
+			after, there := c.identity()
+			require.True(t, there)
+			assert.Equal(t, before, after)
+		})
+	}
+}
+
+// TestStrangersAreLeft: what has a name that the ring's would have is neither taken nor deleted with
+// the ring.
+func TestStrangersAreLeft(t *testing.T) {
+	c := newCluster(t)
+	labels := map[string]string{"app": "web"}
+	require.NoError(t, c.Create(t.Context(), &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "r"}, Spec: appsv1.StatefulSetSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}}}}))
+	require.NoError(t, c.Create(t.Context(), newRing(3)))
+	before := c.set()
+	r := c.reconcile()
+	assert.Contains(t, conditionOf(t, r, v1alpha1.Halted).Message, "statefulset r there is, and is not of this ring")
+	require.NoError(t, c.Delete(t.Context(), r))
+	for range 5 {
+		_, err := c.reconciler.Reconcile(t.Context(), request())
+		require.NoError(t, err)
+	}
+	assert.True(t, client.IgnoreNotFound(c.Get(t.Context(), request().NamespacedName, r)) == nil)
+	assert.Equal(t, before.UID, c.set().UID)
+	assert.Equal(t, before.Generation, c.set().Generation)
+}
+
+// TestAnImageEditedByHandIsSetBack: the digest of what was asked for is as it was.
+func TestAnImageEditedByHandIsSetBack(t *testing.T) {
+	c := founded(t)
+	set := c.set()
+	set.Spec.Template.Spec.Containers[0].Image = "etcd:v3.4.0"
+	require.NoError(t, c.Update(t.Context(), set))
+	c.reconcile()
+	assert.Equal(t, "etcd:v3.6.16", c.set().Spec.Template.Spec.Containers[0].Image)
+}
+
+// TestAPodOfAnEarlierSetBlocksNobody: it goes where its node is off and its disk is on that node, as
+// no other pod can have the disk.
+func TestAPodOfAnEarlierSetBlocksNobody(t *testing.T) {
+	off := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}}}
+	local := &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{}}}}
+	for name, test := range map[string]struct {
+		change func(*Seen, *Slot)
+		blocks bool
+	}{
+		"its node is off":      {func(*Seen, *Slot) {}, true},
+		"its node is on":       {func(s *Seen, _ *Slot) { s.Nodes[0].Status.Conditions = nil }, false},
+		"its disk may move":    {func(_ *Seen, slot *Slot) { slot.Volume = &corev1.PersistentVolume{} }, false},
+		"it is not ending":     {func(_ *Seen, slot *Slot) { slot.Pod.DeletionTimestamp = nil }, false},
+		"it is of this set":    {func(s *Seen, _ *Slot) { s.Set.UID = "before" }, false},
+		"the set goes as well": {func(s *Seen, _ *Slot) { s.Set.DeletionTimestamp = ptr.To(metav1.Now()) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := Seen{Ring: newRing(3), Identity: &store.Identity{Token: "t"}, Nodes: []corev1.Node{*off.DeepCopy()}}
+			s.Set = s.set("v3.6.16")
+			s.Set.UID = "now"
+			slot := Slot{Name: "r-0", Volume: local, Pod: &corev1.Pod{Spec: corev1.PodSpec{NodeName: "a"}, ObjectMeta: metav1.ObjectMeta{
+				DeletionTimestamp: ptr.To(metav1.Now()), OwnerReferences: []metav1.OwnerReference{{UID: "before", Controller: ptr.To(true)}}}}}
+			test.change(&s, &slot)
+			assert.Equal(t, test.blocks, s.blocks(slot))
+		})
+	}
+}
