@@ -386,6 +386,12 @@ const (
 	FaultKubePause        FaultKind = "kube-pause"          // SIGSTOP one of them for a time, or a kubelet
 	FaultStatusEmptied    FaultKind = "status-emptied"      // the status of the ring's object is dropped
 	FaultSetDeleted       FaultKind = "statefulset-deleted" // what makes the members' pods is deleted
+	FaultSetScaled        FaultKind = "statefulset-scaled"  // what makes the members' pods is told by hand to keep another number
+	FaultObjectsDeleted   FaultKind = "objects-deleted"     // what the ring's pods need beside their claims is deleted: services, secrets, …
+	FaultObjectsEmptied   FaultKind = "objects-emptied"     // what they say is taken out of them
+	FaultRecordsDeleted   FaultKind = "records-deleted"     // what the subject keeps of its ring in the cluster is deleted
+	FaultRingDeleted      FaultKind = "ring-deleted"        // what asks for the ring is deleted, and made anew
+	FaultUpgraded         FaultKind = "controller-upgraded" // the subject's controller gets another image
 )
 
 // Fault is one harm. Fields that a kind doesn't use stay zero.
@@ -393,8 +399,8 @@ type Fault struct {
 	Kind     FaultKind `json:"kind"`
 	Target   string    `json:"target,omitempty"`   // a selector: leader, follower, learner, joining, all, m3, machine/2, …
 	Scope    string    `json:"scope,omitempty"`    // kill, pause: "process" (etcd), "agent" or "machine"; kube-kill, kube-pause: "controller", "kubelet", "kube-apiserver", …
-	Object   string    `json:"object,omitempty"`   // kube-delete, foreign-finalizer: the member's "pod", "claim" or "volume"
-	How      string    `json:"how,omitempty"`      // kube-delete: "graceful" or "forced"
+	Object   string    `json:"object,omitempty"`   // kube-delete, foreign-finalizer: the member's "pod", "claim" or "volume"; objects-deleted, objects-emptied: "services", "secrets", …
+	How      string    `json:"how,omitempty"`      // kube-delete: "graceful" or "forced"; statefulset-deleted, ring-deleted: "background" or "orphan"; statefulset-scaled: "none", "fewer" or "more"
 	Shape    string    `json:"shape,omitempty"`    // partition: "split", "isolate", "one-way", "pair"
 	Action   string    `json:"action,omitempty"`   // agent-crash: the subject's action, "add-learner"
 	Effect   string    `json:"effect,omitempty"`   // agent-crash: one call at the subject's seams, "etcd member-add"; instead of Action
@@ -501,8 +507,19 @@ func (f Fault) Permanent() bool {
 	return f.Kind == FaultMachineLoss || f.Kind == FaultVolumeLoss || f.Kind == FaultKubeDelete && f.Object != ObjectPod
 }
 
-// Orphan has the pods of a StatefulSet stay that is deleted.
-const Orphan = "orphan"
+// What becomes of what an object owns that is deleted, a StatefulSet's pods: it stays, or the object
+// waits for it to go. Else it goes once the object has gone.
+const (
+	Orphan     = "orphan"
+	Foreground = "foreground"
+)
+
+// How many pods a StatefulSet is told by hand to keep: none, or one fewer or more than it keeps.
+const (
+	ScaledToNone = "none"
+	ScaledFewer  = "fewer"
+	ScaledMore   = "more"
+)
 
 // The objects of a member on Kubernetes.
 const (

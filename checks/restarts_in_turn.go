@@ -113,7 +113,7 @@ func served(h *ringproof.History, machine string, from, to ringproof.Instant) bo
 // hit its machine, and its member was not seen to serve since that was over.
 func harmed(h *ringproof.History, machine string, at ringproof.Instant) bool {
 	for _, e := range events(h, ringproof.EventFaultLanded) {
-		if e.Machine != machine && (e.Machine != "" || beside[e.Fault]) || e.At > at.Add(landing) || orphans(h.Plan, e) {
+		if e = felt(h, e); e.Machine != machine && (e.Machine != "" || beside[e.Fault]) || e.At > at.Add(landing) || orphans(h.Plan, e) {
 			continue
 		}
 		e.Machine = machine // who hits nobody by name hits all
@@ -141,10 +141,29 @@ func byOperator(h *ringproof.History, s ringproof.Step, machine string, at ringp
 // momentary is harm that is over as soon as it is done: who serves again has come back.
 var momentary = map[ringproof.FaultKind]bool{ringproof.FaultKill: true, ringproof.FaultKubeDelete: true, ringproof.FaultMachineLoss: true, ringproof.FaultVolumeLoss: true}
 
-// orphans reports whether what landed took a StatefulSet from its pods: they run on as they are.
+// orphans reports whether what landed took from pods what made them, or has one more made: they
+// run on as they are.
 func orphans(p ringproof.Plan, landed ringproof.Event) bool {
 	f, _ := faultOf(p, landed.Step)
-	return landed.Fault == ringproof.FaultSetDeleted && f.How == ringproof.Orphan
+	return ofSet[landed.Fault] && (f.How == ringproof.Orphan || f.How == ringproof.ScaledMore)
+}
+
+// ofSet is what is done to who makes the pods, or to what owns that: pods may end for it.
+var ofSet = map[ringproof.FaultKind]bool{ringproof.FaultSetDeleted: true, ringproof.FaultSetScaled: true, ringproof.FaultRingDeleted: true}
+
+// felt is what landed on the machine that it is felt on: of a set that is to keep one pod fewer
+// only one pod ends, and which one only the set's controller knows.
+func felt(h *ringproof.History, landed ringproof.Event) ringproof.Event {
+	if f, _ := faultOf(h.Plan, landed.Step); landed.Fault != ringproof.FaultSetScaled || f.How != ringproof.ScaledFewer {
+		return landed
+	}
+	for _, e := range events(h, ringproof.EventProcessExited) {
+		if e.At >= landed.At {
+			landed.Machine = e.Machine
+			break
+		}
+	}
+	return landed
 }
 
 // podEnded is when the etcd of a pod that was deleted ended: it serves on until its time to
@@ -165,7 +184,7 @@ func podEnded(h *ringproof.History, deleted ringproof.Event) ringproof.Instant {
 
 // harmOver is when harm that has landed was over; ends: it ever was.
 func harmOver(h *ringproof.History, landed ringproof.Event) (over ringproof.Instant, ends bool) {
-	if landed.Fault == ringproof.FaultSetDeleted || landed.Fault == ringproof.FaultKubeDelete && !tookDisk(h, landed) {
+	if ofSet[landed.Fault] || landed.Fault == ringproof.FaultKubeDelete && !tookDisk(h, landed) {
 		return podEnded(h, landed), true
 	}
 	if momentary[landed.Fault] {

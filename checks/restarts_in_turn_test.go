@@ -86,9 +86,19 @@ func TestRestartsInTurn(t *testing.T) {
 				h.Observations[21+i].Members = o.Members[:2]
 			}
 		}, ringproof.Pass, "2 ends"},
-		{"pods that end with their set, after they were seen to serve", rolled("3.5.35"), func(h *ringproof.History) { setDeleted(h, "background") },
+		{"pods that end with their set, after they were seen to serve", rolled("3.5.35"), func(h *ringproof.History) { ofPods(h, ringproof.FaultSetDeleted, "background") },
 			ringproof.Inconclusive, "no voter's etcd was seen"},
-		{"pods that end though their set has left them", rolled("3.5.35"), func(h *ringproof.History) { setDeleted(h, ringproof.Orphan) },
+		{"pods that end with the object that asks for their ring", rolled("3.5.35"), func(h *ringproof.History) { ofPods(h, ringproof.FaultRingDeleted, "background") },
+			ringproof.Inconclusive, "no voter's etcd was seen"},
+		{"pods of a set that is to keep none", rolled("3.5.35"), func(h *ringproof.History) { ofPods(h, ringproof.FaultSetScaled, ringproof.ScaledToNone) },
+			ringproof.Inconclusive, "no voter's etcd was seen"},
+		{"two pods of a set that is to keep one fewer: one of them had to end", rolled("3.5.35"), func(h *ringproof.History) { ofPods(h, ringproof.FaultSetScaled, ringproof.ScaledFewer) },
+			ringproof.Pass, "1 ends"},
+		{"pods of a set that is to keep one more", rolled("3.5.35"), func(h *ringproof.History) { ofPods(h, ringproof.FaultSetScaled, ringproof.ScaledMore) },
+			ringproof.Fail, "etcd of m3 to be ended while all other voters serve, saw m2 away"},
+		{"pods that need none of what was deleted", rolled("3.5.35"), func(h *ringproof.History) { ofPods(h, ringproof.FaultObjectsDeleted, "") },
+			ringproof.Fail, "etcd of m3 to be ended while all other voters serve, saw m2 away"},
+		{"pods that end though their set has left them", rolled("3.5.35"), func(h *ringproof.History) { ofPods(h, ringproof.FaultSetDeleted, ringproof.Orphan) },
 			ringproof.Fail, "etcd of m3 to be ended while all other voters serve, saw m2 away"},
 		{"ended by harm", rolled("3.5.35", 2), func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(10.4), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultKill})
@@ -107,10 +117,10 @@ func TestRestartsInTurn(t *testing.T) {
 	}
 }
 
-// setDeleted has somebody delete the members' set, and two of its pods end two seconds later.
-func setDeleted(h *ringproof.History, how string) {
-	h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: "set", Fault: &ringproof.Fault{Kind: ringproof.FaultSetDeleted, How: how}})
-	event(h, ringproof.Event{At: sec(11.4), Kind: ringproof.EventFaultLanded, Step: "set", Fault: ringproof.FaultSetDeleted})
+// ofPods has harm come to what makes the members' pods, and two of them end two seconds later.
+func ofPods(h *ringproof.History, kind ringproof.FaultKind, how string) {
+	h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: "set", Fault: &ringproof.Fault{Kind: kind, How: how}})
+	event(h, ringproof.Event{At: sec(11.4), Kind: ringproof.EventFaultLanded, Step: "set", Fault: kind})
 	event(h, ringproof.Event{At: sec(13.2), Kind: ringproof.EventProcessExited, Machine: "m2"})
 	event(h, ringproof.Event{At: sec(13.4), Kind: ringproof.EventProcessExited, Machine: "m3"})
 	away(h, "m2", 14, 16)

@@ -304,7 +304,8 @@ func misinformed(e ringproof.Event) bool {
 
 // beside are the faults that hit no machine's etcd where they hit no machine: of what runs
 // beside the ring.
-var beside = map[ringproof.FaultKind]bool{ringproof.FaultAPIOutage: true, ringproof.FaultKubeKill: true, ringproof.FaultKubePause: true, ringproof.FaultStatusEmptied: true}
+var beside = map[ringproof.FaultKind]bool{ringproof.FaultAPIOutage: true, ringproof.FaultKubeKill: true, ringproof.FaultKubePause: true, ringproof.FaultStatusEmptied: true,
+	ringproof.FaultObjectsDeleted: true, ringproof.FaultObjectsEmptied: true, ringproof.FaultRecordsDeleted: true, ringproof.FaultUpgraded: true}
 
 // firsts is when harm first came to each machine; "" is all of them.
 type firsts map[string]ringproof.Instant

@@ -607,7 +607,7 @@ var catalogue = []Entry{
 		Doc: "on Kubernetes: the StatefulSet that makes the members' pods is deleted, as by whoever wants to change a field of it that can't be changed. " +
 			"Its pods go with it, all at once, or stay as they are",
 		Params: Params{
-			{Name: "how", Doc: "what becomes of its pods, in the words of kubectl delete --cascade", Values: []string{"background", ringproof.Orphan}},
+			{Name: "how", Doc: "what becomes of its pods, in the words of kubectl delete --cascade", Values: []string{"background", ringproof.Foreground, ringproof.Orphan}},
 		},
 		Fairness: transient + " A StatefulSet holds nothing: the claims are there, and with them every log. Whoever has the claims go with it loses the ring.",
 		Heals:    "never by the harness: the subject makes it anew",
@@ -615,6 +615,80 @@ var catalogue = []Entry{
 		Sentence: func(f ringproof.Fault) string {
 			return "delete the members' StatefulSet" + worded(f.How, " and its pods with it", ringproof.Orphan, " and leave its pods")
 		},
+	},
+	{
+		Kind: ringproof.FaultSetScaled,
+		Doc: "on Kubernetes: somebody has the StatefulSet that makes the members' pods keep another number, as kubectl scale does. " +
+			"Pods that it is not to keep end, whatever their members are to the ring, and their claims stay",
+		Params: Params{
+			{Name: "how", Doc: "how many: none, one fewer than it keeps, or one more", Values: []string{ringproof.ScaledToNone, ringproof.ScaledFewer, ringproof.ScaledMore}},
+		},
+		Fairness: transient + " Pods are made anew on their claims, with every log. Whoever takes the number for what is asked of the ring removes members, or adds some, that nobody asked for.",
+		Heals:    "never by the harness: the subject has it keep its own number again",
+		Worlds:   onNodes,
+		Sentence: func(f ringproof.Fault) string {
+			return "have the members' StatefulSet keep " + cmp.Or(worded(f.How, "one pod fewer", ringproof.ScaledMore, "one pod more"), "no pods")
+		},
+	},
+	{
+		Kind: ringproof.FaultObjectsDeleted,
+		Doc: "on Kubernetes: all objects of one kind are deleted that the ring's own object owns, as by whoever clears up after another tool. " +
+			"No pod ends for it: what is mounted stays mounted, and what was resolved may be forgotten",
+		Params: Params{
+			{Name: "object", Doc: "of which kind", Values: []string{"services", "secrets", "poddisruptionbudgets", "serviceaccounts", "roles", "rolebindings"}, Required: true},
+		},
+		Fairness: transient + " They say what the spec says, and are made again of it. Members that hear each other need none of them; what a pod that starts then needs is there again, or waited for.",
+		Heals:    "never by the harness: the subject makes them anew",
+		Worlds:   onNodes,
+		Sentence: func(f ringproof.Fault) string { return "delete all " + f.Object + " of the ring" },
+	},
+	{
+		Kind: ringproof.FaultObjectsEmptied,
+		Doc: "on Kubernetes: all objects of one kind that the ring's own object owns say nothing any more, as after an edit by hand: services choose no pods, " +
+			"secrets hold nothing, budgets let every pod go, roles allow nothing, and bindings bind nobody",
+		Params: Params{
+			{Name: "object", Doc: "of which kind", Values: []string{"services", "secrets", "poddisruptionbudgets", "roles", "rolebindings"}, Required: true},
+		},
+		Fairness: transient + " They say what the spec says, and can be made to say it again. An object that is there is not one that is right.",
+		Heals:    "never by the harness: the subject has them say it again",
+		Worlds:   onNodes,
+		Sentence: func(f ringproof.Fault) string { return "take out of all " + f.Object + " of the ring what they say" },
+	},
+	{
+		Kind: ringproof.FaultRecordsDeleted,
+		Doc: "on Kubernetes: what the subject keeps of its ring in the cluster, and can't make again of the spec, is deleted, as by its label: " +
+			"which ring it is, and the keys that its certificates are signed with",
+		Params: Params{},
+		Fairness: transient + " A controller that acts has read it, and can write it again; nobody else can. So it is given a minute or two before it is harmed, " +
+			"and no plan is drawn with this.",
+		Heals:    "never by the harness",
+		Worlds:   onNodes,
+		Sentence: func(ringproof.Fault) string { return "delete what is kept of the ring in the cluster" },
+	},
+	{
+		Kind: ringproof.FaultRingDeleted,
+		Doc: "on Kubernetes: the object that asks for the ring is deleted, and made anew as it was, as by a tool that applies a directory and prunes what it misses. " +
+			"What it owns goes with it, pods and all, or is left. The ring's storage is one that stays",
+		Params: Params{
+			{Name: "how", Doc: "what becomes of what it owns, in the words of kubectl delete --cascade", Values: []string{"background", ringproof.Foreground, ringproof.Orphan}},
+			{Name: "for", Type: TypeDuration, Doc: "how long nobody asks for the ring", Required: true},
+		},
+		Fairness: transient + " The claims are there, and with them every log and who each is. The object that is made is another by its UID, and the ring is the same.",
+		Heals:    "it is made anew, of what it asked for",
+		Worlds:   onNodes,
+		Sentence: func(f ringproof.Fault) string {
+			return "delete what asks for the ring" + worded(f.How, " and all that it owns", ringproof.Orphan, " and leave what it owns")
+		},
+	},
+	{
+		Kind: ringproof.FaultUpgraded,
+		Doc: "on Kubernetes: the subject's controller is upgraded: its Deployment gets an image of another name, with the same programs in it. " +
+			"Two of them run beside each other for a while, and one hands over",
+		Params:   Params{},
+		Fairness: transient + " What the one has begun the other goes on with, by what it sees. No pod of a ring is made anew for it.",
+		Heals:    "never: the later one stays. At the end of harm it is waited for, a minute at most",
+		Worlds:   onNodes,
+		Sentence: func(ringproof.Fault) string { return "give the controller another image" },
 	},
 	{
 		Kind: ringproof.FaultVolumeLoss,

@@ -43,7 +43,7 @@ type SubjectSpec struct {
 	Operations  Operations `json:"operations,omitempty" jsonschema_description:"how it is asked for what scenarios ask; a cell with an operation that isn't here is not applicable"`
 	Refused     []int      `json:"refused,omitempty" jsonschema_description:"the exit codes by which an operation is refused; any other but 0 is one that couldn't be carried out, and is tried again"`
 	Etcd        EtcdPlace  `json:"etcd,omitempty" jsonschema_description:"where its etcd is found on a machine"`
-	Replaces    []string   `json:"replaces,omitempty" jsonschema:"enum=volumes,enum=machines,enum=claims" jsonschema_description:"what it mends by itself when it is lost for good: the member of a machine whose disk came back empty (volumes), of a machine that is gone (machines), of a pod whose claim or whose claim's volume was deleted (claims). A cell that loses what isn't here is not applicable"`
+	Replaces    []string   `json:"replaces,omitempty" jsonschema:"enum=volumes,enum=machines,enum=claims,enum=statefulset,enum=objects,enum=ring" jsonschema_description:"what it mends by itself when it is lost for good: the member of a machine whose disk came back empty (volumes), of a machine that is gone (machines), of a pod whose claim or whose claim's volume was deleted (claims); the StatefulSet that makes its pods, or the number that it keeps (statefulset); its Services, Secrets and other objects, and what they say (objects); the whole ring, with what its members hold, when the object that asks for it is made anew (ring). A cell that loses what isn't here is not applicable"`
 	Tells       []Telling  `json:"tells,omitempty" jsonschema_description:"lines of its output that ringproof understands. What it never tells no check is asked about"`
 }
 

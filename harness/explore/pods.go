@@ -24,7 +24,8 @@ const (
 // inPods is the harm that rings on Kubernetes are drawn with.
 var inPods = []ringproof.FaultKind{ringproof.FaultKill, ringproof.FaultPause, ringproof.FaultPartition, ringproof.FaultKubeDelete, ringproof.FaultKubeKill, ringproof.FaultKubePause,
 	ringproof.FaultAPIOutage, ringproof.FaultDrain, ringproof.FaultForeignFinalizer, ringproof.FaultVolumeLoss, ringproof.FaultMachineLoss, ringproof.FaultAgentCrash, ringproof.FaultStaleView, ringproof.FaultSkippedView, ringproof.FaultStatusEmptied,
-	ringproof.FaultForeignHand, ringproof.FaultKeysDamaged, ringproof.FaultSetDeleted}
+	ringproof.FaultForeignHand, ringproof.FaultKeysDamaged, ringproof.FaultSetDeleted,
+	ringproof.FaultSetScaled, ringproof.FaultObjectsDeleted, ringproof.FaultObjectsEmptied, ringproof.FaultRingDeleted, ringproof.FaultUpgraded}
 
 // ofController are effects of the reference's controller.
 var ofController = []string{"etcd member-add", "etcd member-promote", "etcd member-remove", "etcd put", "etcd txn", "kube create statefulset", "kube update statefulset",

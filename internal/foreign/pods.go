@@ -46,11 +46,14 @@ type Pods struct {
 	runs  *appsv1.Deployment         // of the operator
 	ring  *unstructured.Unstructured // as it was asked for
 	proxy proxy
+
+	withdrawn trial.Withdrawn
 }
 
 var _ trial.Subject = (*Pods)(nil)
 var _ trial.Controlled = (*Pods)(nil)
 var _ trial.Reporting = (*Pods)(nil)
+var _ trial.Asked = (*Pods)(nil)
 var _ trial.Shipped = (*Pods)(nil)
 var _ trial.Proxying = (*Pods)(nil)
 
@@ -233,6 +236,19 @@ func (p *Pods) Status(ctx context.Context) (s ringproof.Status, err error) {
 // Empty drops the status of the ring's object.
 func (p *Pods) Empty(ctx context.Context) (before string, err error) {
 	return trial.EmptyStatus(ctx, p.api, p.ring.DeepCopy())
+}
+
+// Withdraw deletes the ring's object.
+func (p *Pods) Withdraw(ctx context.Context, how string) (object string, err error) {
+	return p.withdrawn.Withdraw(ctx, p.api, p.ring.DeepCopy(), how)
+}
+
+// Renew makes it anew.
+func (p *Pods) Renew(ctx context.Context) error { return p.withdrawn.Renew(ctx, p.api) }
+
+// Deployment is that of the operator.
+func (p *Pods) Deployment() types.NamespacedName {
+	return kubeclient.ObjectKeyFromObject(p.runs)
 }
 
 // statusOf reads an object's status. A condition may say itself of which spec it is.

@@ -126,6 +126,10 @@ func TestOperatorPromises(t *testing.T) {
 		"only etcd's process is restarted":                     {Op: &ringproof.Op{Kind: ringproof.OpRestart, Scope: "machine"}},
 		"has no agents in its pods":                            {Fault: &ringproof.Fault{Kind: ringproof.FaultKill, Scope: "agent"}},
 		"(replaces: [claims])":                                 {Fault: &ringproof.Fault{Kind: ringproof.FaultKubeDelete, Object: ringproof.ObjectVolume}},
+		"(replaces: [statefulset])":                            {Fault: &ringproof.Fault{Kind: ringproof.FaultSetScaled}},
+		"(replaces: [objects])":                                {Fault: &ringproof.Fault{Kind: ringproof.FaultObjectsEmptied}},
+		"(replaces: [ring])":                                   {Fault: &ringproof.Fault{Kind: ringproof.FaultRingDeleted}},
+		"nobody here knows of":                                 {Fault: &ringproof.Fault{Kind: ringproof.FaultRecordsDeleted}},
 		"(replaces: [volumes])":                                {Fault: &ringproof.Fault{Kind: ringproof.FaultVolumeLoss}},
 	} {
 		if err := p.Supports(s); want == "" {

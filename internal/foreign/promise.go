@@ -165,13 +165,24 @@ func (p *Promise) patch(op ringproof.Op) error {
 	return nil
 }
 
+// needs are the words of `replaces` without which a fault is not done to a subject, and what one
+// without the word doesn't do.
+var needs = map[ringproof.FaultKind]struct{ word, lacks string }{
+	ringproof.FaultVolumeLoss:     {"volumes", "doesn't replace the member of a lost disk"},
+	ringproof.FaultForeignHand:    {"volumes", "doesn't bring back a member that somebody removed"},
+	ringproof.FaultMachineLoss:    {"machines", "doesn't replace the member of a lost machine"},
+	ringproof.FaultKubeDelete:     {"claims", "doesn't replace the member of a deleted claim or volume"},
+	ringproof.FaultSetDeleted:     {"statefulset", "has no pods by a StatefulSet, which it makes anew"},
+	ringproof.FaultSetScaled:      {"statefulset", "has no pods by a StatefulSet, whose number it sets back"},
+	ringproof.FaultObjectsDeleted: {"objects", "doesn't make anew what else it has made"},
+	ringproof.FaultObjectsEmptied: {"objects", "doesn't set right what else it has made"},
+	ringproof.FaultRingDeleted:    {"ring", "doesn't keep what the members of a deleted ring hold"},
+}
+
 func (p *Promise) fault(s ringproof.Step) error {
-	replaces := func(what string) bool { return slices.Contains(p.subject.Spec.Replaces, what) }
 	switch kind, operator := s.Fault.Kind, p.subject.Spec.Operator != nil; {
 	case operator && s.Fault.Scope == "agent":
 		return p.lacks("has no agents in its pods: its controller is harmed by kube-kill and kube-pause")
-	case kind == ringproof.FaultKubeDelete && s.Fault.Permanent() && !replaces("claims"):
-		return p.lacks("doesn't replace the member of a deleted claim or volume (replaces: [claims])")
 	case operator && kind == ringproof.FaultAgentCrash && s.Fault.Scope == ringproof.ScopeController && faults.Unseeable(s.Fault.Effect):
 		return nil // its writes pass the proxy
 	case operator && kind == ringproof.FaultAgentCrash:
@@ -180,14 +191,16 @@ func (p *Promise) fault(s ringproof.Step) error {
 		return p.lacks("has no seams at which %s could be done", kind)
 	case kind == ringproof.FaultStartFailure && !operator && !p.subject.Spec.Uses("Etcd"):
 		return p.lacks("uses {{.Etcd}} neither in start nor in create: it can't be kept from starting another")
-	case kind == ringproof.FaultVolumeLoss && !replaces("volumes"):
-		return p.lacks("doesn't replace the member of a lost disk (replaces: [volumes])")
-	case kind == ringproof.FaultForeignHand && !replaces("volumes"):
-		return p.lacks("doesn't bring back a member that somebody removed (replaces: [volumes])")
-	case kind == ringproof.FaultMachineLoss && !replaces("machines"):
-		return p.lacks("doesn't replace the member of a lost machine (replaces: [machines])")
+	case kind == ringproof.FaultRecordsDeleted:
+		return p.lacks("keeps of its ring what nobody here knows of")
+	case kind == ringproof.FaultKubeDelete && !s.Fault.Permanent():
+		return nil // with a pod nothing is lost
 	}
-	return nil
+	need, some := needs[s.Fault.Kind]
+	if !some || slices.Contains(p.subject.Spec.Replaces, need.word) {
+		return nil
+	}
+	return p.lacks("%s (replaces: [%s])", need.lacks, need.word)
 }
 
 func (p *Promise) after(t *ringproof.Trigger) error {

@@ -62,6 +62,15 @@ func Etcd(name, etcd, etcdctl, etcdutl string) Image {
 	return Image{Name: name, Programs: programs, Entrypoint: []string{"/usr/local/bin/etcd"}}
 }
 
+// Later is what the next release of the image of that name is called, in which programs are the
+// same.
+func Later(name string) string { return name + later }
+
+// IsLater reports whether an image is the next release of another.
+func IsLater(name string) bool { return strings.HasSuffix(name, later) }
+
+const later = "-next"
+
 // File is what to call a file of the image: "ringadm-dev.tar".
 func (i Image) File() string { return strings.ReplaceAll(path.Base(i.Name), ":", "-") + ".tar" }
 

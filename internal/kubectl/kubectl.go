@@ -15,22 +15,31 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
 
 	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/internal/image"
 	"github.com/ringproof/ringproof/internal/local/machines"
+	"github.com/ringproof/ringproof/internal/trial"
 )
 
 // Client is an administrator's.
-type Client struct{ kubernetes.Interface }
+type Client struct {
+	kubernetes.Interface
+	objects metadata.Interface // of any kind
+}
 
 // Open makes a client. It asks nothing yet.
 func Open(kubeconfig string) (Client, error) {
@@ -39,7 +48,11 @@ func Open(kubeconfig string) (Client, error) {
 		return Client{}, err
 	}
 	api, err := kubernetes.NewForConfig(config)
-	return Client{api}, err
+	if err != nil {
+		return Client{}, err
+	}
+	objects, err := metadata.NewForConfig(config)
+	return Client{api, objects}, err
 }
 
 // Member is the pod of one, by name. It may be gone.
@@ -54,12 +67,12 @@ func insist(ctx context.Context, try func() error) error {
 		if err == nil || errors.As(err, &said) || errors.Is(err, errNoClaim) || ctx.Err() != nil {
 			return err
 		}
-		wait(ctx, time.Second)
+		Wait(ctx, time.Second)
 	}
 }
 
-// wait returns after so long, or when ctx has ended.
-func wait(ctx context.Context, d time.Duration) {
+// Wait returns after so long, or when ctx has ended.
+func Wait(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -170,24 +183,130 @@ func (c Client) Delete(ctx context.Context, m Member, object string, force bool)
 	return e, errors.Join(err, t.leave(ctx))
 }
 
-// DeleteSet deletes the StatefulSet that made a member's pod. Its pods go too, unless they are
-// to be orphans.
-func (c Client) DeleteSet(ctx context.Context, m Member, orphan bool) (machines.Evidence, error) {
+// HarmRing does to what the pods of a ring have in common, one of which is a member's, what the
+// fault says.
+func (c Client) HarmRing(ctx context.Context, m Member, f ringproof.Fault) (machines.Evidence, error) {
+	set, err := c.set(ctx, m)
+	switch {
+	case err != nil:
+		return machines.Evidence{}, err
+	case f.Kind == ringproof.FaultSetScaled:
+		return c.scale(ctx, set, f.How)
+	case f.Kind == ringproof.FaultObjectsDeleted || f.Kind == ringproof.FaultObjectsEmptied:
+		return c.harmBeside(ctx, set, f)
+	}
+	cascade := trial.Cascade(f.How)
+	o := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &set.UID}, PropagationPolicy: &cascade}
+	err = insist(ctx, func() error { return c.AppsV1().StatefulSets(set.Namespace).Delete(ctx, set.Name, o) })
+	return machines.Evidence{What: named(set), Detail: fmt.Sprintf("deleted, uid %s, %s", set.UID, cascade)}, err
+}
+
+func named(set *appsv1.StatefulSet) string { return "StatefulSet " + set.Namespace + "/" + set.Name }
+
+// set is the StatefulSet that made a member's pod.
+func (c Client) set(ctx context.Context, m Member) (set *appsv1.StatefulSet, err error) {
 	t, err := c.find(ctx, m, ringproof.ObjectPod)
 	if err != nil {
-		return machines.Evidence{}, err
+		return nil, err
 	}
 	owner := metav1.GetControllerOf(t.object)
 	if owner == nil || owner.Kind != "StatefulSet" {
-		return machines.Evidence{}, fmt.Errorf("%s was made by no StatefulSet", t)
+		return nil, fmt.Errorf("%s was made by no StatefulSet", t)
 	}
-	cascade := metav1.DeletePropagationBackground
-	if orphan {
-		cascade = metav1.DeletePropagationOrphan
+	err = insist(ctx, func() error {
+		set, err = c.AppsV1().StatefulSets(m.Namespace).Get(ctx, owner.Name, metav1.GetOptions{})
+		return err
+	})
+	return set, err
+}
+
+// scale has the set keep another number of pods.
+func (c Client) scale(ctx context.Context, set *appsv1.StatefulSet, how string) (machines.Evidence, error) {
+	before := ptr.Deref(set.Spec.Replicas, 1)
+	after := map[string]int32{ringproof.ScaledFewer: before - 1, ringproof.ScaledMore: before + 1}[how]
+	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, after)
+	err := insist(ctx, func() error {
+		_, err := c.AppsV1().StatefulSets(set.Namespace).Patch(ctx, set.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		return err
+	})
+	return machines.Evidence{What: named(set), Detail: fmt.Sprintf("replicas %d, before %d", after, before)}, err
+}
+
+// beside are the kinds of objects that a ring may have beside its set and its claims, by their
+// names in plural, and the merge patch that takes out of each what it says; "": it says nothing.
+var beside = map[string]struct {
+	of    schema.GroupVersionResource
+	empty string
+}{
+	"services":             {corev1.SchemeGroupVersion.WithResource("services"), `{"spec":{"selector":{"ringproof.dev/nobody":"nobody"}}}`},
+	"secrets":              {corev1.SchemeGroupVersion.WithResource("secrets"), `{"data":null}`},
+	"serviceaccounts":      {corev1.SchemeGroupVersion.WithResource("serviceaccounts"), ""},
+	"poddisruptionbudgets": {policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"), `{"spec":{"minAvailable":null,"maxUnavailable":"100%"}}`},
+	"roles":                {rbacv1.SchemeGroupVersion.WithResource("roles"), `{"rules":null}`},
+	"rolebindings":         {rbacv1.SchemeGroupVersion.WithResource("rolebindings"), `{"subjects":null}`},
+}
+
+// harmBeside deletes, or empties, all objects of a kind whose owner is the set's.
+func (c Client) harmBeside(ctx context.Context, set *appsv1.StatefulSet, f ringproof.Fault) (machines.Evidence, error) {
+	owner := metav1.GetControllerOf(set)
+	if owner == nil {
+		return machines.Evidence{}, fmt.Errorf("%s has no owner, so who belongs to its ring can't be told", named(set))
 	}
-	o := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &owner.UID}, PropagationPolicy: &cascade}
-	err = insist(ctx, func() error { return c.AppsV1().StatefulSets(m.Namespace).Delete(ctx, owner.Name, o) })
-	return machines.Evidence{What: "StatefulSet " + m.Namespace + "/" + owner.Name, Detail: fmt.Sprintf("deleted, uid %s, %s", owner.UID, cascade)}, err
+	of := c.objects.Resource(beside[f.Object].of).Namespace(set.Namespace)
+	harm := func(name string) error { return of.Delete(ctx, name, metav1.DeleteOptions{}) }
+	if f.Kind == ringproof.FaultObjectsEmptied {
+		harm = func(name string) error {
+			_, err := of.Patch(ctx, name, types.MergePatchType, []byte(beside[f.Object].empty), metav1.PatchOptions{})
+			return err
+		}
+	}
+	var names []string
+	err := insist(ctx, func() error {
+		all, err := of.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		names = nil
+		for _, o := range all.Items {
+			if !metav1.IsControlledBy(&o, &metav1.ObjectMeta{UID: owner.UID}) {
+				continue
+			}
+			names = append(names, o.Name)
+			if err := gone(harm(o.Name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil && len(names) == 0 {
+		err = fmt.Errorf("%s %s owns no %s", owner.Kind, owner.Name, f.Object)
+	}
+	return machines.Evidence{What: f.Object + " of " + owner.Kind + " " + owner.Name, Detail: strings.Join(names, ", ")}, err
+}
+
+// Upgrade gives all containers of a Deployment the later image of their own; see [image.Later].
+func (c Client) Upgrade(ctx context.Context, name types.NamespacedName) (e machines.Evidence, err error) {
+	of := c.AppsV1().Deployments(name.Namespace)
+	err = insist(ctx, func() error {
+		d, err := of.Get(ctx, name.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for i := range d.Spec.Template.Spec.Containers {
+			container := &d.Spec.Template.Spec.Containers[i]
+			container.Image = image.Later(container.Image)
+			e = machines.Evidence{What: "Deployment " + name.String(), Detail: "image " + container.Image}
+		}
+		_, err = of.Update(ctx, d, metav1.UpdateOptions{})
+		return err
+	})
+	return e, err
+}
+
+// Upgraded reports whether a pod has the later image of its own.
+func (c Client) Upgraded(ctx context.Context, namespace, name string) bool {
+	pod, err := c.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	return err == nil && !slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return !image.IsLater(c.Image) })
 }
 
 // gone takes an object that isn't there for one that was dealt with.
@@ -205,7 +324,7 @@ func (t thing) leave(ctx context.Context) error {
 		if apierrors.IsNotFound(err) || err == nil && now.GetUID() != t.object.GetUID() {
 			return nil
 		}
-		wait(ctx, 200*time.Millisecond)
+		Wait(ctx, 200*time.Millisecond)
 	}
 	return fmt.Errorf("%s is still there: %w", t, ctx.Err())
 }
@@ -329,7 +448,7 @@ func (c Client) evict(ctx context.Context, pods []corev1.Pod) (said []string, er
 			}
 		}
 		if asked = again; len(asked) > 0 {
-			wait(ctx, evictAgain)
+			Wait(ctx, evictAgain)
 		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

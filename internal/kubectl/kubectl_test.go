@@ -66,7 +66,7 @@ func TestEvict(t *testing.T) {
 			}()
 			return true, nil, nil
 		})
-		said, err := Client{api}.evict(t.Context(), []corev1.Pod{hangs, refused})
+		said, err := Client{Interface: api}.evict(t.Context(), []corev1.Pod{hangs, refused})
 		require.NoError(t, err)
 		assert.Equal(t, []string{"r-1 after 0s", "r-0 after 0s", "r-0 after 5s", "r-0 after 10s"}, asked)
 		assert.Equal(t, []string{"pod rings/r-1, refused 0 times before", "pod rings/r-0, refused 2 times before"}, said)
@@ -89,7 +89,7 @@ func TestEnding(t *testing.T) {
 			}
 		}
 		now := metav1.Now()
-		api := Client{fake.NewClientset(
+		api := Client{Interface: fake.NewClientset(
 			uses("r-0", "data-r-0"), has("data-r-0", "a", "pv-0", nil), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-0"}},
 			uses("r-1", "data-r-1"), has("data-r-1", "b", "pv-1", &now), &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-1"}},
 			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "rings", Name: "r-2"}},
@@ -120,7 +120,7 @@ func TestFinalizers(t *testing.T) {
 		return now.GetFinalizers()
 	}
 	assert.Equal(t, []string{"kubernetes.io/pvc-protection", "ringproof.dev/hold"}, held())
-	require.NoError(t, Client{api}.Release(t.Context(), "ringproof.dev/hold"))
+	require.NoError(t, Client{Interface: api}.Release(t.Context(), "ringproof.dev/hold"))
 	assert.Equal(t, []string{"kubernetes.io/pvc-protection"}, held())
 }
 

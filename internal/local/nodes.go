@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -44,7 +45,11 @@ var onNodes = slices.Concat([]ringproof.FaultKind{ringproof.FaultKill, ringproof
 	ringproof.FaultForeignHand, ringproof.FaultKeysDamaged, ringproof.FaultAgentCrash, ringproof.FaultStaleView, ringproof.FaultSkippedView}, ofCluster)
 
 // ofCluster are those that nothing but a cluster has.
-var ofCluster = []ringproof.FaultKind{ringproof.FaultAPIOutage, ringproof.FaultKubeDelete, ringproof.FaultForeignFinalizer, ringproof.FaultDrain, ringproof.FaultKubeKill, ringproof.FaultKubePause, ringproof.FaultStatusEmptied, ringproof.FaultSetDeleted}
+var ofCluster = []ringproof.FaultKind{ringproof.FaultAPIOutage, ringproof.FaultKubeDelete, ringproof.FaultForeignFinalizer, ringproof.FaultDrain, ringproof.FaultKubeKill, ringproof.FaultKubePause, ringproof.FaultStatusEmptied, ringproof.FaultSetDeleted,
+	ringproof.FaultSetScaled, ringproof.FaultObjectsDeleted, ringproof.FaultObjectsEmptied, ringproof.FaultRecordsDeleted, ringproof.FaultRingDeleted, ringproof.FaultUpgraded}
+
+// ofRing are those of what the ring's pods have in common.
+var ofRing = []ringproof.FaultKind{ringproof.FaultSetDeleted, ringproof.FaultSetScaled, ringproof.FaultObjectsDeleted, ringproof.FaultObjectsEmptied}
 
 // RunsOnNodes tells why a ring on Kubernetes can't be had with these limits (nil:
 // namespaces), or not so as the plan has it, whoever makes it; nil: it can.
@@ -104,8 +109,14 @@ func (w *World) harmCluster(ctx context.Context, s ringproof.Step, targets []str
 		evidence, err = w.outage(true)
 	case f.Kind == ringproof.FaultStatusEmptied:
 		evidence, err = w.emptyStatus(ctx)
-	case f.Kind == ringproof.FaultSetDeleted:
-		evidence, err = w.deleteSet(ctx, f.How == ringproof.Orphan)
+	case f.Kind == ringproof.FaultRingDeleted:
+		evidence, err = w.deleteRing(ctx, f.How)
+	case f.Kind == ringproof.FaultRecordsDeleted:
+		evidence, err = w.deleteRecords(ctx)
+	case slices.Contains(ofRing, f.Kind):
+		evidence, err = w.harmRing(ctx, f)
+	case f.Kind == ringproof.FaultUpgraded:
+		evidence, err = w.upgradeController(ctx)
 	case f.Kind == ringproof.FaultKubeKill:
 		evidence, err = w.signalCluster(ctx, f.Scope, syscall.SIGKILL)
 	case f.Kind == ringproof.FaultKubePause && f.Scope != ringproof.ScopeKubelet:
@@ -118,8 +129,8 @@ func (w *World) harmCluster(ctx context.Context, s ringproof.Step, targets []str
 	return evidence, true, err
 }
 
-// deleteSet deletes what makes the members' pods, of whichever is there.
-func (w *World) deleteSet(ctx context.Context, orphan bool) (evidence string, err error) {
+// harmRing harms what all members' pods have in common, which is found by any pod that is there.
+func (w *World) harmRing(ctx context.Context, f ringproof.Fault) (evidence string, err error) {
 	admin, err := w.admin()
 	if err != nil {
 		return "", err
@@ -132,11 +143,67 @@ func (w *World) deleteSet(ctx context.Context, orphan bool) (evidence string, er
 		}
 		var m kubectl.Member
 		if m, err = kept.LastMember(); err == nil {
-			e, err := admin.DeleteSet(ctx, m, orphan)
+			e, err := admin.HarmRing(ctx, m, f)
 			return e.String(), err
 		}
 	}
 	return "", err
+}
+
+// deleteRing deletes what asks for the ring.
+func (w *World) deleteRing(ctx context.Context, how string) (evidence string, err error) {
+	subject, ok := w.Subject.(trial.Asked)
+	if !ok {
+		return "", errors.New("no object asks for the subject's ring")
+	}
+	object, err := subject.Withdraw(ctx, how)
+	return object + " is deleted", err
+}
+
+// deleteRecords deletes what the subject keeps of its ring.
+func (w *World) deleteRecords(ctx context.Context) (evidence string, err error) {
+	subject, ok := w.Subject.(trial.Keeping)
+	if !ok {
+		return "", fmt.Errorf("what the subject keeps of its ring is not known (%w)", errors.ErrUnsupported)
+	}
+	gone, err := subject.Forget(ctx)
+	return "deleted: " + strings.Join(gone, ", "), err
+}
+
+// upgradeController gives the subject's controller another image.
+func (w *World) upgradeController(ctx context.Context) (evidence string, err error) {
+	subject, ok := w.Subject.(trial.Controlled)
+	if !ok {
+		return "", errors.New("the subject has no controller")
+	}
+	admin, err := w.admin()
+	if err != nil {
+		return "", err
+	}
+	e, err := admin.Upgrade(ctx, subject.Deployment())
+	return e.String(), err
+}
+
+// A later controller is waited for only so long: what else is wrong may keep it from coming. It has
+// taken its first turn some seconds after it acts.
+const (
+	handover  = time.Minute
+	firstTurn = 5 * time.Second
+)
+
+// handedOver waits until the later controller acts.
+func (w *World) handedOver(ctx context.Context, admin kubectl.Client) error {
+	subject := w.Subject.(trial.Controlled) // it was upgraded
+	waits, cancel := context.WithTimeout(ctx, handover)
+	defer cancel()
+	for waits.Err() == nil {
+		if namespace, name, err := subject.Controller(waits); err == nil && admin.Upgraded(waits, namespace, name) {
+			kubectl.Wait(ctx, firstTurn)
+			return nil
+		}
+		kubectl.Wait(waits, 500*time.Millisecond)
+	}
+	return ctx.Err()
 }
 
 // harmKept harms a member's pod, or its node.
@@ -181,6 +248,10 @@ func (w *World) healCluster(ctx context.Context, s ringproof.Step, targets []str
 		err = w.eachKept(targets, func(k Kept) error { _, err := k.SignalKubelet(machines.Continue); return err })
 	case f.Kind == ringproof.FaultKubePause:
 		_, err = w.signalCluster(ctx, f.Scope, machines.Continue)
+	case f.Kind == ringproof.FaultRingDeleted:
+		err = w.Subject.(trial.Asked).Renew(ctx) // it was asked to withdraw
+	case f.Kind == ringproof.FaultUpgraded:
+		err = w.asAdmin(func(admin kubectl.Client) error { return w.handedOver(ctx, admin) })
 	case f.Kind == ringproof.FaultDrain:
 		err = w.asAdmin(func(admin kubectl.Client) error {
 			return w.eachKept(targets, func(k Kept) error { return admin.Uncordon(ctx, k.Node()) })

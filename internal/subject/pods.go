@@ -55,6 +55,8 @@ type Pods struct {
 	api  kubeclient.Client
 	ring kube.Names
 
+	withdrawn trial.Withdrawn
+
 	dir    string                 // of what is told to those in pods, and by them; "": nothing is
 	faults map[string]seam.Faults // by machine
 	mu     sync.Mutex
@@ -63,6 +65,8 @@ type Pods struct {
 var _ trial.Subject = (*Pods)(nil)
 var _ trial.Controlled = (*Pods)(nil)
 var _ trial.Reporting = (*Pods)(nil)
+var _ trial.Asked = (*Pods)(nil)
+var _ trial.Keeping = (*Pods)(nil)
 
 // The ring of a plan, and the class of its volumes, which the cluster has.
 const (
@@ -188,6 +192,7 @@ func (p *Pods) asked() *v1alpha1.EtcdRing {
 	r := &v1alpha1.EtcdRing{ObjectMeta: metav1.ObjectMeta{Namespace: p.ring.Namespace, Name: p.ring.Ring}, Spec: v1alpha1.EtcdRingSpec{
 		ClusterSize: int32(p.plan.Ring.Size), Version: strings.TrimPrefix(p.plan.Ring.Version, "v"),
 		Storage: v1alpha1.Storage{StorageClassName: ptr.To(podsClass), Size: *resource.NewQuantity(p.plan.Ring.Volume, resource.BinarySI)}}}
+	r.Spec.Storage.Retain = slices.ContainsFunc(p.plan.Steps, withdraws)
 	if lifetime := p.plan.Ring.Certificates.Std(); lifetime > 0 {
 		r.Spec.Certificates.Lifetime = &metav1.Duration{Duration: lifetime}
 	}
@@ -195,6 +200,11 @@ func (p *Pods) asked() *v1alpha1.EtcdRing {
 		r.Spec.Features.EtcdLauncher = ptr.To(false)
 	}
 	return r
+}
+
+// withdraws reports whether the EtcdRing is deleted by the step, and its storage is to stay.
+func withdraws(s ringproof.Step) bool {
+	return s.Fault != nil && s.Fault.Kind == ringproof.FaultRingDeleted
 }
 
 // settling is how long a cluster that has just come up may refuse what it will take.
@@ -213,8 +223,28 @@ func (p *Pods) create(ctx context.Context, o kubeclient.Object) (err error) {
 	return err
 }
 
-// election is the Lease that says who of the controllers acts.
+// election is the Lease that says who of the controllers acts, and their Deployment.
 const election = "ringadm-controller"
+
+// Forget deletes the ring's records.
+func (p *Pods) Forget(ctx context.Context) (gone []string, err error) {
+	all, err := kube.Records{Live: p.api, Namespace: p.ring.Namespace, Ring: p.ring.Ring}.Objects(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range all {
+		if err := p.api.Delete(ctx, o); err != nil {
+			return gone, err
+		}
+		gone = append(gone, o.GetName())
+	}
+	return gone, nil
+}
+
+// Deployment keeps the controllers.
+func (*Pods) Deployment() types.NamespacedName {
+	return types.NamespacedName{Namespace: config.Namespace, Name: election}
+}
 
 // Controller is the pod whose controller acts. Who holds the Lease is told by the pod's host
 // name, and what client-go adds to it.
@@ -255,14 +285,27 @@ func (p *Pods) Status(ctx context.Context) (s ringproof.Status, err error) {
 	return s, nil
 }
 
-// Empty drops the status of the EtcdRing, whatever the controller writes meanwhile.
-func (p *Pods) Empty(ctx context.Context) (before string, err error) {
+// object names the EtcdRing.
+func (p *Pods) object() *unstructured.Unstructured {
 	r := &unstructured.Unstructured{}
 	r.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("EtcdRing"))
 	r.SetNamespace(p.ring.Namespace)
 	r.SetName(p.ring.Ring)
-	return trial.EmptyStatus(ctx, p.api, r)
+	return r
 }
+
+// Empty drops the status of the EtcdRing, whatever the controller writes meanwhile.
+func (p *Pods) Empty(ctx context.Context) (before string, err error) {
+	return trial.EmptyStatus(ctx, p.api, p.object())
+}
+
+// Withdraw deletes the EtcdRing.
+func (p *Pods) Withdraw(ctx context.Context, how string) (object string, err error) {
+	return p.withdrawn.Withdraw(ctx, p.api, p.object(), how)
+}
+
+// Renew makes it anew.
+func (p *Pods) Renew(ctx context.Context) error { return p.withdrawn.Renew(ctx, p.api) }
 
 // Agent is nothing: kubelets keep the launchers running.
 func (*Pods) Agent(trial.Machine) trial.Program { return trial.Program{} }

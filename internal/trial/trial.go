@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/ringproof/ringproof"
 )
 
@@ -186,8 +188,24 @@ type InPods struct {
 	Runs func(ringproof.Plan) error
 }
 
+// Asked is a subject whose ring an object asks for.
+type Asked interface {
+	// Withdraw deletes it, and names it; how is what becomes of what it owns, see [Cascade].
+	Withdraw(ctx context.Context, how string) (object string, err error)
+	// Renew makes it anew, as it asked when it was withdrawn.
+	Renew(context.Context) error
+}
+
+// Keeping is a subject in pods that keeps in the cluster what can't be made again of what is asked.
+type Keeping interface {
+	// Forget deletes it, and returns the names of the objects.
+	Forget(context.Context) (gone []string, err error)
+}
+
 // Controlled is a subject whose controller runs in pods.
 type Controlled interface {
+	// Deployment keeps them.
+	Deployment() types.NamespacedName
 	// Controller is the pod of it that acts.
 	Controller(context.Context) (namespace, name string, err error)
 }

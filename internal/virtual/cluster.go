@@ -273,7 +273,7 @@ func (c *cluster) describe(name string, options any) (file string, err error) {
 
 // Images are ringadm's, and those of releases of etcd by the names that an EtcdRing asks for.
 func Images(ringadm string, releases map[string]etcdbin.Release) []image.Image {
-	all := []image.Image{image.Ringadm(image.RingadmName, ringadm)}
+	all := []image.Image{image.Ringadm(image.RingadmName, ringadm), image.Ringadm(image.Later(image.RingadmName), ringadm)}
 	for _, version := range slices.Sorted(maps.Keys(releases)) {
 		r := releases[version]
 		all = append(all, image.Etcd(image.EtcdRepository+":"+version, r.Etcd, r.Etcdctl, ""))
@@ -288,7 +288,9 @@ func (c *cluster) images() []image.Image {
 		return all
 	}
 	name, program := c.shipped.Image()
-	all = append(all, image.Image{Name: name, Programs: map[string]string{program: c.Program}, Entrypoint: []string{program}})
+	for _, name := range []string{name, image.Later(name)} {
+		all = append(all, image.Image{Name: name, Programs: map[string]string{program: c.Program}, Entrypoint: []string{program}})
+	}
 	for _, version := range slices.Sorted(maps.Keys(c.Releases)) {
 		r := c.Releases[version]
 		all = append(all, image.Etcd(c.shipped.EtcdImage(version), r.Etcd, r.Etcdctl, ""))
