@@ -148,7 +148,6 @@ func (r recorder) Eventf(runtime.Object, runtime.Object, string, string, string,
 // elsewhere are the deeds that this test can't bring about, and why. On a cluster all are
 // seen but those that say so.
 var elsewhere = map[deed]string{
-	"get etcd.ringproof.dev/etcdrings":               unusedAnywhere["get etcd.ringproof.dev/etcdrings"],
 	"update etcd.ringproof.dev/etcdrings/finalizers": unusedAnywhere["update etcd.ringproof.dev/etcdrings/finalizers"],
 	"update /secrets":                                unusedAnywhere["update /secrets"],
 	"update policy/poddisruptionbudgets":             "it follows the voters of a ring that answers",
@@ -161,7 +160,6 @@ const edited = "what somebody has edited is put right, which the scenario kube-o
 
 // unusedAnywhere are the rights that no run uses, and why they are granted all the same.
 var unusedAnywhere = map[deed]string{
-	"get etcd.ringproof.dev/etcdrings":               "the API server lets nobody grant a launcher what they may not do themselves",
 	"update etcd.ringproof.dev/etcdrings/finalizers": "admission may ask for it of whoever owns objects for a ring",
 	"update /secrets":                                "certificates are renewed after two months",
 	"patch events.k8s.io/events":                     "the recorder counts what failed again and again in one Event",

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ringproof/ringproof/reference/api/v1alpha1"
 	"github.com/ringproof/ringproof/reference/kube"
 	"github.com/ringproof/ringproof/reference/ring"
 	"github.com/ringproof/ringproof/reference/store"
@@ -102,11 +103,16 @@ func (x *automation) noteFormed(ctx context.Context, cluster uint64) error {
 }
 
 // restore writes again what somebody has deleted of the records, for as long as this process knows
-// it: who learns of the ring after would find none, or none that anybody can sign for.
-func (x *automation) restore(ctx context.Context) error {
+// it: who learns of the ring after would find none, or none that anybody can sign for. Of a ring that
+// is deleted they go last, and whoever was stopped meanwhile and goes on must not leave some to the
+// next ring of its name.
+func (x *automation) restore(ctx context.Context, asked *v1alpha1.EtcdRing) error {
 	now := x.host.Now()
 	if since := now.Sub(x.restored); x.signers == nil || since >= 0 && since < certifyPace {
 		return nil
+	}
+	if there, err := get(ctx, x.Live, &v1alpha1.EtcdRing{}, asked.Namespace, asked.Name); err != nil || there == nil || there.UID != asked.UID || there.DeletionTimestamp != nil {
+		return err
 	}
 	if err := store.Init(ctx, x.records.Unmarked); err != nil {
 		return err

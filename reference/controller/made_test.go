@@ -179,3 +179,28 @@ func TestAPodOfAnEarlierSetBlocksNobody(t *testing.T) {
 		})
 	}
 }
+
+// TestARingThatIsNoMoreGetsNoRecords: they would be another's of its name, which has no disks of theirs.
+func TestARingThatIsNoMoreGetsNoRecords(t *testing.T) {
+	c := founded(t)
+	r := &v1alpha1.EtcdRing{}
+	require.NoError(t, c.Get(t.Context(), request().NamespacedName, r))
+	x := c.reconciler.automation(r)
+	records := kube.Records{Live: c.Client, Writer: c.Client, Namespace: "n", Ring: "r"}
+	deleted, err := records.Objects(t.Context())
+	require.NoError(t, err)
+	for _, o := range deleted {
+		require.NoError(t, c.Delete(t.Context(), o))
+	}
+	before := r.DeepCopy()
+	before.UID = "before"
+	x.restored = time.Time{}
+	require.NoError(t, x.restore(t.Context(), before))
+	left, err := records.Objects(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, left)
+	require.NoError(t, x.restore(t.Context(), r))
+	left, err = records.Objects(t.Context())
+	require.NoError(t, err)
+	assert.Len(t, left, len(deleted)-1, "all but what pods are made with, which is noted in the next turn")
+}

@@ -198,7 +198,7 @@ func (x *automation) step(ctx context.Context, asked *v1alpha1.EtcdRing) (o outc
 	if err != nil {
 		return outcome{trouble: err, wait: "the ring's objects can't be read"}
 	}
-	if err := cmp.Or(x.restore(ctx), x.learn(ctx)); err != nil {
+	if err := cmp.Or(x.restore(ctx, asked), x.learn(ctx)); err != nil {
 		x.restored = time.Time{}
 		return outcome{trouble: err, wait: "the ring's records are not understood"}
 	}
