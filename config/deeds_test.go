@@ -149,11 +149,11 @@ func (r recorder) Eventf(runtime.Object, runtime.Object, string, string, string,
 // seen but those that say so.
 var elsewhere = map[deed]string{
 	"update etcd.ringproof.dev/etcdrings/finalizers": unusedAnywhere["update etcd.ringproof.dev/etcdrings/finalizers"],
-	"update /secrets":                                unusedAnywhere["update /secrets"],
-	"update policy/poddisruptionbudgets":             "it follows the voters of a ring that answers",
-	"patch events.k8s.io/events":                     unusedAnywhere["patch events.k8s.io/events"],
-	"create /pods":                                   unusedAnywhere["create /pods"],
-	"create /pods/eviction":                          "a member restarts only while the others serve",
+	"update /secrets":                    unusedAnywhere["update /secrets"],
+	"update policy/poddisruptionbudgets": "it follows the voters of a ring that answers",
+	"patch events.k8s.io/events":         unusedAnywhere["patch events.k8s.io/events"],
+	"create /pods":                       unusedAnywhere["create /pods"],
+	"create /pods/eviction":              "a member restarts only while the others serve",
 }
 
 const edited = "what somebody has edited is put right, which the scenario kube-objects-emptied asks for in the virtual world"
@@ -161,13 +161,13 @@ const edited = "what somebody has edited is put right, which the scenario kube-o
 // unusedAnywhere are the rights that no run uses, and why they are granted all the same.
 var unusedAnywhere = map[deed]string{
 	"update etcd.ringproof.dev/etcdrings/finalizers": "admission may ask for it of whoever owns objects for a ring",
-	"update /secrets":                                "certificates are renewed after two months",
-	"patch events.k8s.io/events":                     "the recorder counts what failed again and again in one Event",
-	"update /services":                               edited,
-	"update /serviceaccounts":                        edited,
-	"update rbac.authorization.k8s.io/roles":         edited,
-	"update rbac.authorization.k8s.io/rolebindings":  edited,
-	"create /pods":                                   "nodes try a release before an upgrade, which the scenario kube-upgrade asks for in the virtual world",
+	"update /secrets":                               "certificates are renewed after two months",
+	"patch events.k8s.io/events":                    "the recorder counts what failed again and again in one Event",
+	"update /services":                              edited,
+	"update /serviceaccounts":                       edited,
+	"update rbac.authorization.k8s.io/roles":        edited,
+	"update rbac.authorization.k8s.io/rolebindings": edited,
+	"create /pods":                                  "nodes try a release before an upgrade, which the scenario kube-upgrade asks for in the virtual world",
 }
 
 // still is a host of the API server whose time stands.

@@ -105,7 +105,7 @@ func TestSpread(t *testing.T) {
 // What is drawn for an operator of somebody's is harmed where it writes to the API server.
 func TestPlansOfOperators(t *testing.T) {
 	hit := map[string]bool{}
-	for seed := range uint64(300) {
+	for seed := range uint64(500) {
 		drawn := (Genome{Seed: seed}).PlanOn(ringproof.OnKubernetes, seed)
 		before := digest(drawn)
 		for _, s := range OfOperator(drawn, "etcdcluster").Steps {

@@ -300,6 +300,9 @@ func (p *Pods) Ask(ctx context.Context, op ringproof.Op, _ []string, _ trial.Run
 	o.SetGroupVersionKind(p.ring.GroupVersionKind())
 	o.SetNamespace(p.ring.GetNamespace())
 	o.SetName(p.ring.GetName())
+	if err := p.withdrawn.Await(ctx, p.api, kubeclient.ObjectKeyFromObject(p.ring), o); err != nil {
+		return "", err
+	}
 	err = p.api.Patch(ctx, o, kubeclient.RawPatch(types.MergePatchType, patch))
 	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
 		return "", fmt.Errorf("%w: %w", trial.ErrRefused, err)

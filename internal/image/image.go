@@ -63,11 +63,13 @@ func Etcd(name, etcd, etcdctl, etcdutl string) Image {
 }
 
 // Later is what the next release of the image of that name is called, in which programs are the
-// same.
-func Later(name string) string { return name + later }
-
-// IsLater reports whether an image is the next release of another.
-func IsLater(name string) bool { return strings.HasSuffix(name, later) }
+// same. After that comes the first again.
+func Later(name string) string {
+	if before, is := strings.CutSuffix(name, later); is {
+		return before
+	}
+	return name + later
+}
 
 const later = "-next"
 

@@ -303,10 +303,15 @@ func (c Client) Upgrade(ctx context.Context, name types.NamespacedName) (e machi
 	return e, err
 }
 
-// Upgraded reports whether a pod has the later image of its own.
-func (c Client) Upgraded(ctx context.Context, namespace, name string) bool {
-	pod, err := c.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
-	return err == nil && !slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return !image.IsLater(c.Image) })
+// Upgraded reports whether a pod has the images that its Deployment asks for.
+func (c Client) Upgraded(ctx context.Context, deployment types.NamespacedName, name string) bool {
+	d, err := c.AppsV1().Deployments(deployment.Namespace).Get(ctx, deployment.Name, metav1.GetOptions{})
+	if err != nil {
+		return false
+	}
+	pod, err := c.CoreV1().Pods(deployment.Namespace).Get(ctx, name, metav1.GetOptions{})
+	same := func(a, b corev1.Container) bool { return a.Image == b.Image }
+	return err == nil && slices.EqualFunc(pod.Spec.Containers, d.Spec.Template.Spec.Containers, same)
 }
 
 // gone takes an object that isn't there for one that was dealt with.

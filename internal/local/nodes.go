@@ -197,7 +197,7 @@ func (w *World) handedOver(ctx context.Context, admin kubectl.Client) error {
 	waits, cancel := context.WithTimeout(ctx, handover)
 	defer cancel()
 	for waits.Err() == nil {
-		if namespace, name, err := subject.Controller(waits); err == nil && admin.Upgraded(waits, namespace, name) {
+		if _, name, err := subject.Controller(waits); err == nil && admin.Upgraded(waits, subject.Deployment(), name) {
 			kubectl.Wait(ctx, firstTurn)
 			return nil
 		}

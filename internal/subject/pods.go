@@ -389,7 +389,7 @@ func (p *Pods) flags(harmed bool) (flags []string, err error) {
 // stands in nobody's way.
 func (p *Pods) Ask(ctx context.Context, op ringproof.Op, _ []string, _ trial.Run) (string, error) {
 	r := &v1alpha1.EtcdRing{}
-	if err := p.api.Get(ctx, kubeclient.ObjectKey{Namespace: p.ring.Namespace, Name: p.ring.Ring}, r); err != nil {
+	if err := p.withdrawn.Await(ctx, p.api, kubeclient.ObjectKey{Namespace: p.ring.Namespace, Name: p.ring.Ring}, r); err != nil {
 		return "", err
 	}
 	var done string

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,7 +31,16 @@ func Cascade(how string) metav1.DeletionPropagation {
 }
 
 // Withdrawn is an object that asks for a ring, while nobody asks.
-type Withdrawn struct{ asked *unstructured.Unstructured }
+type Withdrawn struct {
+	mu    sync.Mutex
+	asked *unstructured.Unstructured // nil: it was never withdrawn
+}
+
+func (w *Withdrawn) was() *unstructured.Unstructured {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.asked
+}
 
 // renewing is how long an object that is being deleted, or an API server that is away, is
 // waited for.
@@ -42,7 +52,9 @@ func (w *Withdrawn) Withdraw(ctx context.Context, api kubeclient.Client, o *unst
 		return "", err
 	}
 	uid := o.GetUID()
+	w.mu.Lock()
 	w.asked = asApplied(o)
+	w.mu.Unlock()
 	err = api.Delete(ctx, o, kubeclient.PropagationPolicy(Cascade(how)), kubeclient.Preconditions{UID: &uid})
 	return o.GetKind() + " " + o.GetNamespace() + "/" + o.GetName(), err
 }
@@ -62,13 +74,24 @@ func asApplied(o *unstructured.Unstructured) *unstructured.Unstructured {
 
 // Renew makes the object anew, once that of before is gone.
 func (w *Withdrawn) Renew(ctx context.Context, api kubeclient.Client) (err error) {
-	if w.asked == nil {
+	asked := w.was()
+	if asked == nil {
 		return errors.New("nothing was withdrawn")
 	}
 	for began := time.Now(); time.Since(began) < renewing && ctx.Err() == nil; time.Sleep(200 * time.Millisecond) {
-		if err = api.Create(ctx, w.asked.DeepCopy()); err == nil || apierrors.IsInvalid(err) {
+		if err = api.Create(ctx, asked.DeepCopy()); err == nil || apierrors.IsInvalid(err) {
 			return err
 		}
 	}
 	return err
+}
+
+// Await gets the object, once it is there again: whoever edits one that was deleted tries again later.
+func (w *Withdrawn) Await(ctx context.Context, api kubeclient.Client, name kubeclient.ObjectKey, into kubeclient.Object) (err error) {
+	for began := time.Now(); ; time.Sleep(time.Second) {
+		err = api.Get(ctx, name, into)
+		if !apierrors.IsNotFound(err) || w.was() == nil || time.Since(began) > renewing || ctx.Err() != nil {
+			return err
+		}
+	}
 }
