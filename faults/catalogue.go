@@ -627,7 +627,7 @@ var catalogue = []Entry{
 		Heals:    "never by the harness: the subject has it keep its own number again",
 		Worlds:   onNodes,
 		Sentence: func(f ringproof.Fault) string {
-			return "have the members' StatefulSet keep " + cmp.Or(worded(f.How, "one pod fewer", ringproof.ScaledMore, "one pod more"), "no pods")
+			return "have the members' StatefulSet keep " + worded(f.How, "no pods", ringproof.ScaledFewer, "one pod fewer", ringproof.ScaledMore, "one pod more")
 		},
 	},
 	{

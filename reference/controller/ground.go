@@ -48,6 +48,9 @@ func ground(s Seen, now time.Time, patience time.Duration) Ground {
 	if g.course.wait != "" {
 		g.Waits = append(g.Waits, g.course.wait)
 	}
+	for _, what := range s.Strange {
+		g.Waits = append(g.Waits, what+" there is, and is not of this ring: delete it")
+	}
 	for _, o := range s.Missing {
 		g.Changes = append(g.Changes, creation(o, "the ring needs it"))
 	}

@@ -121,6 +121,16 @@ func TestRecordsAreRestored(t *testing.T) {
 	}
 }
 
+// TestAStrangerIsTold: once a ring runs, what is somebody else's stops nothing, and is said.
+func TestAStrangerIsTold(t *testing.T) {
+	s := Seen{Ring: newRing(3), Identity: &store.Identity{Token: "t"}, Strange: []string{"service r-client"}}
+	s.Set = s.set("v3.6.16")
+	assert.Empty(t, s.strange())
+	assert.Contains(t, ground(s, epoch, time.Minute).Waits, "service r-client there is, and is not of this ring: delete it")
+	s.Set = nil
+	assert.Contains(t, s.strange(), "service r-client there is")
+}
+
 // TestStrangersAreLeft: what has a name that the ring's would have is neither taken nor deleted with
 // the ring.
 func TestStrangersAreLeft(t *testing.T) {

@@ -199,14 +199,7 @@ func TestNoRingIsFoundedOnALog(t *testing.T) {
 // TestNoSecondRingIsFounded: somebody deletes the founding record of a ring whose pods
 // still show what their init containers said before it.
 func TestNoSecondRingIsFounded(t *testing.T) {
-	c := newCluster(t)
-	require.NoError(t, c.Create(t.Context(), newRing(3)))
-	c.reconcile()
-	for i := range 3 {
-		c.initEnds(fmt.Sprintf("r-%d", i), fmt.Sprintf(`{"disk":"d%d"}`, i))
-	}
-	c.reconcile()
-	c.reconcile()
+	c := founded(t)
 	records := kube.Records{Namespace: "n", Ring: "r"}
 	first := records.NameOf(store.Log[store.Identity]{Prefix: kube.IdentityPrefix}.FirstKey())
 	require.NoError(t, c.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: first}}))
