@@ -21,6 +21,9 @@ type Observation struct {
 	Members []MemberView `json:"members"`
 	Fresh   bool         `json:"fresh"`
 	Unknown []string     `json:"unknown,omitempty"` // what could not be observed, and why
+	// Amiss are the objects of the ring that a fault deleted or emptied, and that aren't yet seen
+	// to be there again and to say something, as "services/etcd".
+	Amiss []string `json:"amiss,omitempty"`
 }
 
 // MachineView is the harness's own truth of one machine.

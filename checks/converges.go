@@ -16,7 +16,7 @@ import (
 // worth is healed, what was lost for good stays lost.
 var converges = Check{
 	Name:   "converges",
-	Claim:  "Once harm ends, the ring becomes what was asked for, on machines that are there and none that was to be vacated, and every member of it serves.",
+	Claim:  "Once harm ends, the ring becomes what was asked for, on machines that are there and none that was to be vacated, and every member of it serves; its objects that were deleted or emptied say again what they are for.",
 	Source: "Kubernetes' level-triggered reconciliation; TigerBeetle's liveness phase",
 	Timed:  true,
 	Params: []Param{{"within", "45s", "how long after the end of harm"}},
@@ -110,6 +110,9 @@ func amiss(o ringproof.Observation, asked ringproof.Evidence) string {
 	idle := func(m ringproof.MemberView) bool { return !m.Serving }
 	if len(o.Voters()) != asked.Spec || len(o.Learners()) > 0 || slices.ContainsFunc(o.Members, idle) {
 		wrong = append(wrong, o.String())
+	}
+	for _, object := range o.Amiss {
+		wrong = append(wrong, object+" not set right")
 	}
 	overdue := o.Overdue(asked.Vacant, asked.Spec)
 	for _, m := range o.Members {

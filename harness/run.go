@@ -259,7 +259,7 @@ func (r *runner) client(ctx context.Context, name string, f func(context.Context
 
 // asWanted reports whether the ring is what was last asked for.
 func (r *runner) asWanted(o ringproof.Observation) bool {
-	if !o.Fresh || len(o.Voters()) != r.wanted() || len(o.Learners()) > 0 {
+	if !o.Fresh || len(o.Voters()) != r.wanted() || len(o.Learners()) > 0 || len(o.Amiss) > 0 {
 		return false
 	}
 	for _, m := range o.Members {

@@ -526,6 +526,20 @@ func TestWhoHasLeftIsWaitedFor(t *testing.T) {
 	}
 }
 
+// TestWhatSaysNothingIsWaitedFor: an object of the ring was emptied while the API server was
+// away, and the ring never needed it.
+func TestWhatSaysNothingIsWaitedFor(t *testing.T) {
+	amended := ringproof.Instant(15 * time.Second)
+	w := &toy{idle: true}
+	w.looking = func(o *ringproof.Observation) {
+		if o.At < amended {
+			o.Amiss = []string{"services/etcd"}
+		}
+	}
+	h := play(t, w, ring(scale("same", 3)))
+	assert.InDelta(t, calm, only(t, h, ringproof.EventConverged, "").At.Sub(amended), float64(time.Second))
+}
+
 // TestWhoIsToBeReplacedIsWaitedFor: the replacement took too long for its step,
 // and the ring has as many voters as were asked for all the time. One that can't
 // be, as no machine is left for another member, is not waited for.

@@ -18,14 +18,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
 
@@ -38,7 +36,7 @@ import (
 // Client is an administrator's.
 type Client struct {
 	kubernetes.Interface
-	objects metadata.Interface // of any kind
+	objects dynamic.Interface // of any kind
 }
 
 // Open makes a client. It asks nothing yet.
@@ -51,7 +49,7 @@ func Open(kubeconfig string) (Client, error) {
 	if err != nil {
 		return Client{}, err
 	}
-	objects, err := metadata.NewForConfig(config)
+	objects, err := dynamic.NewForConfig(config)
 	return Client{api, objects}, err
 }
 
@@ -184,20 +182,27 @@ func (c Client) Delete(ctx context.Context, m Member, object string, force bool)
 }
 
 // HarmRing does to what the pods of a ring have in common, one of which is a member's, what the
-// fault says.
-func (c Client) HarmRing(ctx context.Context, m Member, f ringproof.Fault) (machines.Evidence, error) {
+// fault says. It returns the objects beside their set that it came to.
+func (c Client) HarmRing(ctx context.Context, m Member, f ringproof.Fault) (e machines.Evidence, objects []Beside, err error) {
 	set, err := c.set(ctx, m)
-	switch {
-	case err != nil:
-		return machines.Evidence{}, err
-	case f.Kind == ringproof.FaultSetScaled:
-		return c.scale(ctx, set, f.How)
-	case f.Kind == ringproof.FaultObjectsDeleted || f.Kind == ringproof.FaultObjectsEmptied:
+	if err != nil {
+		return e, nil, err
+	}
+	switch f.Kind {
+	case ringproof.FaultSetScaled:
+		e, err = c.scale(ctx, set, f.How)
+	case ringproof.FaultSetDeleted:
+		e, err = c.deleteSet(ctx, set, f.How)
+	default:
 		return c.harmBeside(ctx, set, f)
 	}
-	cascade := trial.Cascade(f.How)
+	return e, nil, err
+}
+
+func (c Client) deleteSet(ctx context.Context, set *appsv1.StatefulSet, how string) (machines.Evidence, error) {
+	cascade := trial.Cascade(how)
 	o := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &set.UID}, PropagationPolicy: &cascade}
-	err = insist(ctx, func() error { return c.AppsV1().StatefulSets(set.Namespace).Delete(ctx, set.Name, o) })
+	err := insist(ctx, func() error { return c.AppsV1().StatefulSets(set.Namespace).Delete(ctx, set.Name, o) })
 	return machines.Evidence{What: named(set), Detail: fmt.Sprintf("deleted, uid %s, %s", set.UID, cascade)}, err
 }
 
@@ -230,58 +235,6 @@ func (c Client) scale(ctx context.Context, set *appsv1.StatefulSet, how string) 
 		return err
 	})
 	return machines.Evidence{What: named(set), Detail: fmt.Sprintf("replicas %d, before %d", after, before)}, err
-}
-
-// beside are the kinds of objects that a ring may have beside its set and its claims, by their
-// names in plural, and the merge patch that takes out of each what it says; "": it says nothing.
-var beside = map[string]struct {
-	of    schema.GroupVersionResource
-	empty string
-}{
-	"services":             {corev1.SchemeGroupVersion.WithResource("services"), `{"spec":{"selector":{"ringproof.dev/nobody":"nobody"}}}`},
-	"secrets":              {corev1.SchemeGroupVersion.WithResource("secrets"), `{"data":null}`},
-	"serviceaccounts":      {corev1.SchemeGroupVersion.WithResource("serviceaccounts"), ""},
-	"poddisruptionbudgets": {policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"), `{"spec":{"minAvailable":null,"maxUnavailable":"100%"}}`},
-	"roles":                {rbacv1.SchemeGroupVersion.WithResource("roles"), `{"rules":null}`},
-	"rolebindings":         {rbacv1.SchemeGroupVersion.WithResource("rolebindings"), `{"subjects":null}`},
-}
-
-// harmBeside deletes, or empties, all objects of a kind whose owner is the set's.
-func (c Client) harmBeside(ctx context.Context, set *appsv1.StatefulSet, f ringproof.Fault) (machines.Evidence, error) {
-	owner := metav1.GetControllerOf(set)
-	if owner == nil {
-		return machines.Evidence{}, fmt.Errorf("%s has no owner, so who belongs to its ring can't be told", named(set))
-	}
-	of := c.objects.Resource(beside[f.Object].of).Namespace(set.Namespace)
-	harm := func(name string) error { return of.Delete(ctx, name, metav1.DeleteOptions{}) }
-	if f.Kind == ringproof.FaultObjectsEmptied {
-		harm = func(name string) error {
-			_, err := of.Patch(ctx, name, types.MergePatchType, []byte(beside[f.Object].empty), metav1.PatchOptions{})
-			return err
-		}
-	}
-	var names []string
-	err := insist(ctx, func() error {
-		all, err := of.List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		names = nil
-		for _, o := range all.Items {
-			if !metav1.IsControlledBy(&o, &metav1.ObjectMeta{UID: owner.UID}) {
-				continue
-			}
-			names = append(names, o.Name)
-			if err := gone(harm(o.Name)); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err == nil && len(names) == 0 {
-		err = fmt.Errorf("%s %s owns no %s", owner.Kind, owner.Name, f.Object)
-	}
-	return machines.Evidence{What: f.Object + " of " + owner.Kind + " " + owner.Name, Detail: strings.Join(names, ", ")}, err
 }
 
 // Upgrade gives all containers of a Deployment the later image of their own; see [image.Later].

@@ -143,11 +143,47 @@ func (w *World) harmRing(ctx context.Context, f ringproof.Fault) (evidence strin
 		}
 		var m kubectl.Member
 		if m, err = kept.LastMember(); err == nil {
-			e, err := admin.HarmRing(ctx, m, f)
+			var e machines.Evidence
+			var beside []kubectl.Beside
+			if e, beside, err = admin.HarmRing(ctx, m, f); len(beside) > 0 {
+				w.mu.Lock()
+				w.beside = append(w.beside, beside...)
+				w.mu.Unlock()
+			}
 			return e.String(), err
 		}
 	}
 	return "", err
+}
+
+// amiss names the objects beside the set that were harmed and, as far as the API server says, are
+// not amended. Those that are it forgets.
+func (w *World) amiss(ctx context.Context, within time.Duration) (names []string) {
+	w.mu.Lock()
+	harmed := slices.Clone(w.beside)
+	w.mu.Unlock()
+	if len(harmed) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	admin, err := w.admin()
+	var amended []kubectl.Beside
+	for _, b := range harmed {
+		ok := false
+		if err == nil {
+			ok, err = admin.Amended(ctx, b) // one that gives no answer would give none for the next
+		}
+		if ok {
+			amended = append(amended, b)
+			continue
+		}
+		names = append(names, b.String())
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.beside = slices.DeleteFunc(w.beside, func(b kubectl.Beside) bool { return slices.Contains(amended, b) })
+	return slices.Compact(slices.Sorted(slices.Values(names)))
 }
 
 // deleteRing deletes what asks for the ring.

@@ -60,6 +60,7 @@ func (w *World) observe(ctx context.Context, within time.Duration) (ringproof.Ob
 	o.Machines = w.machineViews()
 	answers := w.ask(ctx, within)
 	settled(answers, before, w.disks())
+	o.Amiss = w.amiss(ctx, within)
 	o.Until = w.Now()
 	look.Ring(&o, answers)
 	w.follow(o)

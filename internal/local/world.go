@@ -32,6 +32,7 @@ import (
 	"github.com/ringproof/ringproof/faults"
 	"github.com/ringproof/ringproof/internal/client"
 	"github.com/ringproof/ringproof/internal/etcdbin"
+	"github.com/ringproof/ringproof/internal/kubectl"
 	"github.com/ringproof/ringproof/internal/local/machines"
 	"github.com/ringproof/ringproof/internal/look"
 	"github.com/ringproof/ringproof/internal/trial"
@@ -74,6 +75,7 @@ type World struct {
 	passing map[string]bool    // steps that have clocks go on
 	alarms  client.Alarms
 	told    []ringproof.Status // what the subject said of its ring
+	beside  []kubectl.Beside   // objects of the ring that were harmed, until they are amended
 	said    map[string][]byte  // the logs of its processes, once it is closed
 }
 
