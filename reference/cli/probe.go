@@ -66,21 +66,31 @@ func probeTurns(file string, live bool) error {
 	return nil
 }
 
+// probeReady asks etcd whether it serves. Releases before v3.5.11 and v3.4.29 have no /readyz, and
+// answer with 404: by /health they are asked, which says the same of one that has a leader.
 func probeReady(ctx context.Context, health string) error {
 	asking, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(asking, http.MethodGet, health+"/readyz?exclude=linearizable_read", nil)
+	code, text, err := ask(asking, health+"/readyz?exclude=linearizable_read")
+	if code == http.StatusNotFound {
+		code, text, err = ask(asking, health+"/health?serializable=true")
+	}
+	if err == nil && code != http.StatusOK {
+		err = errors.New("etcd is not ready: " + text)
+	}
+	return err
+}
+
+func ask(ctx context.Context, url string) (code int, text string, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return usageError{fmt.Errorf("--health: %w", err)}
+		return 0, "", usageError{fmt.Errorf("--health: %w", err)}
 	}
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return fmt.Errorf("etcd does not tell of its health: %w", err)
+		return 0, "", fmt.Errorf("etcd does not tell of its health: %w", err)
 	}
 	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(answer.Body, 500))
-		return errors.New("etcd is not ready: " + strings.TrimSpace(string(text)))
-	}
-	return nil
+	said, _ := io.ReadAll(io.LimitReader(answer.Body, 500))
+	return answer.StatusCode, strings.TrimSpace(string(said)), nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,11 +35,11 @@ const Finalizer = "etcd.ringproof.dev/storage"
 func (r *Reconciler) settle(ctx context.Context, asked *v1alpha1.EtcdRing) error {
 	next := asked.DeepCopy()
 	if next.Spec.Features.EtcdLauncher == nil {
-		defaults, err := get(ctx, r.Client, &v1alpha1.RingDefaults{}, "", "default")
+		on, err := r.launches(ctx, asked)
 		if err != nil {
 			return err
 		}
-		if defaults == nil || ptr.Deref(defaults.Spec.FeatureGates.EtcdLauncher, true) {
+		if on {
 			next.Spec.Features.EtcdLauncher = ptr.To(true)
 		}
 	}
@@ -53,6 +54,27 @@ func (r *Reconciler) settle(ctx context.Context, asked *v1alpha1.EtcdRing) error
 	}
 	next.DeepCopyInto(asked)
 	return nil
+}
+
+// launches reports whether a ring that doesn't say so itself is to have launchers: by the defaults,
+// or, where there are none, because it is new. One that has them keeps them. A ring that is there stays as it is as long as nobody
+// says otherwise: defaults that are replaced are gone for a moment, in which all rings without
+// launchers would be given some, for good. For the same reason the API server itself is asked: a
+// ring that is applied together with the defaults may be seen before them.
+func (r *Reconciler) launches(ctx context.Context, asked *v1alpha1.EtcdRing) (bool, error) {
+	set, err := get(ctx, r.Live, &appsv1.StatefulSet{}, asked.Namespace, namesOf(asked).Set())
+	fresh := set == nil || !ours(asked, set)
+	if err != nil || !fresh && hasLauncher(set.Spec.Template.Spec) {
+		return err == nil, err // it has them, and somebody has taken out of the spec that it does
+	}
+	var all v1alpha1.RingDefaultsList
+	if err := r.Live.List(ctx, &all); err != nil {
+		return false, err
+	}
+	for _, defaults := range all.Items { // one at most, by a rule of the CRD
+		return ptr.Deref(defaults.Spec.FeatureGates.EtcdLauncher, true), nil
+	}
+	return fresh, nil
 }
 
 // end takes a ring that is deleted one step on. All of it is decided on what the API

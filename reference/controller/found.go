@@ -43,6 +43,11 @@ func (x *automation) found(ctx context.Context, s Seen) (o outcome) {
 	if hold != "" || halt != "" {
 		return outcome{wait: hold, halt: halt}
 	}
+	for _, slot := range s.Slots[:len(all)] {
+		if has, to := slot.release(), x.ground.course.template; has != to { // it was asked for since, and the pod is there still
+			return outcome{wait: fmt.Sprintf("%s has %s, and is to begin with %s", slot.Name, has, to)}
+		}
+	}
 	return x.record(ctx, store.Identity{Token: "ring-" + x.host.Nonce(), Members: all, Epoch: 1})
 }
 

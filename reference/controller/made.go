@@ -45,7 +45,8 @@ func (x *automation) makings() store.Log[store.Made] {
 }
 
 // noteMade notes what pods are made with from now on. Of a ring that was never founded there is
-// nothing to come back to.
+// nothing to come back to. Whether a note that failed was taken is not known, so it is read anew: by
+// a number that is taken already nothing was noted any more, and nobody looked after the ring.
 func (x *automation) noteMade(ctx context.Context, set *appsv1.StatefulSet) error {
 	made, known := madeOf(set)
 	if !known || x.identity == nil || x.made.n > 0 && x.made.last == made {
@@ -53,6 +54,7 @@ func (x *automation) noteMade(ctx context.Context, set *appsv1.StatefulSet) erro
 	}
 	n, err := x.makings().Append(ctx, x.made.n, made)
 	if err != nil {
+		x.made.n = 0
 		return err
 	}
 	x.made.n, x.made.last = n, made

@@ -4,6 +4,7 @@
 package controller
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -12,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -55,6 +58,38 @@ func TestASetIsMadeAnewAsItWas(t *testing.T) {
 	set := c.set()
 	assert.Equal(t, "v3.6.16", set.Annotations[kube.VersionAnnotation], "no node has tried the release that is asked for")
 	assert.True(t, hasLauncher(set.Spec.Template.Spec), "its members are listed with TLS, and would listen for plain text")
+}
+
+// unheard is a client whose request to make an object of a name is carried out, and never answered.
+type unheard struct {
+	client.Client
+	name string
+}
+
+func (u *unheard) Create(ctx context.Context, o client.Object, options ...client.CreateOption) error {
+	err := u.Client.Create(ctx, o, options...)
+	if err == nil && o.GetName() == u.name {
+		return apierrors.NewTimeoutError("the request was carried out, and nobody hears of it", 1)
+	}
+	return err
+}
+
+// TestANoteThatNobodyHearsOfIsReadAnew: by a number that was taken nothing could be noted any more,
+// and nobody looked after the ring.
+func TestANoteThatNobodyHearsOfIsReadAnew(t *testing.T) {
+	c := founded(t)
+	x := c.reconciler.automation(c.reconcile())
+	require.Equal(t, 1, x.made.n)
+	second := kube.Records{Namespace: "n", Ring: "r"}.NameOf(kube.MadePrefix + "/00000002.json")
+	x.records.Unmarked = kube.Records{Live: c.Client, Writer: &unheard{c.Client, second}, Namespace: "n", Ring: "r"}
+
+	set := c.set()
+	set.Annotations[kube.FromAnnotation] = "v3.5.35"
+	require.Error(t, x.noteMade(t.Context(), set))
+	require.NoError(t, x.learnMade(t.Context()))
+	require.NoError(t, x.noteMade(t.Context(), set))
+	assert.Equal(t, 2, x.made.n)
+	assert.EqualValues(t, "v3.5.35", x.made.last.From)
 }
 
 // TestASetMadeAnewHasASlotForEachClaim: of seven members three are no quorum. Where the list was
@@ -119,6 +154,29 @@ func TestRecordsAreRestored(t *testing.T) {
 			assert.Equal(t, before, after)
 		})
 	}
+}
+
+// TestFoundersWithoutLaunchersBeginWithoutThem: launchers were asked for when the ring was founded,
+// and its set wasn't made yet. They would wait for disks that its founders don't have.
+func TestFoundersWithoutLaunchersBeginWithoutThem(t *testing.T) {
+	s := Seen{Ring: newRing(3), Identity: &store.Identity{Token: "t", Static: true}}
+	s.Ring.Spec.Features.EtcdLauncher = ptr.To(true)
+	assert.True(t, s.withoutLauncher())
+	assert.False(t, hasLauncher(s.set("v3.6.16").Spec.Template.Spec))
+	s.Made = store.Made{Version: "v3.6.16", Launchers: true}
+	assert.False(t, s.withoutLauncher(), "it was given launchers since, and its set is gone")
+}
+
+// TestAnEditThatRestartsNobodyIsTold: members without launchers have it when their pods are made anew.
+func TestAnEditThatRestartsNobodyIsTold(t *testing.T) {
+	s := Seen{Ring: newRing(3), Identity: &store.Identity{Token: "t", Static: true}}
+	s.Ring.Spec.Features.EtcdLauncher = ptr.To(false)
+	s.Set = s.set("v3.6.16")
+	s.Slots = []Slot{{Name: "r-0", Pod: &corev1.Pod{ObjectMeta: s.Set.Spec.Template.ObjectMeta}}}
+	assert.Empty(t, Ground{}.unsupported(s))
+	s.Ring.Spec.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
+	s.Set = s.set("v3.6.16")
+	assert.Contains(t, Ground{}.unsupported(s), "delete one pod after the other")
 }
 
 // TestAStrangerIsTold: once a ring runs, what is somebody else's stops nothing, and is said.

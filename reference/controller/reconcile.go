@@ -269,8 +269,10 @@ func (g Ground) unsupported(s Seen) string {
 	switch {
 	case g.course.refused != "":
 		return g.course.refused
-	case !launched(s.Ring) && !s.static():
+	case !ptr.Deref(s.Ring.Spec.Features.EtcdLauncher, true) && !s.static():
 		return "the launcher can't be disabled once it is on: set spec.features.etcdLauncher back to true"
+	case s.unrolled():
+		return "other resources, or places to run, are asked for, and a member without a launcher has them when its pod is made anew: delete one pod after the other, or set spec.features.etcdLauncher to true"
 	case s.static() && authoritiesAsked(s.Ring) > 1:
 		return "new authorities are asked for, and a ring without the launcher keeps its first: set spec.features.etcdLauncher to true, or spec.certificates.authority back to 1"
 	case s.Set != nil && len(s.Set.Spec.VolumeClaimTemplates) > 0 && !sameStorage(s.Set.Spec.VolumeClaimTemplates[0], claim(s.Ring)):
@@ -315,7 +317,7 @@ func (x *automation) view(ctx context.Context, asked *v1alpha1.EtcdRing) (*admin
 // that was replaced since.
 func (x *automation) look(ctx context.Context, asked *v1alpha1.EtcdRing, view *admin.View) (s Seen, err error) {
 	for _, from := range []client.Reader{x.Client, x.Live} {
-		if s, err = look(ctx, from, Seen{Ring: asked, Image: x.Image, Identity: x.identity, Made: x.made.last, View: view}); err != nil {
+		if s, err = look(ctx, from, Seen{Ring: asked, Image: x.Image, Identity: x.identity, Made: x.made.last, View: view, Heard: heard(x.observed)}); err != nil {
 			return s, err
 		}
 		s.Quiet = x.quiet.count(s.away(), x.host.Now(), view == nil && x.identity != nil)
@@ -325,6 +327,15 @@ func (x *automation) look(ctx context.Context, asked *v1alpha1.EtcdRing, view *a
 		}
 	}
 	return s, nil
+}
+
+// heard are the machines whose members serve.
+func heard(o ring.Observed) map[string]bool {
+	all := map[string]bool{}
+	for _, m := range o.Members {
+		all[m.Machine] = all[m.Machine] || m.Serving
+	}
+	return all
 }
 
 // keep has the objects be what they are to be, the Secrets first, as pods mount them. What is

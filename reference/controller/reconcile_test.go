@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -294,6 +295,44 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, ptr.To(true), c.reconcile().Spec.Features.EtcdLauncher)
 	gate(ptr.To(false))
 	require.Equal(t, ptr.To(true), c.reconcile().Spec.Features.EtcdLauncher, "turned off it reverts nobody")
+}
+
+// TestDefaultsThatAreReplaced: they are gone for a moment, in which a ring without launchers stays as it
+// is; and a cache that has not heard of them yet makes no launchers for a ring that is new.
+func TestDefaultsThatAreReplaced(t *testing.T) {
+	c := newCluster(t)
+	off := func() *v1alpha1.RingDefaults {
+		return &v1alpha1.RingDefaults{ObjectMeta: metav1.ObjectMeta{Name: "default"},
+			Spec: v1alpha1.RingDefaultsSpec{FeatureGates: v1alpha1.FeatureGates{EtcdLauncher: ptr.To(false)}}}
+	}
+	require.NoError(t, c.Create(t.Context(), off()))
+	require.NoError(t, c.Create(t.Context(), newRing(3)))
+	c.reconciler.Config.Client = &uncached{c.Client}
+	c.reconcile()
+	require.Nil(t, c.reconcile().Spec.Features.EtcdLauncher, "the cache has no defaults, and the API server has")
+	require.NoError(t, c.Delete(t.Context(), off()))
+	require.Nil(t, c.reconcile().Spec.Features.EtcdLauncher)
+	require.NoError(t, c.Create(t.Context(), off()))
+	require.Nil(t, c.reconcile().Spec.Features.EtcdLauncher)
+}
+
+// uncached is a client whose cache has heard of no defaults.
+type uncached struct{ client.Client }
+
+func (u *uncached) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+	if _, is := o.(*v1alpha1.RingDefaults); is {
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "ringdefaults"}, key.Name)
+	}
+	return u.Client.Get(ctx, key, o, options...)
+}
+
+// TestWhatIsUnsetStaysOn: a manifest that doesn't say it is applied once more.
+func TestWhatIsUnsetStaysOn(t *testing.T) {
+	c := founded(t)
+	c.edit(func(r *v1alpha1.EtcdRing) { r.Spec.Features.EtcdLauncher = nil })
+	require.NoError(t, c.Create(t.Context(), &v1alpha1.RingDefaults{ObjectMeta: metav1.ObjectMeta{Name: "default"},
+		Spec: v1alpha1.RingDefaultsSpec{FeatureGates: v1alpha1.FeatureGates{EtcdLauncher: ptr.To(false)}}}))
+	require.Equal(t, ptr.To(true), c.reconcile().Spec.Features.EtcdLauncher)
 }
 
 // TestExplicitFalse: whoever says that a ring has no launcher is believed, whatever the

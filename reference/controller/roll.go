@@ -39,6 +39,22 @@ func (s Seen) edited(slot Slot) string {
 	return "its resources, or where it may run, were edited"
 }
 
+// unrolled reports whether a ring without launchers has a pod that was made before the spec was
+// edited: who can't tell whose log is on its disk is restarted by nobody.
+func (s Seen) unrolled() bool {
+	if s.Set == nil || !s.static() {
+		return false
+	}
+	is := s.Set.Spec.Template.Annotations[kube.AskedAnnotation]
+	return is != "" && slices.ContainsFunc(s.Slots, func(slot Slot) bool {
+		if slot.Pod == nil || slot.ending() {
+			return false
+		}
+		was := slot.Pod.Annotations[kube.AskedAnnotation]
+		return was != "" && was != is
+	})
+}
+
 // rolls are the slots whose members are to restart for an edit of the spec, and why.
 func (s Seen) rolls() map[string]string {
 	all := map[string]string{}

@@ -37,7 +37,10 @@ func (s Seen) static() bool { return !launched(s.Ring) && !s.made().Launchers }
 // where launchers are asked for, as long as the list can't be read. Nobody begins with a
 // ring of which that is not known that it serves.
 func (s Seen) withoutLauncher() bool {
-	if s.Set == nil || hasLauncher(s.Set.Spec.Template.Spec) {
+	switch {
+	case s.Set == nil: // founders without launchers have no disks that these would know
+		return s.static() || s.Identity != nil && !s.made().Launchers
+	case hasLauncher(s.Set.Spec.Template.Spec):
 		return s.static()
 	}
 	return !launched(s.Ring) || s.View == nil

@@ -41,6 +41,7 @@ import (
 //	    volume=NODE|any|gone                           which node reaches its volume
 //	    static                                        its pod has no launcher
 //	    runs=V, told=V                                the release of its pod; that its member's record says
+//	    heard                                         its member served a turn ago
 //	    check=running|done|unpulled|broken            how its node's try of spec.version goes
 //	    edited, stuck                                 its pod was made before an edit of the spec; it runs nothing
 //	    pulls=REPOSITORY                              where its pod has the image from
@@ -181,6 +182,8 @@ func (s *Seen) word(t *testing.T, slot *Slot, word string) {
 		before := Seen{Ring: s.Ring.DeepCopy(), Image: s.Image, Identity: &store.Identity{Static: true}}
 		before.Ring.Spec.Features.EtcdLauncher = ptr.To(false)
 		slot.Pod.Spec.Containers = before.set(s.version()).Spec.Template.Spec.Containers
+	case "heard":
+		s.Heard = merge(s.Heard, slot.Name, true)
 	case "runs":
 		slot.Pod.Spec.Containers = s.set(ring.Version(value)).Spec.Template.Spec.Containers
 	case "pulls":

@@ -47,8 +47,8 @@ func (s Seen) course() course {
 		s.takeBack(&c)
 	case runs.Hop(asked) != "":
 		c.refused = fmt.Sprintf("%s is asked for, and the pods run %s: %s; %s", asked, runs, runs.Hop(asked), instead(runs, asked))
-	case s.behind(runs) != "":
-		c.wait = fmt.Sprintf("%s is asked for, and %s doesn't run %s yet", asked, s.behind(runs), runs)
+	case s.behind(runs, asked) != "":
+		c.wait = fmt.Sprintf("%s is asked for, and %s doesn't run %s yet", asked, s.behind(runs, asked), runs)
 	default:
 		c.checked = asked
 		if c.wait, c.refused = s.tried(asked); c.wait == "" && c.refused == "" {
@@ -87,13 +87,18 @@ func (c course) own(s Seen) map[string]ring.Version {
 // nor to all: the ring's data may be of the later release by then.
 func (s Seen) takeBack(c *course) {
 	runs := c.template
-	before := slices.ContainsFunc(s.Slots, func(slot Slot) bool { return slot.release() == c.from })
-	serves := slices.IndexFunc(s.Slots, func(slot Slot) bool { return slot.release() == runs && slot.ready() })
-	switch {
+	held, listed := s.held()
+	before := slices.ContainsFunc(s.Slots, func(slot Slot) bool {
+		return (held[slot.Ordinal] || !listed) && !slot.ending() && slot.release() == c.from
+	})
+	serves := slices.IndexFunc(s.Slots, func(slot Slot) bool { return slot.release() == runs && (slot.ready() || s.serves(slot)) })
+	switch told := s.told(runs); {
 	case serves >= 0:
 		c.refused = fmt.Sprintf("%s is asked for, and %s serves with %s: a ring isn't taken back; set spec.version to %s", c.from, s.Slots[serves].Name, runs, runs[1:])
+	case told > 1: // the second was told once the first had served
+		c.refused = fmt.Sprintf("%s is asked for, and %d members were told to run %s: a ring isn't taken back; set spec.version to %s", c.from, told, runs, runs[1:])
 	case !before:
-		c.refused = fmt.Sprintf("%s is asked for, and all pods have %s: a ring isn't taken back; set spec.version to %s", c.from, runs, runs[1:])
+		c.refused = fmt.Sprintf("%s is asked for, and all members' pods have %s: a ring isn't taken back; set spec.version to %s", c.from, runs, runs[1:])
 	default:
 		c.version, c.template = c.from, c.from
 	}
@@ -105,28 +110,36 @@ func (s Seen) asked() ring.Version { return ring.Version("v" + s.Ring.Spec.Versi
 // another.
 func (s Seen) from() ring.Version { return s.made().From }
 
-// behind is a member's pod that has another release; "": none has.
-func (s Seen) behind(release ring.Version) string {
+// serves reports whether the slot's member was heard a turn ago, of a ring that is still read. A
+// pod that is slow to answer twice isn't ready, and its member serves.
+func (s Seen) serves(slot Slot) bool { return s.View != nil && s.Heard[slot.Name] }
+
+// behind is a member's pod that has neither of two releases; "": none has. One that was not
+// taken back in time has the later one when that is asked for again.
+func (s Seen) behind(runs, asked ring.Version) string {
 	held, _ := s.held()
 	for _, slot := range s.Slots {
-		if held[slot.Ordinal] && slot.Pod != nil && slot.release() != release {
+		if has := slot.release(); held[slot.Ordinal] && slot.Pod != nil && has != runs && has != asked {
 			return slot.Name
 		}
 	}
 	return ""
 }
 
-// begun reports whether the turn of a member has come to run the release, by its record.
-func (s Seen) begun(release ring.Version) bool {
+// begun reports whether the turn of a member has come to run the release.
+func (s Seen) begun(release ring.Version) bool { return s.told(release) > 0 }
+
+// told counts the members that are to run the release, by their records.
+func (s Seen) told(release ring.Version) (n int) {
 	if s.View == nil {
-		return false
+		return 0
 	}
 	for _, m := range s.View.RingMembers() {
 		if m.Release == release {
-			return true
+			n++
 		}
 	}
-	return false
+	return n
 }
 
 const releaseFlag = "--version="
@@ -261,7 +274,7 @@ func (s Seen) outdated(slot Slot, c course, free bool) string {
 		return ""
 	case free:
 		return fmt.Sprintf("it has %s, and no member", has)
-	case c.from == c.template && has.Compare(c.template) > 0 && !slot.ready():
+	case c.from == c.template && has.Compare(c.template) > 0 && !slot.ready() && !s.serves(slot):
 		return fmt.Sprintf("its member doesn't serve with %s, which was taken back", has)
 	}
 	return ""
@@ -319,10 +332,15 @@ func repository(image string) string {
 }
 
 // commands are what a person should consider. What ringadm's own store is asked for an
-// EtcdRing is.
+// EtcdRing is; and a member that doesn't come up is replaced, as its pod has no way back of its own.
 func (x *automation) commands(s Seen, d ring.Decision) []string {
-	if d.Back == "" {
-		return d.Commands
+	if d.Back != "" {
+		return []string{fmt.Sprintf(`kubectl -n %s patch etcdring %s --type merge -p '{"spec":{"version":"%s"}}'`, s.Ring.Namespace, s.Ring.Name, d.Back[1:])}
 	}
-	return []string{fmt.Sprintf(`kubectl -n %s patch etcdring %s --type merge -p '{"spec":{"version":"%s"}}'`, s.Ring.Namespace, s.Ring.Name, d.Back[1:])}
+	if i := slices.IndexFunc(x.observed.Members, func(m ring.Member) bool { return m.ID == d.Stuck }); d.Stuck != 0 && i >= 0 {
+		if at, ok := namesOf(s.Ring).Ordinal(x.observed.Members[i].Machine); ok {
+			return []string{fmt.Sprintf("kubectl -n %s delete pvc %s", s.Ring.Namespace, namesOf(s.Ring).Claim(at))}
+		}
+	}
+	return d.Commands
 }

@@ -43,6 +43,9 @@ var _ launcher.Source = (*Source)(nil)
 
 // Learn reads the EtcdRing and what isn't known yet of the records.
 func (s *Source) Learn(ctx context.Context, _ store.Machine, known *launcher.Known) error {
+	if known.Specified() { // the disk's, which remembers another image
+		known.Spec.SetVersion(s.Pod, s.Version)
+	}
 	asked := &v1alpha1.EtcdRing{}
 	if err := s.API.Get(ctx, client.ObjectKey{Namespace: s.Names.Namespace, Name: s.Names.Ring}, asked); err != nil {
 		return fmt.Errorf("etcdring %s/%s: %w", s.Names.Namespace, s.Names.Ring, err)
@@ -51,7 +54,7 @@ func (s *Source) Learn(ctx context.Context, _ store.Machine, known *launcher.Kno
 	err := s.readRecords(ctx, known)
 	if known.Identity != nil || known.IdentityKnown { // else how peers began isn't known
 		known.Spec, known.SpecNumber = SpecOf(asked, s.Version, known.Identity), max(1, int(asked.Generation))
-		known.Spec.SetVersion(s.Pod, s.Version) // whatever the disk remembers of another image
+		known.Spec.SetVersion(s.Pod, s.Version)
 	}
 	return err
 }

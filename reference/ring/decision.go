@@ -71,6 +71,7 @@ type Decision struct {
 	Halt     string   // why only a person should go on
 	Commands []string // what that person should consider
 	Back     Version  // Halt: what to ask for again to have it over; "": nothing
+	Stuck    ID       // Halt: the member that was restarted and doesn't come up; 0: none
 	Due      ID       // Wait: the member whose machine is to restart it now as it is asked for; 0: none
 }
 

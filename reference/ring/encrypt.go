@@ -137,7 +137,7 @@ func deaf(spec Spec, o Observed, quiet []Member) (Decision, bool) {
 			if m.Listen == TLS {
 				before = Mixed
 			}
-			return Decision{
+			return Decision{Stuck: m.ID,
 				Halt:     fmt.Sprintf("%s was restarted to listen for peers as %s and does not come up: %s; no other member is", m, m.Listen, why),
 				Commands: []string{fmt.Sprintf("ringadm member listen %s --peers %s", m.ID, before), "ringadm spec STORE paused=true"},
 			}, true

@@ -374,6 +374,18 @@ func silent(spec Spec, o Observed) (Decision, bool) {
 			return gone(spec, o, m, "its machine is gone")
 		}
 	}
+	if m := quiet[0]; len(quiet) == 1 && spec.Restart[m.Machine] != "" && m.Silent > comeUp {
+		// What it runs with was asked for and isn't any more: too little memory, say.
+		if d, waits := ending(o); waits {
+			return d, true
+		}
+		if i := slices.IndexFunc(o.Voters(), func(m Member) bool { return m.Lag > inStep }); i >= 0 {
+			return wait("%s is %d entries behind", o.Voters()[i], o.Voters()[i].Lag)
+		}
+		d, _ := wait("voter %s does not answer, and is to restart: %s", m, spec.Restart[m.Machine])
+		d.Due = m.ID
+		return d, true
+	}
 	for _, halts := range []func(Spec, Observed, []Member) (Decision, bool){broken, deaf} {
 		if d, halted := halts(spec, o, quiet); halted {
 			return d, true

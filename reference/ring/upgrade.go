@@ -210,15 +210,22 @@ func broken(spec Spec, o Observed, quiet []Member) (Decision, bool) {
 			why = "it does not answer"
 		}
 		if why != "" {
-			back := spec.From
-			if spec.Then != "" {
-				back = spec.Version // who asked for the next takes that back first
-			}
-			return Decision{
+			d := Decision{Stuck: m.ID,
 				Halt:     fmt.Sprintf("%s was upgraded to %s and does not come up: %s; no other member is upgraded", m, spec.Version, why),
-				Commands: []string{fmt.Sprintf("ringadm member upgrade %s --version %s", m.ID, spec.From), "ringadm spec STORE version=" + string(back)},
-				Back:     back,
-			}, true
+				Commands: []string{fmt.Sprintf("ringadm member upgrade %s --version %s", m.ID, spec.From)},
+			}
+			came := where(o.Voters(), func(m Member) bool { return m.Serving && m.Version == spec.Version })
+			switch {
+			case spec.Then != "":
+				d.Back = spec.Version // who asked for the next takes that back first
+			case len(came) > 0:
+				d.Halt += fmt.Sprintf(", and as %s serves with it the ring isn't taken back", came[0])
+				return d, true
+			default:
+				d.Back = spec.From
+			}
+			d.Commands = append(d.Commands, "ringadm spec STORE version="+string(d.Back))
+			return d, true
 		}
 	}
 	return pass()

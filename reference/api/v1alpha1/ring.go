@@ -37,7 +37,7 @@ type EtcdRing struct {
 
 // EtcdRingSpec is what is asked of a ring.
 //
-// +kubebuilder:validation:XValidation:rule="!oldSelf.?features.etcdLauncher.orValue(false) || self.?features.etcdLauncher.orValue(false)",fieldPath=".features",message="etcdLauncher can't be disabled once it is on: the ring's peers speak TLS only, and may be more than three"
+// +kubebuilder:validation:XValidation:rule="!oldSelf.?features.etcdLauncher.orValue(false) || self.?features.etcdLauncher.orValue(true)",fieldPath=".features",message="etcdLauncher can't be disabled once it is on: the ring's peers speak TLS only, and may be more than three"
 // +kubebuilder:validation:XValidation:rule="self.?features.etcdLauncher.orValue(true) || self.clusterSize == 3",fieldPath=".clusterSize",message="a ring without the launcher has three members: enable features.etcdLauncher first"
 // +kubebuilder:validation:XValidation:rule="self.storage == oldSelf.storage",fieldPath=".storage",message="the claims of a StatefulSet's pods can't be changed: make a new ring"
 type EtcdRingSpec struct {
