@@ -23,7 +23,7 @@ type Assert struct {
 	Halted   bool     `json:"halted,omitempty"`   // disaster mode: the subject says that it halts
 
 	Left    *[]string `json:"left,omitempty"`    // these machines had a member and have none, and no others; nil: not asked
-	Stayed  []string  `json:"stayed,omitempty"`  // these machines have the member that they had first
+	Stayed  *[]string `json:"stayed,omitempty"`  // these machines have the member that they had first; none named: no machine has; nil: not asked
 	Leader  string    `json:"leader,omitempty"`  // the member there leads
 	Release string    `json:"release,omitempty"` // every member runs this one, "v3.6.16"
 	Alarms  *[]string `json:"alarms,omitempty"`  // these stand, "NOSPACE", and no others; nil: not asked
@@ -33,7 +33,7 @@ type Assert struct {
 
 // OfRing reports whether it asks for a state of the ring, and not only of the subject.
 func (a Assert) OfRing() bool {
-	return a.Voters > 0 || a.Learners != nil || a.HashKV != "" || a.Left != nil || len(a.Stayed) > 0 || a.Leader != "" || a.Release != "" || a.Alarms != nil
+	return a.Voters > 0 || a.Learners != nil || a.HashKV != "" || a.Left != nil || a.Stayed != nil || a.Leader != "" || a.Release != "" || a.Alarms != nil
 }
 
 // Empty reports whether it asks for nothing.
@@ -44,7 +44,9 @@ func (a Assert) Machines() (names []string) {
 	if a.Left != nil {
 		names = append(names, *a.Left...)
 	}
-	names = append(names, a.Stayed...)
+	if a.Stayed != nil {
+		names = append(names, *a.Stayed...)
+	}
 	if a.Leader != "" {
 		names = append(names, a.Leader)
 	}
@@ -67,7 +69,10 @@ func (a Assert) Wants() (wants []string) {
 		want(len(*a.Left) == 0, "that nobody has left")
 		want(len(*a.Left) > 0, "that %s and nobody else has left", strings.Join(*a.Left, ", "))
 	}
-	want(len(a.Stayed) > 0, "that %s kept the first member", strings.Join(a.Stayed, ", "))
+	if a.Stayed != nil {
+		want(len(*a.Stayed) == 0, "that no first member is left")
+		want(len(*a.Stayed) > 0, "that %s kept the first member", strings.Join(*a.Stayed, ", "))
+	}
 	want(a.Leader != "", "that %s leads", a.Leader)
 	want(a.Release != "", "%s everywhere", a.Release)
 	if a.Alarms != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // Instant is a moment of a run: nanoseconds since the world started. It is
-// virtual in sim and wall time in local and kind. It prints, and is saved, as
+// virtual in sim and virtual, and wall time in local and kind. It prints, and is saved, as
 // time.Duration prints: "1.25s".
 type Instant int64
 

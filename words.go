@@ -53,6 +53,9 @@ func (t Trigger) String() string {
 	if t.Nth > 1 {
 		text += fmt.Sprintf(" number %d", t.Nth)
 	}
+	if t.Since != "" {
+		text += " since " + string(t.Since)
+	}
 	if t.Delay != 0 {
 		text += " + " + t.Delay.String()
 	}
@@ -68,9 +71,15 @@ func (o Op) String() string {
 	if o.Target != "" {
 		text += " " + o.Target
 	}
+	if o.Peers != "" {
+		text += " to " + o.Peers
+	}
 	text += labelled("for", o.Request, "asking", o.Endpoint, "scope", o.Scope, "as", o.Version) + named("with ", o.Flags) + lasting(o.For) + named("", o.Params)
 	if o.Refused {
 		text += ", to be refused"
+	}
+	if o.Rival {
+		text += ", beside another operator's"
 	}
 	return text
 }
@@ -81,8 +90,9 @@ func (f Fault) String() string {
 	if phase == "" {
 		phase = "at"
 	}
-	text := string(f.Kind) + labelled("of", f.Target, "scope", f.Scope, "shape", f.Shape, phase, f.Action+f.Effect, "leaving", f.Leave, "calls", f.Calls,
-		"at", f.At, "does", f.Does, "from", f.From, "remount", f.Remount, "about", f.Records, "decision", f.Decision)
+	text := string(f.Kind) + labelled("of", f.Target, "object", f.Object, "how", f.How, "scope", f.Scope, "shape", f.Shape, phase, f.Action+f.Effect,
+		"leaving", f.Leave, "calls", f.Calls, "at", f.At, "does", f.Does, "from", f.From, "remount", f.Remount, "about", f.Records,
+		"decision", f.Decision, "alarm", f.Alarm, "answers", f.Answers)
 	for _, n := range []struct {
 		label string
 		value int

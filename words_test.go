@@ -5,14 +5,59 @@ package ringproof_test
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/ringproof/ringproof"
 )
 
-// Whatever a step has is in what it prints.
+// TestWhateverAStepHasIsPrinted: "kube-delete of m2" left out of a report whether the pod or the
+// volume was deleted. Each field is set by itself.
+func TestWhateverAStepHasIsPrinted(t *testing.T) {
+	quiet := []string{"Kind", "Timeout"} // what a step is; and how long it is waited for, which When says of it
+	for _, of := range []func() (fmt.Stringer, reflect.Value){
+		func() (fmt.Stringer, reflect.Value) {
+			f := &ringproof.Fault{Kind: "fault", Action: "act"}
+			return f, reflect.ValueOf(f).Elem()
+		},
+		func() (fmt.Stringer, reflect.Value) {
+			o := &ringproof.Op{Kind: "op"}
+			return o, reflect.ValueOf(o).Elem()
+		},
+		func() (fmt.Stringer, reflect.Value) {
+			a := &ringproof.Trigger{Event: "event"}
+			return a, reflect.ValueOf(a).Elem()
+		},
+	} {
+		plain, value := of()
+		before := plain.String()
+		for i := range value.NumField() {
+			field := value.Type().Field(i)
+			if slices.Contains(quiet, field.Name) {
+				continue
+			}
+			printed, value := of()
+			switch field := value.Field(i); field.Kind() {
+			case reflect.String:
+				field.SetString("something")
+			case reflect.Bool:
+				field.SetBool(true)
+			case reflect.Int, reflect.Int64:
+				field.SetInt(7)
+			case reflect.Map:
+				field.Set(reflect.ValueOf(map[string]string{"a": "b"}))
+			default:
+				require.Fail(t, "a kind of field that this test sets nothing in", "%s of %T", field.Kind(), plain)
+			}
+			assert.NotEqual(t, before, printed.String(), "%T prints nothing of its %s", plain, field.Name)
+		}
+	}
+}
+
 func TestStepsPrintThemselves(t *testing.T) {
 	const second = ringproof.Duration(1e9)
 	for want, value := range map[string]fmt.Stringer{
@@ -25,7 +70,9 @@ func TestStepsPrintThemselves(t *testing.T) {
 		"nap of m1 deep=yes":                                       ringproof.Fault{Kind: "nap", Target: "m1", Params: map[string]string{"deep": "yes"}},
 		"3 voters within 1m0s":                                     ringproof.Step{Assert: &ringproof.Assert{Voters: 3, Within: 60 * second}},
 		"member-added of grow of bind number 2 + 1s":               ringproof.Trigger{Event: ringproof.EventMemberAdded, Step: "grow", Action: "bind", Nth: 2, Delay: second},
-		"nothing": ringproof.Step{},
+		"kube-delete of m2 object volume how forced":               ringproof.Fault{Kind: ringproof.FaultKubeDelete, Target: "m2", Object: "volume", How: "forced"},
+		"peers to tls":                                             ringproof.Op{Kind: ringproof.OpPeers, Peers: "tls"},
+		"nothing":                                                  ringproof.Step{},
 	} {
 		assert.Equal(t, want, value.String())
 	}

@@ -35,9 +35,10 @@ type Tasks interface {
 	Go(ctx context.Context, name string, f func(context.Context))
 }
 
-// World is where a plan happens.
+// World is where a plan happens. Its methods may be called from several tasks at once.
 type World interface {
 	Tasks
+	// Name is what reports and plans call it: "sim", "local".
 	Name() string
 	// Supports returns nil, or why this world can't do the step.
 	Supports(Step) error
@@ -50,12 +51,17 @@ type World interface {
 	Do(ctx context.Context, step Step, targets []string) (evidence string, err error)
 	// Heal takes the step's fault away from the targets.
 	Heal(ctx context.Context, step Step, targets []string) error
+	// Observe looks at the ring and its machines. It returns what could be seen, and
+	// in it what couldn't; the error says that nothing could.
 	Observe(context.Context) (Observation, error)
 	// Client opens client i, which prefers machine i (modulo the machines).
 	Client(ctx context.Context, i int) (Client, error)
 	// Evidence reads disks and members once, when the run is over.
 	Evidence(context.Context) (Evidence, error)
+	// Tools are the programs and releases that it runs, for the history.
 	Tools() Tools
+	// Close ends all that runs in it. The error names what was left running, which
+	// the check no-leftovers judges.
 	Close() error
 }
 
@@ -75,8 +81,9 @@ func (e *PartialError) Error() string {
 
 func (e *PartialError) Unwrap() error { return e.Err }
 
-// Partial returns the error of a fault on targets, of each of which failures says why it
-// was not hit, or nil: nil if all were, a [PartialError] if some were, else all that failed.
+// Partial is the error of a fault on several targets. failures[i] says why targets[i] was
+// not hit, nil that it was; both are of the same length. It returns nil if all were hit, a
+// [PartialError] if some were, and else all failures, joined.
 func Partial(targets []string, failures []error) error {
 	err := errors.Join(failures...)
 	var hit []string

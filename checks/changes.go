@@ -50,7 +50,7 @@ var oneChangeAtATime = Check{
 func (l *ledger) unfinished(pending map[ringproof.MemberID]ringproof.ConfChange, c ringproof.ConfChange) (ringproof.ConfChange, bool) {
 	at := l.seen(c)
 	ruined := func(at ringproof.Instant) bool { return l.ruined(c.Member, at) }
-	if c.Kind == "remove" && (ruined(at) || slices.ContainsFunc(l.lately(at, hearsay+l.starvedBefore(at, hearsay)), ruined)) {
+	if c.Kind == "remove" && (ruined(at) || l.away(c.Member, at) || slices.ContainsFunc(l.lately(at, hearsay+l.starvedBefore(at, hearsay)), ruined)) {
 		return ringproof.ConfChange{}, false
 	}
 	var found []ringproof.ConfChange

@@ -436,6 +436,13 @@ func TestPlantedBugs(t *testing.T) {
 		{check: "quorum-margin", name: "healthy voter removed", want: bug, plant: func(h *ringproof.History) {
 			insert(h, 3, entry("remove", 3, 15))
 		}, says: "2 voters"},
+		{check: "quorum-margin", name: "voter wiped on a disk that has replaced a lost one", want: bug, plant: func(h *ringproof.History) { h.Observations[4].Machines[1].Disk = 3 }, says: "without a fault"},
+		{check: "quorum-margin", name: "disk lost twice at once", want: ringproof.Pass, plant: func(h *ringproof.History) {
+			h.Observations[1].Machines[1].Disk = 3
+			again := h.Events[2]
+			again.At = again.At.Add(time.Second / 2)
+			event(h, again)
+		}},
 		{check: "quorum-margin", name: "voter wiped", want: bug, plant: func(h *ringproof.History) { h.Observations[4].Machines[0].Disk = 2 }, says: "without a fault"},
 		{check: "quorum-margin", name: "no logs", want: gap, plant: func(h *ringproof.History) { h.Evidence.Changes = nil }, says: "logs"},
 
@@ -544,6 +551,11 @@ func TestPlantedBugs(t *testing.T) {
 			event(h, ringproof.Event{At: sec(31), Kind: ringproof.EventActionBegun, Action: "promote", By: "m1"})
 		}, says: "expected m1 to stop changing the ring once m3 leads"},
 		{check: "one-lead", name: "nobody says who leads", want: gap, plant: func(h *ringproof.History) { drop(h, ringproof.EventLeads) }, says: "doesn't say"},
+		{check: "one-lead", name: "of no change it is told who began it", want: gap, plant: func(h *ringproof.History) {
+			for i := range h.Events {
+				h.Events[i].Action = ""
+			}
+		}, says: "of no change it is told"},
 		{check: "one-lead", name: "nobody led, and nothing was changed", want: ringproof.Pass, plant: func(h *ringproof.History) {
 			drop(h, ringproof.EventLeads)
 			drop(h, ringproof.EventActionBegun)
@@ -576,38 +588,38 @@ func TestPlantedBugs(t *testing.T) {
 		}, says: "at most 6 membership changes, saw 9"},
 		{check: "work-bounded", name: "a restart of what is well", want: bug, plant: func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(40), Kind: ringproof.EventProcessExited, Machine: "m1"})
-		}, says: "expected at most 0 ends of etcd", params: map[string]string{"restarts": "0"}},
+		}, says: "expected at most 0 ends of etcd"},
 		{check: "work-bounded", name: "a restart of what is well while the control plane isn't", want: bug, plant: func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(39), Kind: ringproof.EventFaultLanded, Fault: ringproof.FaultKubeKill, Step: "lose"})
 			event(h, ringproof.Event{At: sec(40), Kind: ringproof.EventProcessExited, Machine: "m1"})
-		}, says: "expected at most 0 ends of etcd", params: map[string]string{"restarts": "0"}},
+		}, says: "expected at most 0 ends of etcd"},
 		{check: "work-bounded", name: "a restart where only the controller was harmed", want: bug, plant: func(h *ringproof.History) {
 			h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: "late", Fault: &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Scope: ringproof.ScopeController}})
 			event(h, ringproof.Event{At: sec(39), Kind: ringproof.EventFaultLanded, Fault: ringproof.FaultAgentCrash, Step: "late", Machine: "m1"})
 			event(h, ringproof.Event{At: sec(40), Kind: ringproof.EventProcessExited, Machine: "m1"})
-		}, says: "expected at most 0 ends of etcd", params: map[string]string{"restarts": "0"}},
+		}, says: "expected at most 0 ends of etcd"},
 		{check: "work-bounded", name: "a start that fails by itself", want: bug, plant: func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(40), Kind: ringproof.EventProcessStarted, Machine: "m3"})
 			event(h, ringproof.Event{At: sec(41), Kind: ringproof.EventProcessExited, Machine: "m3"})
-		}, says: "expected at most 0 ends of etcd", params: map[string]string{"restarts": "0"}},
+		}, says: "expected at most 0 ends of etcd"},
 		{check: "work-bounded", name: "a start that a change overtakes", want: ringproof.Pass, plant: func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(40), Kind: ringproof.EventProcessStarted, Machine: "m3"})
 			event(h, ringproof.Event{At: sec(40.5), Kind: ringproof.EventMemberRemoved, Machine: "m1"})
 			event(h, ringproof.Event{At: sec(41), Kind: ringproof.EventProcessExited, Machine: "m3"})
-		}, says: "0 needless ends", params: map[string]string{"restarts": "0"}},
+		}, says: "0 needless ends"},
 		{check: "work-bounded", name: "a start that an old list ends", want: ringproof.Pass, plant: func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(41), Kind: ringproof.EventProcessExited, Machine: "m3", Text: "etcd, pid 7, fatal: discovery failed: error validating peerURLs {…}: member count is unequal"})
-		}, says: "0 needless ends", params: map[string]string{"restarts": "0"}},
+		}, says: "0 needless ends"},
 		{check: "work-bounded", name: "starts that an old list ends and nobody was harmed", want: bug, plant: func(h *ringproof.History) {
 			drop(h, ringproof.EventFaultLanded)
 			h.Evidence.Changes = slices.DeleteFunc(h.Evidence.Changes, func(c ringproof.ConfChange) bool { return !c.Founder })
 			for _, at := range []float64{41, 42} {
 				event(h, ringproof.Event{At: sec(at), Kind: ringproof.EventProcessExited, Machine: "m3", Text: "etcd, pid 7, fatal: discovery failed: error validating peerURLs {…}: member count is unequal"})
 			}
-		}, says: "expected at most 0 ends of etcd on machines that nobody harmed or restarted, saw 1", params: map[string]string{"restarts": "0"}},
+		}, says: "expected at most 0 ends of etcd on machines that nobody harmed or restarted, saw 1"},
 		{check: "work-bounded", name: "a start that its flags end", want: bug, plant: func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(41), Kind: ringproof.EventProcessExited, Machine: "m3", Text: "etcd, pid 7, fatal: listen tcp: address already in use"})
-		}, says: "expected at most 0 ends of etcd", params: map[string]string{"restarts": "0"}},
+		}, says: "expected at most 0 ends of etcd"},
 		{check: "work-bounded", name: "a change of a ring that is suspended", want: bug, plant: func(h *ringproof.History) {
 			suspended(h, 15, 40)
 		}, says: "expected nothing to be changed while the ring is suspended, saw add-learner"},

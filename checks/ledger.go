@@ -335,12 +335,33 @@ func (l *ledger) lately(at ringproof.Instant, d time.Duration) []ringproof.Insta
 	return moments
 }
 
-// faultTook reports whether a fault explains that the machine has another disk
-// at the moment.
-func (l *ledger) faultTook(machine string, at ringproof.Instant) bool {
-	return slices.ContainsFunc(l.losses, func(e ringproof.Event) bool {
-		return (e.Machine == machine || e.Machine == "") && e.At <= at
-	})
+// faultTook reports whether a fault explains that the machine has another disk than this at the
+// moment. One that had landed as the disk was seen first is why that was there, and explains no
+// loss of it: a disk that was lost and replaced may be emptied by the subject a minute later.
+func (l *ledger) faultTook(disk home, at ringproof.Instant) bool {
+	since, made, after := l.firstLook(disk), 0, 0
+	for _, e := range l.losses {
+		switch {
+		case e.Machine != disk.machine && e.Machine != "" || e.At > at:
+		case disk.disk > 1 && e.At <= since.Add(landing):
+			if e.At >= since.Add(-landing) {
+				made++ // which of several within so little time is why the disk came isn't known
+			}
+		default:
+			after++
+		}
+	}
+	return after > 0 || made > 1
+}
+
+// firstLook is when the machine was first seen with the disk; 0: never.
+func (l *ledger) firstLook(disk home) ringproof.Instant {
+	for _, o := range l.h.Observations {
+		if m, ok := o.Machine(disk.machine); ok && m.Disk >= disk.disk {
+			return o.At
+		}
+	}
+	return 0
 }
 
 // config is a membership: each member, and whether it votes.

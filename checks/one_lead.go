@@ -29,6 +29,9 @@ var oneLead = Check{
 				n++
 			}
 		}
+		if n == 0 && len(made(h)) > 0 {
+			return with(unknown("the membership was changed, and of no change it is told who began it"), texts(made(h))...)
+		}
 		return pass("%d changes begun, by whoever led then; the lead was taken %d times", n, len(events(h, ringproof.EventLeads)))
 	},
 	hears: []ringproof.EventKind{ringproof.EventLeads, ringproof.EventActionBegun},

@@ -26,11 +26,38 @@ func testPorts(t *testing.T, check Check, tried func(*ringproof.Evidence) *[]rin
 		return check.Finding(h, nil).Verdict
 	}
 	refuses, admits, unseen := ringproof.Port{Machine: "m1"}, ringproof.Port{Machine: "m2", Admits: true}, ringproof.Port{Machine: "m3", Err: "i/o timeout"}
-	require.Equal(t, ringproof.Pass, judge(refuses, unseen))
+	require.Equal(t, ringproof.Inconclusive, judge(refuses, unseen), "m3 serves, and may admit anybody")
+	require.Equal(t, ringproof.Pass, judge(refuses, ringproof.Port{Machine: "m5", Err: "i/o timeout"}), "nobody serves there")
 	require.Equal(t, ringproof.Fail, judge(refuses, unseen, admits))
 	require.Equal(t, ringproof.Inconclusive, judge(unseen))
 	require.Equal(t, ringproof.Inconclusive, judge())
 	for security, suits := range map[string]bool{"tls": true, "plain": false} {
 		require.Equal(t, suits, check.Suits(ringproof.Plan{Ring: ringproof.RingSpec{Security: security}}), security)
+	}
+}
+
+// TestListensInClear: TLS without a certificate is refused on each port, and whoever speaks plain text
+// is heard beside it.
+func TestListensInClear(t *testing.T) {
+	for name, c := range map[string]struct {
+		flag, urls, peers string
+		check             Check
+		want              ringproof.Verdict
+	}{
+		"to clients, on the same port":             {"listen-client-urls", "https://10.0.0.1:2379,http://10.0.0.1:2379", "", clientsShowCertificates, ringproof.Fail},
+		"to all, by a flag of its own":             {"listen-client-http-urls", "http://0.0.0.0:2380", "", clientsShowCertificates, ringproof.Fail},
+		"to peers":                                 {"listen-peer-urls", "https://10.0.0.1:2380,http://10.0.0.1:2381", "", peersTrustPeers, ringproof.Fail},
+		"to peers that are moved":                  {"listen-peer-urls", "http://10.0.0.1:2380,https://10.0.0.1:2381", "plain", peersTrustPeers, ringproof.Pass},
+		"to its own machine":                       {"listen-client-urls", "https://10.0.0.1:2379,http://127.0.0.1:2379,http://[::1]:2379,unix://etcd.sock", "", clientsShowCertificates, ringproof.Pass},
+		"to nobody":                                {"listen-client-urls", "https://10.0.0.1:2379", "", clientsShowCertificates, ringproof.Pass},
+		"metrics, which hold nothing of anybody's": {"listen-metrics-urls", "http://10.0.0.1:2381", "", clientsShowCertificates, ringproof.Pass},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := healthy()
+			h.Plan.Ring.Peers = c.peers
+			h.Evidence.ClientPorts, h.Evidence.PeerPorts = []ringproof.Port{{Machine: "m1"}}, []ringproof.Port{{Machine: "m1"}}
+			h.Evidence.Etcds = []ringproof.EtcdProcess{{Machine: "m1", Flags: map[string]string{c.flag: c.urls}}}
+			require.Equal(t, c.want, c.check.Finding(h, nil).Verdict)
+		})
 	}
 }

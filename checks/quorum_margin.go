@@ -151,7 +151,7 @@ func (w *marginWalk) rejected() (ringproof.Finding, bool) {
 func (w *marginWalk) taken(member ringproof.MemberID, at ringproof.Instant) bool {
 	where := w.homes[member]
 	return w.started(member, at) && where.disk != 0 && w.another(where, at) &&
-		!w.lost(where.machine, at) && !w.faultTook(where.machine, at.Add(landing))
+		!w.lost(where.machine, at) && !w.faultTook(where, at.Add(landing))
 }
 
 func (w *marginWalk) marginAt(at ringproof.Instant) int { return w.marginOf(w.config, at) }
@@ -285,7 +285,7 @@ func (w *marginWalk) wiped() (ringproof.Finding, bool) {
 		o, old := &w.h.Observations[i], &w.h.Observations[i-1]
 		for _, m := range o.Machines {
 			was, ok := old.Machine(m.Name)
-			if !ok || was.Disk >= m.Disk || w.faultTook(m.Name, max(o.At.Add(landing), looked(o))) {
+			if !ok || was.Disk >= m.Disk || w.faultTook(home{m.Name, was.Disk}, max(o.At.Add(landing), looked(o))) {
 				continue
 			}
 			if f, bad := w.took(home{m.Name, was.Disk}, old, o); bad {

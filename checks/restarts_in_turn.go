@@ -6,6 +6,7 @@ package checks
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ringproof/ringproof"
 )
@@ -27,7 +28,7 @@ var restartsInTurn = Check{
 			}
 			ended++
 			for _, v := range h.Observations[last].Voters() {
-				if v.Machine != e.Machine && (anotherAway(h, v, last, e) || together(h, v, last, e)) && !harmed(h, v.Machine, e.At) {
+				if v.Machine != e.Machine && (anotherAway(h, v, last, e) || together(h, v, last, e)) && (!harmed(h, v.Machine, e.At) || knownAway(h, v.ID, e.At)) {
 					return with(fail(e.At, "expected the etcd of %s to be ended while all other voters serve, saw %s away", e.Machine, v.Machine), e.String())
 				}
 			}
@@ -38,6 +39,28 @@ var restartsInTurn = Check{
 		return pass("%d ends of voters' etcds, each while all others served", ended)
 	},
 	suits: ringproof.Plan.TakesTurns,
+}
+
+// heeds is how long a voter must have been away for nobody to end another's etcd: a look, a
+// decision, and an etcd that takes its time to end.
+const heeds = 15 * time.Second
+
+// knownAway reports whether a voter had been away for so long, at each look, that the subject must
+// have heard of it, whatever harm is why.
+func knownAway(h *ringproof.History, voter ringproof.MemberID, at ringproof.Instant) bool {
+	from := at.Add(-heeds - h.Evidence.Starved.Within(ringproof.Span{From: at.Add(-heeds), To: at}))
+	looks := 0
+	for _, o := range h.Observations {
+		if o.At < from || o.At >= at {
+			continue
+		}
+		m, listed := o.Member(voter)
+		if !o.Fresh || !listed || m.Serving {
+			return false
+		}
+		looks++
+	}
+	return from > 0 && looks > 1
 }
 
 // byItself reports whether an etcd said why it ended before it did: nobody has ended it. The

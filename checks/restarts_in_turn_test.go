@@ -25,6 +25,10 @@ func TestRestartsInTurn(t *testing.T) {
 			away(h, "m2", 12, 25)
 			event(h, ringproof.Event{At: sec(11), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultPause})
 		}, ringproof.Pass, "2 ends"},
+		{"while another has been away for long that harm has hit", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
+			away(h, "m2", 12, 40)
+			event(h, ringproof.Event{At: sec(11), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultMachineLoss})
+		}, ringproof.Fail, "etcd of m1 to be ended while all other voters serve, saw m2 away"},
 		{"two between two looks", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(10.6), Kind: ringproof.EventProcessExited, Machine: "m3"})
 		}, ringproof.Fail, "etcd of m3 to be ended while all other voters serve, saw m2 away"},

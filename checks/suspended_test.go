@@ -33,7 +33,11 @@ func TestStillness(t *testing.T) {
 		"an outage before it":      {40, 60, outage(30, 35), []ringproof.Span{{From: sec(45), To: sec(60)}}},
 		"an outage in it":          {40, 60, outage(42, 50), []ringproof.Span{{From: sec(55), To: sec(60)}}},
 		"an outage that lasts":     {40, 60, outage(30, 0), nil},
-		"an outage after it":       {40, 60, outage(61, 62), []ringproof.Span{{From: sec(45), To: sec(60)}}},
+		"a controller that is stopped in it": {40, 60, func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(42), Kind: ringproof.EventFaultLanded, Step: "out", Fault: ringproof.FaultKubePause})
+			event(h, ringproof.Event{At: sec(50), Kind: ringproof.EventFaultHealed, Step: "out", Fault: ringproof.FaultKubePause})
+		}, []ringproof.Span{{From: sec(55), To: sec(60)}}},
+		"an outage after it": {40, 60, outage(61, 62), []ringproof.Span{{From: sec(45), To: sec(60)}}},
 		"never resumed": {40, 69, func(h *ringproof.History) { drop(h, ringproof.EventStepBegun) },
 			[]ringproof.Span{{From: sec(45), To: sec(70)}}},
 		"a host that gave nothing": {40, 60, func(h *ringproof.History) {

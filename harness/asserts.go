@@ -34,8 +34,13 @@ func (s scene) unmet(a ringproof.Assert) (saw []string) {
 		gone := s.left()
 		see(slices.Equal(gone, s.machines(*a.Left)), phrase(gone, "nobody has left", "%s left"))
 	}
-	if len(a.Stayed) > 0 {
-		others := slices.DeleteFunc(s.machines(a.Stayed), s.stayed)
+	switch {
+	case a.Stayed == nil:
+	case len(*a.Stayed) == 0:
+		first := slices.DeleteFunc(s.machines([]string{ringproof.Founders}), func(machine string) bool { return !s.stayed(machine) })
+		see(len(first) == 0, phrase(first, "", "%s with the first member"))
+	default:
+		others := slices.DeleteFunc(s.machines(*a.Stayed), s.stayed)
 		see(len(others) == 0, phrase(others, "", "%s without the first member"))
 	}
 	if a.Leader != "" {

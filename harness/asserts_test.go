@@ -38,9 +38,9 @@ func TestAFounderIsWhereItIsSeenFirst(t *testing.T) {
 		return ringproof.Observation{Members: []ringproof.MemberView{{ID: 1, Name: "r-0", Machine: "m1"}, {ID: 2, Name: "r-1", Machine: machine}}}
 	}
 	s := scene{now: on("m2"), looks: []ringproof.Observation{{}, on(""), on("m2")}}
-	assert.Empty(t, s.unmet(ringproof.Assert{Stayed: []string{ringproof.Founders}}))
+	assert.Empty(t, s.unmet(ringproof.Assert{Stayed: &[]string{ringproof.Founders}}))
 	s.now = on("m3")
-	assert.Equal(t, []string{"m2 without the first member"}, s.unmet(ringproof.Assert{Stayed: []string{ringproof.Founders}}))
+	assert.Equal(t, []string{"m2 without the first member"}, s.unmet(ringproof.Assert{Stayed: &[]string{ringproof.Founders}}))
 }
 
 func TestWhatAnAssertSees(t *testing.T) {
@@ -56,9 +56,10 @@ func TestWhatAnAssertSees(t *testing.T) {
 		{"nobody was to leave", ringproof.Assert{Left: list()}, []string{"m1 left"}},
 		{"another was to leave too", ringproof.Assert{Left: list("m1", "m2")}, []string{"m1 left"}},
 		{"who never started can't leave", ringproof.Assert{Left: list("m5")}, []string{"m1 left"}},
-		{"who stayed", ringproof.Assert{Stayed: []string{"m2", "m3"}}, nil},
-		{"who was there at first", ringproof.Assert{Stayed: []string{ringproof.Founders}}, []string{"m1, m5 without the first member"}},
-		{"who has no member, or none at first", ringproof.Assert{Stayed: []string{"m1", "m2", "m5"}}, []string{"m1, m5 without the first member"}},
+		{"who stayed", ringproof.Assert{Stayed: &[]string{"m2", "m3"}}, nil},
+		{"who was there at first", ringproof.Assert{Stayed: &[]string{ringproof.Founders}}, []string{"m1, m5 without the first member"}},
+		{"that none stayed", ringproof.Assert{Stayed: &[]string{}}, []string{"m2, m3 with the first member"}},
+		{"who has no member, or none at first", ringproof.Assert{Stayed: &[]string{"m1", "m2", "m5"}}, []string{"m1, m5 without the first member"}},
 		{"who leads", ringproof.Assert{Leader: "m3"}, nil},
 		{"another leads", ringproof.Assert{Leader: "m2"}, []string{"m3 leading"}},
 		{"a release", ringproof.Assert{Release: "v3.6.16"}, []string{"m4 on v3.5.35"}},
@@ -81,7 +82,7 @@ func TestWhatAnAssertSees(t *testing.T) {
 
 func TestAssertsInWords(t *testing.T) {
 	none, three := 0, 3
-	a := ringproof.Assert{Voters: 1, Learners: &none, HashKV: "equal", Left: &[]string{"cut", "m2"}, Stayed: []string{"m1", "m3", "m4"}, Leader: "m3",
+	a := ringproof.Assert{Voters: 1, Learners: &none, HashKV: "equal", Left: &[]string{"cut", "m2"}, Stayed: &[]string{"m1", "m3", "m4"}, Leader: "m3",
 		Release: "v3.6.16", Alarms: &[]string{}, Halted: true, Said: "no quorum", Changes: &three}
 	assert.Equal(t, []string{"1 voter", "0 learners", "equal data everywhere", "that cut, m2 and nobody else has left", "that m1, m3, m4 kept the first member", "that m3 leads",
 		"v3.6.16 everywhere", "no alarm", "that the subject halts and says so", `that it says "no quorum"`, "3 changes of the membership"}, a.Wants())

@@ -846,7 +846,8 @@ func TestALossWaitsForTheFounders(t *testing.T) {
 	}
 }
 
-// TestContent: who says when there is nothing to do is waited for, and who never does isn't.
+// TestContent: who says when there is nothing to do is waited for, also if nobody has heard it yet,
+// and who tells nobody isn't.
 func TestContent(t *testing.T) {
 	waits := func(all ...string) *runner {
 		r := &runner{record: &record{now: func() ringproof.Instant { return 0 }}}
@@ -855,8 +856,11 @@ func TestContent(t *testing.T) {
 		}
 		return r
 	}
-	assert.True(t, waits().content())
-	assert.True(t, waits("for a pod").content(), "it never says that there is nothing to do")
+	assert.False(t, waits().content())
+	assert.False(t, waits("for a pod").content(), "it was not heard to say that there is nothing to do")
+	mute := waits()
+	mute.plan.Untold = []ringproof.EventKind{ringproof.EventWaiting}
+	assert.True(t, mute.content())
 	assert.True(t, waits("for a pod", "steady").content())
 	assert.False(t, waits("steady", "for a pod").content())
 	calls := waits("for a pod")

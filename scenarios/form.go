@@ -132,7 +132,7 @@ type RingState struct {
 	Learners *int      `json:"learners,omitempty" jsonschema:"minimum=0,maximum=9" jsonschema_description:"entries that don't vote"`
 	HashKV   string    `json:"hashKV,omitempty" jsonschema:"enum=equal" jsonschema_description:"every member holds the same data"`
 	Left     *[]string `json:"left,omitempty" jsonschema_description:"machines that had a member and have none; no others have lost theirs. m3, a step before for those that its fault hit or its operation was about, or founders; [] is nobody"`
-	Stayed   []string  `json:"stayed,omitempty" jsonschema_description:"machines with the member that they had first, named alike"`
+	Stayed   *[]string `json:"stayed,omitempty" jsonschema_description:"machines with the member that they had first, named alike; []: none of the first members is left"`
 	Leader   string    `json:"leader,omitempty" jsonschema_description:"the machine whose member leads, named alike"`
 	Release  Release   `json:"release,omitempty" jsonschema_description:"what every member runs"`
 	Alarms   *[]string `json:"alarms,omitempty" jsonschema_description:"etcd's alarms that stand, such as NOSPACE, and no others; [] is none"`

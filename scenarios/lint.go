@@ -454,7 +454,7 @@ func (r review) portable(world World, worlds []string) Diagnostics {
 		return NotApplicable
 	}
 	var found Diagnostics
-	if rings, ok := world.(interface{ Runs(ringproof.Plan) error }); ok {
+	if rings, ok := world.(Chooser); ok {
 		if err := rings.Runs(r.plan.Plan); err != nil {
 			found = r.say("spec.ring", severity(err), "S044", "", "the ring can't be had in world %s: %v", world.Name(), err)
 		}

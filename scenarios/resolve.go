@@ -29,13 +29,22 @@ const (
 )
 
 // World is what resolving needs to know of a world. Every ringproof.World is
-// one. One that has a method Security() says by it how the ring of its subject talks
-// where a scenario leaves that open, by Runs(ringproof.Plan) which rings it can't have, and
-// by Virtual() that time costs nothing there.
+// one. What else one may say of itself is in [Secured], [Chooser] and [Simulator].
 type World interface {
 	Name() string
 	Supports(ringproof.Step) error
 }
+
+// Secured is a [World] that says how the ring of its subject talks where a scenario leaves
+// that open: "tls" or "plain".
+type Secured interface{ Security() string }
+
+// Chooser is a [World] that says why it can't have the plan's ring; nil: it can.
+type Chooser interface{ Runs(ringproof.Plan) error }
+
+// Simulator is a [World] in which time may cost nothing: there a ring is watched at rest for
+// minutes.
+type Simulator interface{ Simulated() bool }
 
 // Anywhere is a world that can do every step. It serves lint and plan when no
 // world was chosen.
@@ -56,14 +65,14 @@ func (s *Scenario) Resolve(cell Cell, subject string, world World) (ringproof.Pl
 	}
 	form, d := s.decode(cell.Values)
 	// A scenario that says how peers begin is about TLS, and leaves nothing open.
-	if talks, ok := world.(interface{ Security() string }); ok && form.Spec.Ring.Peers == "" {
+	if talks, ok := world.(Secured); ok && form.Spec.Ring.Peers == "" {
 		form.Spec.Ring.Security = cmp.Or(form.Spec.Ring.Security, talks.Security())
 	}
 	p := form.plan()
 	p.Cell, p.Scenario, p.Source = cell.String(), s.Name, s.File
 	p.Matrix, p.Seed, p.Subject, p.World = cell.Values, cell.Seed, subject, world.Name()
 	p.Invariants = s.known.expanded(p.Plan)
-	if in, ok := world.(interface{ Virtual() bool }); ok && in.Virtual() {
+	if in, ok := world.(Simulator); ok && in.Simulated() {
 		p.watchAtRest()
 	}
 	for i := range p.Steps {

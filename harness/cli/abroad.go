@@ -147,7 +147,7 @@ func (f *searchFlags) within(c *cobra.Command, plans []ringproof.Plan, work func
 	if err != nil {
 		return err
 	}
-	if in.Virtual {
+	if in.Simulated {
 		if err := f.simulatable(plans[0]); err != nil {
 			return err
 		}

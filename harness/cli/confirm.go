@@ -69,7 +69,7 @@ func confirm(c *cobra.Command, f runFlags, plan ringproof.Plan, result harness.C
 	if err != nil {
 		return err
 	}
-	if in.Virtual {
+	if in.Simulated {
 		if _, err := f.Registry.first(false); err != nil {
 			return err
 		}

@@ -104,8 +104,8 @@ func (p *program) gaugeCommand() *cobra.Command {
 	f.add(c)
 	f.repeats(c)
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the first run of each cell")
-	c.Flags().Uint64Var(&f.seeds, "seeds", 0, "the most seeds of each cell (default 25 in virtual time, else 1)")
-	c.Flags().BoolVar(&f.canaries, "canaries", false, "the canaries instead of the mutants; in the local world")
+	c.Flags().Uint64Var(&f.seeds, "seeds", 0, "the most seeds of each cell (default 25 in sim, else 1)")
+	c.Flags().BoolVar(&f.canaries, "canaries", false, "the known bugs of etcd instead of the mutants: on real etcd (local when --world is absent)")
 	c.Flags().BoolVar(&f.search, "search", false, "say what each mutant costs to find; in the simulated world")
 	c.Flags().BoolVar(&f.disarm, "disarm", false, "disarm each check in turn, and say which mutants escape then")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print the table as JSON")
@@ -130,19 +130,19 @@ func (f *gaugeFlags) choose(c *cobra.Command) error {
 		return usage("--canaries and --search: canaries are real releases of etcd, and a search is simulated; take one of them")
 	case f.disarm && (f.canaries || f.search):
 		return usage("--disarm goes with the mutants; leave --canaries and --search out")
-	case f.canaries && in.Virtual:
+	case f.canaries && in.Simulated:
 		return usage("--canaries --world %s: canaries are real releases of etcd; leave --world out", f.world)
-	case f.search && !in.Virtual:
+	case f.search && !in.Simulated:
 		return usage("--search --world %s: a search is simulated; leave --world out", f.world)
 	case f.search && c.Flags().Changed("seed"):
 		return usage("--search --seed %d: a search has starts of its own, so that its figures can be compared; leave --seed out", f.seed)
 	}
-	if in.Virtual && !c.Flags().Changed("jobs") {
+	if in.Simulated && !c.Flags().Changed("jobs") {
 		f.jobs = runtime.NumCPU() // nothing waits in a simulated world
 	}
 	if f.seeds == 0 {
 		f.seeds = 1
-		if in.Virtual {
+		if in.Simulated {
 			f.seeds = 25
 		}
 	}
@@ -168,7 +168,7 @@ func gauge(c *cobra.Command, f gaugeFlags, trials []harness.GaugeTrial) error {
 	return enclosed(c, f.runFlags, jobs, func(enclosed runFlags, releases map[string]etcdbin.Release) error {
 		report := enclosed.report("what must be noticed", releases)
 		var err error
-		if f.in().Virtual {
+		if f.in().Simulated {
 			report.Cells, err = enclosed.simulated(c, f.jobs, trials)
 		} else {
 			report.Cells, err = harness.Gauge(c.Context(), trials, func(due []harness.Job) ([]reports.Cell, error) { return enclosed.cellsOf(c, due, releases) })
@@ -258,7 +258,7 @@ func (f runFlags) mutants(c *cobra.Command, names []string) ([]harness.GaugeTria
 	if err != nil {
 		return nil, err
 	}
-	if !f.in().Virtual && len(names) == 0 {
+	if !f.in().Simulated && len(names) == 0 {
 		whole := len(all)
 		all = slices.DeleteFunc(all, func(m harness.Mutant) bool { return m.Beneath })
 		fmt.Fprintf(c.ErrOrStderr(), "%d mutants lie beneath the %s, and are the same in every world: name one to run it in the %s world\n", whole-len(all), f.own().Name, f.world)
@@ -271,7 +271,7 @@ func (f runFlags) mutants(c *cobra.Command, names []string) ([]harness.GaugeTria
 			return nil, err
 		}
 		why := inapplicable(jobs)
-		if !f.in().Virtual {
+		if !f.in().Simulated {
 			why = cmp.Or(m.SimOnly, why)
 		}
 		if why != "" {

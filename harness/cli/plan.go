@@ -76,12 +76,12 @@ func planned(c *cobra.Command, f runFlags, args []string) (plans, error) {
 		return plans{}, err
 	}
 	all := plans{Cells: []planCell{}, Jobs: max(f.jobs, 1)}
-	if f.in().Virtual {
+	if f.in().Simulated {
 		all.Jobs = 1
 	}
 	for _, job := range jobs {
 		cell := newPlanCell(job)
-		cell.virtual = f.in().Virtual
+		cell.virtual = f.in().Simulated
 		all.Cells = append(all.Cells, cell)
 		all.EstimateSeconds += cell.EstimateSeconds / float64(all.Jobs)
 	}

@@ -84,7 +84,7 @@ type World struct {
 	Needs string `json:"needs"` // of the host
 
 	Short      string                               `json:"-"` // for the help of --world
-	Virtual    bool                                 `json:"-"` // time is simulated, in this process: nothing waits, and a plan is the same in every run
+	Simulated  bool                                 `json:"-"` // it is a model, in this process: nothing waits, and a plan is the same in every run
 	Repeatable bool                                 `json:"-"` // a plan is the same in every run, so that to attempt it again shows nothing
 	Outside    bool                                 `json:"-"` // it runs in no namespaces of this program's
 	Takes      func(Subject) error                  `json:"-"` // why the subject can't be put there; nil: any can
@@ -145,27 +145,27 @@ func (r Registry) worldOf(name string) (World, error) {
 	return World{}, usage("there is no world %q; %s", name, hint(name, names))
 }
 
-// first is the first world whose time is virtual, or isn't.
-func (r Registry) first(virtual bool) (World, error) {
+// first is the first world that is simulated, or isn't.
+func (r Registry) first(simulated bool) (World, error) {
 	for _, w := range r.Worlds {
-		if w.Virtual == virtual {
+		if w.Simulated == simulated {
 			return w, nil
 		}
 	}
-	if virtual {
+	if simulated {
 		return World{}, usage("this program has no simulated world")
 	}
 	return World{}, usage("this program has no real world")
 }
 
-// real are the worlds whose time is everybody's.
+// real are the worlds of real processes.
 func (r Registry) real() []World {
-	return slices.DeleteFunc(slices.Clone(r.Worlds), func(w World) bool { return w.Virtual })
+	return slices.DeleteFunc(slices.Clone(r.Worlds), func(w World) bool { return w.Simulated })
 }
 
 // repeatable are the worlds in which a plan is the same in every run.
 func (r Registry) repeatable() []World {
-	return slices.DeleteFunc(slices.Clone(r.Worlds), func(w World) bool { return !w.Virtual && !w.Repeatable })
+	return slices.DeleteFunc(slices.Clone(r.Worlds), func(w World) bool { return !w.Simulated && !w.Repeatable })
 }
 
 // own is the subject of a command line that names none.

@@ -159,7 +159,7 @@ func replay(c *cobra.Command, f runFlags, what string) error {
 
 // runScenarios resolves scenarios into jobs and runs them.
 func runScenarios(c *cobra.Command, f runFlags, files []string) error {
-	if in := f.in(); f.twice && !in.Virtual && !in.Repeatable {
+	if in := f.in(); f.twice && !in.Simulated && !in.Repeatable {
 		return usage("--verify-determinism --world %s: no run there is the same as another; leave one of them out", f.world)
 	}
 	jobs, err := f.chosen(c, files)
@@ -389,7 +389,7 @@ func enclosed(c *cobra.Command, f runFlags, jobs []harness.Job, work func(runFla
 	if f.out == "" {
 		f.out = outNow()
 	}
-	if f.in().Virtual {
+	if f.in().Simulated {
 		f.jobs = 1     // a simulated world has crypto/rand to itself
 		f.attempts = 1 // and comes to the same each time
 		return work(f, nil)
@@ -605,7 +605,7 @@ func (f runFlags) processes(p ringproof.Plan) (trial.Subject, error) {
 func (f runFlags) opens(jobs []harness.Job, releases map[string]etcdbin.Release) (func(ringproof.Plan) (ringproof.World, error), error) {
 	in := f.in()
 	for _, j := range jobs {
-		if in.Virtual {
+		if in.Simulated {
 			break
 		}
 		if _, err := f.processes(j.Plan); err != nil {

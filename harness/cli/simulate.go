@@ -23,14 +23,14 @@ import (
 // Sim is the simulated world, for subjects that have a way [InSim].
 func Sim() World {
 	return World{
-		Name:     "sim",
-		Doc:      "the subject's own code on simulated machines, network, disks and etcd, in virtual time, the same in every run of a plan",
-		Needs:    "nothing",
-		Short:    "simulated, in virtual time",
-		Virtual:  true,
-		Takes:    simulatable,
-		Supports: sim.Supports,
-		Runs:     sim.Runs,
+		Name:      "sim",
+		Doc:       "the subject's own code on simulated machines, network, disks and etcd, in virtual time, the same in every run of a plan",
+		Needs:     "nothing",
+		Short:     "simulated, in virtual time",
+		Simulated: true,
+		Takes:     simulatable,
+		Supports:  sim.Supports,
+		Runs:      sim.Runs,
 		Open: func(t Trial) (ringproof.World, error) {
 			w, err := t.simulated(sim.Options{})
 			if err != nil {

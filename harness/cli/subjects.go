@@ -137,7 +137,7 @@ func (l linked) Runs(p ringproof.Plan) error {
 }
 
 func (l linked) fit(in place) func(ringproof.Plan) (ringproof.Plan, bool) {
-	if in.Virtual() && !l.of.limited() {
+	if in.Simulated() && !l.of.limited() {
 		return nil
 	}
 	in.who = l
@@ -219,7 +219,7 @@ func (s stranger) lives(in World) error {
 	switch built := in.Build != nil; {
 	case s.on() != "" && !built:
 		return usage("%s is an operator, and runs where there is Kubernetes: ringproof run --world virtual --subject FILE", s.subject.Name)
-	case s.on() == "" && in.Virtual, s.on() == "" && built && s.subject.Spec.Main == "":
+	case s.on() == "" && in.Simulated, s.on() == "" && built && s.subject.Spec.Main == "":
 		return usage("%s is a program that a file describes, and runs on real machines only: ringproof run --world local --subject FILE; one in Go, whose file has main, runs in the virtual world too", s.subject.Name)
 	case s.on() == "" && built && s.subject.Spec.Abroad() != "":
 		return usage("%s can't be run in virtual time, as %s runs what isn't built for that; there is {{.Main}}, {{.Etcd}} and {{.Etcdctl}}: ringproof run --world local --subject FILE", s.subject.Name, s.subject.Spec.Abroad())

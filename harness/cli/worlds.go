@@ -10,6 +10,7 @@ import (
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/faults"
+	"github.com/ringproof/ringproof/scenarios"
 )
 
 // in is the world that the command line names, once it was found.
@@ -25,10 +26,16 @@ type place struct {
 	who contender // nil: whoever can do everything
 }
 
+var (
+	_ scenarios.Secured   = place{}
+	_ scenarios.Chooser   = place{}
+	_ scenarios.Simulator = place{}
+)
+
 func (p place) Name() string { return p.World.Name }
 
-// Virtual reports whether time is simulated there.
-func (p place) Virtual() bool { return p.World.Virtual }
+// Simulated reports whether it is a model, in this process.
+func (p place) Simulated() bool { return p.World.Simulated }
 
 // Security is that of who is on trial.
 func (p place) Security() string {

@@ -87,7 +87,8 @@ func (w *World) touched(ctx context.Context, n *node) string {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	members, err := c.MemberList(ctx)
+	// Who was given a second voter that isn't there has no quorum, and says so by itself.
+	members, err := c.MemberList(ctx, clientv3.WithSerializable())
 	if err != nil {
 		return "" // it had no time to come up
 	}

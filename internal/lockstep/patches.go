@@ -50,6 +50,9 @@ var patches = []patch{
 	{"runtime/time.go", "sec = bubble.now / (1000 * 1000 * 1000)\n\t\tnsec = int32(bubble.now % (1000 * 1000 * 1000))\n", "if lockstepIn {\n\t\t\treturn lockstepTime(bubble.now)\n\t\t}\n\t\tsec = bubble.now / (1000 * 1000 * 1000)\n\t\tnsec = int32(bubble.now % (1000 * 1000 * 1000))\n"},
 	{"runtime/sema.go", "func internal_sync_nanotime() int64 {\n", "func internal_sync_nanotime() int64 {\n\tif b := getg().bubble; b != nil {\n\t\treturn b.now\n\t}\n"},
 	{"runtime/synctest.go", "throw(\"time went backwards\")\n", "next = bubble.now // it jumped\n"},
+	// Work takes time, also of one that asks again at once until time has passed for another.
+	{"time/sleep.go", "func AfterFunc(d Duration, f func()) *Timer {\n", "func AfterFunc(d Duration, f func()) *Timer {\n\tif LockstepTimed != nil {\n\t\tLockstepTimed()\n\t}\n"},
+	{"time/sleep.go", "func NewTimer(d Duration) *Timer {\n", "func NewTimer(d Duration) *Timer {\n\tif LockstepTimed != nil {\n\t\tLockstepTimed()\n\t}\n"},
 
 	// The network: what stands for a socket is a field of the netFD, which each method asks
 	// first. So a *net.TCPConn stays what it is.

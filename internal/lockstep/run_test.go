@@ -230,6 +230,13 @@ func TestNags(t *testing.T) {
 	assert.Contains(t, said, "answered")
 }
 
+// TestPresses: nor one that waits for time to pass, if it makes a timer each time.
+func TestPresses(t *testing.T) {
+	_, said, err := lived(t, Options{Patience: 20 * time.Second}, "press")
+	require.NoError(t, err)
+	assert.Contains(t, said, "answered")
+}
+
 // TestInterrupted: a world ends with its context, and leaves nothing.
 func TestInterrupted(t *testing.T) {
 	if testing.Short() {

@@ -173,21 +173,31 @@ func Changes(logs []Log) ([]ringproof.ConfChange, error) {
 			}
 		}
 	}
-	var changes []ringproof.ConfChange
-	view := members{}
+	all, missing := []ringproof.ConfChange{}, error(nil)
+	promoted := map[ringproof.MemberID]bool{}
 	for i := uint64(1); i <= committed; i++ {
 		if at[i] == nil {
-			return changes, fmt.Errorf("no log holds entry %d", i)
+			missing = fmt.Errorf("no log holds entry %d", i)
+			break
 		}
 		c, ok, err := change(at[i])
 		if err != nil {
-			return changes, err
+			missing = err
+			break
 		}
-		if ok && view.apply(c) {
+		if ok {
+			all = append(all, c)
+			promoted[c.Member] = promoted[c.Member] || c.Kind == "promote"
+		}
+	}
+	var changes []ringproof.ConfChange
+	view := members{}
+	for _, c := range all {
+		if view.apply(c, promoted[c.Member]) {
 			changes = append(changes, c)
 		}
 	}
-	return changes, nil
+	return changes, missing
 }
 
 // change reads a membership change. Term 1 is that of the founders: etcd
@@ -227,7 +237,9 @@ func change(e *raftpb.Entry) (ringproof.ConfChange, bool, error) {
 // members replays changes: etcd commits a change that it then refuses to
 // apply, such as adding a member twice, or a second learner. An ID that has left
 // never comes back: it hangs on the peer URLs and the second, so that whoever is
-// added again within one is refused.
+// added again within one is refused. Who is promoted later was not refused as a second learner: etcd
+// asks for no promotion of whom it doesn't list, and has room for more if it was started with
+// --max-learners.
 type members map[ringproof.MemberID]role
 
 type role int
@@ -239,12 +251,12 @@ const (
 	gone
 )
 
-func (m members) apply(c ringproof.ConfChange) bool {
+func (m members) apply(c ringproof.ConfChange, promoted bool) bool {
 	is := m[c.Member]
 	switch c.Kind {
 	case "add-voter", "add-learner":
-		if is != unknown || c.Kind == "add-learner" && slices.Contains(slices.Collect(maps.Values(m)), learner) {
-			return false // etcd has room for one learner
+		if is != unknown || c.Kind == "add-learner" && !promoted && slices.Contains(slices.Collect(maps.Values(m)), learner) {
+			return false // etcd has room for one learner, if it isn't told otherwise
 		}
 		m[c.Member] = voter
 		if c.Kind == "add-learner" {

@@ -179,6 +179,29 @@ func TestChangesOfARingThatGrowsAndShrinks(t *testing.T) {
 	assert.ElementsMatch(t, []string{b.peer, moved}, changes[3].PeerURLs)
 }
 
+// TestASecondLearner: it is refused by an etcd that was told nothing else, and nobody asks for its
+// promotion then; who was promoted was there.
+func TestASecondLearner(t *testing.T) {
+	entry := func(index uint64, kind raftpb.ConfChangeType, member uint64, promotes bool) *raftpb.Entry {
+		context, err := json.Marshal(membership.ConfigChangeContext{IsPromote: promotes})
+		require.NoError(t, err)
+		data, err := proto.Marshal(&raftpb.ConfChange{Type: &kind, NodeId: &member, Context: context})
+		require.NoError(t, err)
+		return &raftpb.Entry{Type: raftpb.EntryConfChange.Enum(), Term: new(uint64(2)), Index: &index, Data: data}
+	}
+	all := []*raftpb.Entry{
+		entry(1, raftpb.ConfChangeAddNode, 1, false), entry(2, raftpb.ConfChangeAddLearnerNode, 2, false), entry(3, raftpb.ConfChangeAddLearnerNode, 3, false),
+		entry(4, raftpb.ConfChangeAddNode, 2, true),
+	}
+	changes, err := Changes([]Log{{Commit: 4, entries: all}})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"add-voter", "add-learner", "promote"}, kinds(changes))
+	all = append(all, entry(5, raftpb.ConfChangeAddNode, 3, true))
+	changes, err = Changes([]Log{{Commit: 5, entries: all}})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"add-voter", "add-learner", "add-learner", "promote", "promote"}, kinds(changes))
+}
+
 // TestValuesOfATransaction: they are all that it may write, whichever branch it
 // takes and however deep it lies, and nothing that it only compares or reads.
 func TestValuesOfATransaction(t *testing.T) {

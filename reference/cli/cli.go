@@ -74,7 +74,7 @@ By itself, without Kubernetes: make a store that every machine mounts, and run
 an agent on each machine.
 
   ringadm seed file:///mnt/ring version=v3.6.16 nodes=3
-  ringadm auto file:///mnt/ring --address 10.0.0.1 --data /var/lib/etcd
+  ringadm auto file:///mnt/ring --address 10.0.0.1
 
 On Kubernetes: ringadm controller makes pods of each EtcdRing, and ringadm launch is
 what runs in them.

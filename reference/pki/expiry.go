@@ -12,51 +12,6 @@ import (
 	"time"
 )
 
-// SoonLeft is the remaining time below which a certificate expires soon.
-const SoonLeft = 30 * 24 * time.Hour
-
-// Expiry is what there is to know about a certificate's end.
-type Expiry struct {
-	Subject   string
-	Hosts     []string // its SANs
-	NotBefore time.Time
-	NotAfter  time.Time
-	Remaining time.Duration // negative once expired
-	Soon      bool          // less than SoonLeft remains, or nothing
-}
-
-// Expired reports whether it is over.
-func (e Expiry) Expired() bool { return e.Remaining < 0 }
-
-// String says what to do when there is something to do.
-func (e Expiry) String() string {
-	days := int(e.Remaining.Abs() / (24 * time.Hour))
-	text := fmt.Sprintf("certificate %q for %s", e.Subject, strings.Join(e.Hosts, ", "))
-	if len(e.Hosts) == 0 {
-		text = fmt.Sprintf("certificate %q", e.Subject)
-	}
-	switch {
-	case e.Expired():
-		return fmt.Sprintf("%s expired at %s, %d days ago: renew it now", text, stamp(e.NotAfter), days)
-	case e.Soon:
-		return fmt.Sprintf("%s expires soon, at %s, in %d days: renew it", text, stamp(e.NotAfter), days)
-	}
-	return fmt.Sprintf("%s is good until %s, %d days", text, stamp(e.NotAfter), days)
-}
-
-// Inspect reports on a certificate; of a bundle, on the one that expires first.
-func Inspect(pem []byte, now time.Time) (Expiry, error) {
-	first, err := Parse(pem)
-	if err != nil {
-		return Expiry{}, err
-	}
-	left := first.NotAfter.Sub(now)
-	return Expiry{
-		Subject: first.Subject.CommonName, Hosts: hosts(first),
-		NotBefore: first.NotBefore, NotAfter: first.NotAfter, Remaining: left, Soon: left < SoonLeft,
-	}, nil
-}
-
 // Parse reads a certificate; of a bundle, the one that expires first.
 func Parse(pem []byte) (*x509.Certificate, error) {
 	certs, err := parseCerts(pem)

@@ -279,35 +279,13 @@ func TestClientTLSRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "no certificate")
 }
 
-func TestInspect(t *testing.T) {
-	ca := newAuthority(t, today)
-	p := issued(t, ca.IssuePeer, today, "n1", "10.0.0.1")
-	end := today.Add(LeafLifetime)
-	for _, c := range []struct {
-		now           time.Time
-		soon, expired bool
-		text          string
-	}{
-		{today, false, false, `certificate "m1" for n1, 10.0.0.1 is good until 2028-02-29T12:00:00Z, 365 days`},
-		{end.Add(-SoonLeft), false, false, "good until 2028-02-29T12:00:00Z, 30 days"},
-		{end.Add(-SoonLeft + time.Second), true, false, "expires soon, at 2028-02-29T12:00:00Z, in 29 days: renew it"},
-		{end, true, false, "in 0 days"},
-		{end.Add(49 * time.Hour), true, true, "expired at 2028-02-29T12:00:00Z, 2 days ago: renew it now"},
-	} {
-		e, err := Inspect(p.CertPEM, c.now)
-		require.NoError(t, err)
-		require.Equal(t, end.Sub(c.now), e.Remaining)
-		require.Equal(t, c.soon, e.Soon, c.text)
-		require.Equal(t, c.expired, e.Expired(), c.text)
-		require.Contains(t, e.String(), c.text)
-		require.Equal(t, []string{"n1", "10.0.0.1"}, e.Hosts)
-	}
-	older := newAuthority(t, today.Add(-time.Hour))
-	e, err := Inspect(slices.Concat(ca.CertPEM(), older.CertPEM()), today)
+// TestParse: of a bundle, the certificate that ends first.
+func TestParse(t *testing.T) {
+	ca, older := newAuthority(t, today), newAuthority(t, today.Add(-time.Hour))
+	first, err := Parse(slices.Concat(ca.CertPEM(), older.CertPEM()))
 	require.NoError(t, err)
-	require.Equal(t, older.cert.NotAfter, e.NotAfter, "of a bundle, the one that ends first")
-	require.True(t, strings.HasPrefix(e.String(), `certificate "ring" is good`), e)
-	_, err = Inspect([]byte("rubbish"), today)
+	require.Equal(t, older.cert.NotAfter, first.NotAfter)
+	_, err = Parse([]byte("rubbish"))
 	require.ErrorContains(t, err, "not a certificate in PEM")
 }
 

@@ -28,7 +28,7 @@ import (
 func main() {
 	begun = time.Now()
 	do := map[string]func(){"pipes": pipes, "count": count, "foreign": foreign, "talk": talk, "serve": serve, "signals": signals, "heed": heed, "sleep": sleep,
-		"harm": harm, "clock": clock, "disk": disk, "write": write, "spin": spin, "slow": slow, "echo": echo, "fed": fed, "wait": wait, "meet": meet, "sync": synced, "unheard": unheard, "greet": greet, "many": many, "brief": brief, "nag": nag, "hearkens": hearkens, "floods": floods}[os.Args[1]]
+		"harm": harm, "clock": clock, "disk": disk, "write": write, "spin": spin, "slow": slow, "echo": echo, "fed": fed, "wait": wait, "meet": meet, "sync": synced, "unheard": unheard, "greet": greet, "many": many, "brief": brief, "nag": nag, "press": press, "hearkens": hearkens, "floods": floods}[os.Args[1]]
 	do()
 }
 
@@ -326,6 +326,24 @@ func synced() {
 	err = errors.Join(err, own.Sync(), os.Link(own.Name(), os.Args[2]))
 	if err == nil {
 		fmt.Println("first:", os.Args[3])
+	}
+}
+
+// press asks again at once until another has answered, which takes that a while.
+func press() {
+	answered := make(chan bool, 1)
+	go func() { time.Sleep(20 * time.Millisecond); answered <- true }()
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		select {
+		case <-answered:
+			say("answered")
+			cancel()
+			return
+		default:
+		}
+		cancel()
+		_ = ctx
 	}
 }
 
