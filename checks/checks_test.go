@@ -115,6 +115,18 @@ func entry(kind string, member ringproof.MemberID, at float64) ringproof.ConfCha
 
 var machineOf = map[ringproof.MemberID]string{1: "m1", 2: "m2", 3: "m3", 4: "m2", 5: "m4", 6: "m5"}
 
+// removedBesideALearner has member 3, which nobody has seen serve since 10 s, removed at 33 s before
+// learner 4 is promoted.
+func removedBesideALearner(h *ringproof.History, replaceAfter time.Duration) {
+	h.Plan.Ring.ReplaceAfter = ringproof.Duration(replaceAfter)
+	for _, o := range h.Observations[1:] {
+		for i, m := range o.Members {
+			o.Members[i].Serving = m.Serving && m.ID != 3
+		}
+	}
+	insert(h, 5, entry("remove", 3, 33))
+}
+
 // seen is an observation at which m2 is on the given disk and the members serve.
 func seen(at float64, disk int, members ...ringproof.MemberID) ringproof.Observation {
 	o := ringproof.Observation{At: sec(at), Fresh: true}
@@ -452,6 +464,8 @@ func TestPlantedBugs(t *testing.T) {
 		{check: "one-change-at-a-time", name: "healthy member removed meanwhile", want: bug, plant: func(h *ringproof.History) {
 			insert(h, 5, entry("remove", 3, 31))
 		}, says: "before remove of 3"},
+		{check: "one-change-at-a-time", name: "member that is away for good removed meanwhile", want: ringproof.Pass, plant: func(h *ringproof.History) { removedBesideALearner(h, 5*time.Second) }},
+		{check: "one-change-at-a-time", name: "member that may come back removed meanwhile", want: bug, plant: func(h *ringproof.History) { removedBesideALearner(h, time.Minute) }},
 		{check: "one-change-at-a-time", name: "no logs", want: gap, plant: func(h *ringproof.History) { h.Evidence.Changes = nil }, says: "logs"},
 
 		{check: "learner-first", name: "voter added", want: bug, plant: func(h *ringproof.History) { insert(h, 6, entry("add-voter", 5, 40)) }, says: "as a voter"},

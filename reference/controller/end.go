@@ -57,10 +57,10 @@ func (r *Reconciler) settle(ctx context.Context, asked *v1alpha1.EtcdRing) error
 }
 
 // launches reports whether a ring that doesn't say so itself is to have launchers: by the defaults,
-// or, where there are none, because it is new. One that has them keeps them. A ring that is there stays as it is as long as nobody
-// says otherwise: defaults that are replaced are gone for a moment, in which all rings without
-// launchers would be given some, for good. For the same reason the API server itself is asked: a
-// ring that is applied together with the defaults may be seen before them.
+// or, where there are none, because it is new. One that has them keeps them. A ring that is there
+// stays as it is as long as nobody says otherwise: defaults that are replaced are gone for a moment,
+// in which all rings without launchers would be given some, for good. For the same reason the API
+// server itself is asked: a ring that is applied together with the defaults may be seen before them.
 func (r *Reconciler) launches(ctx context.Context, asked *v1alpha1.EtcdRing) (bool, error) {
 	set, err := get(ctx, r.Live, &appsv1.StatefulSet{}, asked.Namespace, namesOf(asked).Set())
 	fresh := set == nil || !ours(asked, set)
