@@ -127,7 +127,7 @@ type Event struct {
 	Kind    EventKind `json:"kind"`
 	Machine string    `json:"machine,omitempty"`
 	Member  MemberID  `json:"member,omitempty"`
-	By      string    `json:"by,omitempty"` // the machine whose process of the subject tells it
+	By      string    `json:"by,omitempty"` // the machine whose process of the subject tells it; "": it isn't told by the subject
 	Step    string    `json:"step,omitempty"`
 	Fault   FaultKind `json:"fault,omitempty"`
 	Action  string    `json:"action,omitempty"`  // "add-learner", "remove", …

@@ -77,6 +77,25 @@ func TestAPanicThatNoLookSaw(t *testing.T) {
 	assert.Equal(t, ringproof.EventProcessStarted, (*told)[len(*told)-1].Kind)
 }
 
+// teller begins a change whatever it prints, and says no more of itself.
+type teller struct{ trial.Subject }
+
+func (teller) Hear(line string) (ringproof.Event, bool) {
+	return ringproof.Event{Kind: ringproof.EventActionBegun, Action: "remove", Text: line}, true
+}
+
+// TestWhoTells: a line that doesn't say whose it is was printed by the process on its
+// machine. Without that two foreign processes that lead at once were one to one-lead.
+func TestWhoTells(t *testing.T) {
+	told := &events{}
+	w := &World{Subject: teller{}, recorder: told}
+	w.hear(&node{name: "m1"}, "removing m3")
+	w.hear(&node{name: "m2"}, "removing m3")
+	require.Len(t, *told, 2)
+	assert.Equal(t, "m1", (*told)[0].By)
+	assert.Equal(t, "m2", (*told)[1].By)
+}
+
 // TestEtcdIsHeard tells etcd's output from that of whoever started it.
 func TestEtcdIsHeard(t *testing.T) {
 	for line, heard := range map[string]bool{

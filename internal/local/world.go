@@ -387,9 +387,7 @@ func (w *World) hear(n *node, line string) {
 	if !ok {
 		return
 	}
-	if e.Machine = w.home(e.Machine, n); e.By != "" {
-		e.By = w.home(e.By, n)
-	}
+	e.Machine, e.By = w.home(e.Machine, n), w.home(e.By, n)
 	if e.Kind == ringproof.EventFaultLanded {
 		w.mu.Lock()
 		e.Fault = w.steps[e.Step]
