@@ -250,6 +250,7 @@ type MemberLog struct {
 	First     uint64   `json:"first"` // lowest raft index in the WAL
 	Last      uint64   `json:"last"`
 	Term      uint64   `json:"term"`
+	Forced    uint64   `json:"forced,omitempty"` // the entry from which it is that of a ring of one, as --force-new-cluster makes it; 0: it isn't
 	Err       string   `json:"err,omitempty"`
 }
 
@@ -323,6 +324,7 @@ type Evidence struct {
 	Spec        int            `json:"spec"`               // voters last asked for and not refused
 	Vacant      []string       `json:"vacant,omitempty"`   // machines that were last asked to hold no member
 	Changes     []ConfChange   `json:"changes"`            // in raft order
+	Gap         string         `json:"gap,omitempty"`      // why Changes ends before the ring's log does; "": it doesn't
 	Rejected    []Rejection    `json:"rejected,omitempty"` // in the order of time
 	Logs        []MemberLog    `json:"logs"`
 	Hashes      []Hash         `json:"hashes"`

@@ -16,6 +16,7 @@ var oneChangeAtATime = Check{
 	Name:   "one-change-at-a-time",
 	Claim:  "While an added member is neither promoted nor removed, nothing else in the membership changes but the removal of a dead member.",
 	Source: "etcd's runtime reconfiguration guide; raft thesis 4.1: single-server changes",
+	counts: true,
 	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
 		if len(h.Evidence.Changes) == 0 {
 			return with(unknown("the members' logs were not read: the membership's changes are unknown"), h.Evidence.Unknown...)
@@ -71,6 +72,7 @@ var learnerFirst = Check{
 	Name:   "learner-first",
 	Claim:  "After the founders every voter entered as a learner, and became a voter by a promotion in the log.",
 	Source: "etcd's learner design; etcd#21694: a learner that votes without having been promoted",
+	counts: true,
 	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
 		if len(h.Evidence.Changes) == 0 {
 			return with(unknown("the members' logs were not read: the membership's changes are unknown"), h.Evidence.Unknown...)

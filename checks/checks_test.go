@@ -221,7 +221,7 @@ func TestHealthyHistoryPasses(t *testing.T) {
 	h := healthy()
 	findings := Judge(h)
 	require.Equal(t, "assumptions", findings[0].Check)
-	require.Len(t, findings, len(All())-11+len(Always()), "all but disaster, upkeep, leases, upgrade-in-order, restarts-in-turn, no-plaintext-peer, status-honest, no-doomed-claim, no-trespass and the two of certificates")
+	require.Len(t, findings, len(All())-12+len(Always()), "all but disaster, halts, upkeep, leases, upgrade-in-order, restarts-in-turn, no-plaintext-peer, status-honest, no-doomed-claim, no-trespass and the two of certificates")
 	for _, f := range findings {
 		require.Equal(t, ringproof.Pass, f.Verdict, f.String())
 	}
@@ -236,6 +236,40 @@ func ruined() *ringproof.History {
 	event(h, ringproof.Event{At: sec(40), Kind: ringproof.EventFaultLanded, Fault: ringproof.FaultMachineLoss, Machine: "m3"})
 	event(h, ringproof.Event{At: sec(45), Kind: ringproof.EventHalted, Text: "no quorum: 1 of 3 voters is left; restore a backup"})
 	return h
+}
+
+// claimless is one whose quorum is lost with two claims, once their pods end.
+func claimless() *ringproof.History {
+	h := ruined()
+	h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: "claims", Fault: &ringproof.Fault{Kind: ringproof.FaultKubeDelete, Object: ringproof.ObjectClaim}})
+	for i := range h.Events {
+		if e := &h.Events[i]; e.Kind == ringproof.EventFaultLanded {
+			e.Fault, e.Step = ringproof.FaultKubeDelete, "claims"
+		}
+	}
+	return h
+}
+
+// TestAHistoryThatBreaksOffIsNoPass: one of the last changes, that nobody could read, may be the
+// one that was wrong. What is wrong before it stays so.
+func TestAHistoryThatBreaksOffIsNoPass(t *testing.T) {
+	for _, c := range []Check{oneChangeAtATime, learnerFirst, quorumMargin, workBounded, oneLead} {
+		h := healthy()
+		h.Evidence.Gap = "no log holds entry 41"
+		f := c.Finding(h, nil)
+		require.Equal(t, ringproof.Inconclusive, f.Verdict, f.String())
+		require.Contains(t, f.Message, "no log holds entry 41")
+	}
+	h := healthy()
+	h.Evidence.Gap = "no log holds entry 41"
+	insert(h, 3, entry("add-voter", 5, 15))
+	require.Equal(t, ringproof.Fail, learnerFirst.Finding(h, nil).Verdict)
+}
+
+// leaves has a fault make the machine's log that of a ring of one.
+func leaves(h *ringproof.History, machine string) {
+	h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: "force", Fault: &ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Leave: ringproof.LeaveForced}})
+	event(h, ringproof.Event{At: sec(20), Kind: ringproof.EventFaultLanded, Step: "force", Fault: ringproof.FaultVolumeLoss, Machine: machine})
 }
 
 // TestConvergenceSaysWhatItShowed: a ring that harm had left whole has mended
@@ -259,7 +293,7 @@ func TestConvergenceSaysWhatItShowed(t *testing.T) {
 
 func TestDisasterPasses(t *testing.T) {
 	h := ruined()
-	for _, name := range []string{"disaster", "acknowledged-writes-survive"} {
+	for _, name := range []string{"disaster", "halts", "acknowledged-writes-survive"} {
 		c, _ := Lookup(name)
 		f := c.Finding(h, nil)
 		require.Equal(t, ringproof.Pass, f.Verdict, f.String())
@@ -419,6 +453,15 @@ func TestPlantedBugs(t *testing.T) {
 		{check: "available", name: "nobody asks", want: gap, plant: func(h *ringproof.History) { h.Operations = nil }, says: "no client"},
 
 		{check: "one-cluster-identity", name: "a retired disk of another ring", want: bug, plant: func(h *ringproof.History) { h.Evidence.Logs[1].ClusterID = 0xc2 }, says: "saw 2"},
+		{check: "one-cluster-identity", name: "a log that somebody made that of a ring of one", want: bug, plant: func(h *ringproof.History) { h.Evidence.Logs[1].Forced = 40 }, says: "ring of one"},
+		{check: "one-cluster-identity", name: "a log that a fault made so", want: ok, plant: func(h *ringproof.History) {
+			h.Evidence.Logs[1].Forced = 40
+			leaves(h, h.Evidence.Logs[1].Machine)
+		}},
+		{check: "one-cluster-identity", name: "a log that is like one that a fault made so elsewhere", want: bug, plant: func(h *ringproof.History) {
+			h.Evidence.Logs[1].Forced = 40
+			leaves(h, h.Evidence.Logs[0].Machine)
+		}, says: "ring of one"},
 		{check: "one-cluster-identity", name: "an answer of another ring", want: bug, plant: func(h *ringproof.History) { h.Operations[2].Response.ClusterID = 0xc2 }, says: "saw 2"},
 		{check: "one-cluster-identity", name: "nothing tells", want: gap, plant: func(h *ringproof.History) {
 			*h = ringproof.History{Plan: h.Plan}
@@ -534,19 +577,40 @@ func TestPlantedBugs(t *testing.T) {
 		{check: "no-leftovers", name: "run not ended", want: gap, plant: func(h *ringproof.History) { drop(h, ringproof.EventRunEnds) }, says: "run-ends"},
 
 		{check: "disaster", name: "second ring", want: bug, plant: func(h *ringproof.History) { *h = *ruined(); h.Evidence.Logs[2].ClusterID = 0xc2 }, says: "second ring"},
-		{check: "disaster", name: "silent", want: bug, plant: func(h *ringproof.History) { *h = *ruined(); drop(h, ringproof.EventHalted) }, says: "no such halt"},
+		{check: "disaster", name: "ring of one", want: bug, plant: func(h *ringproof.History) { *h = *ruined(); h.Evidence.Logs[0].Forced = 40 }, says: "ring of one"},
+		{check: "disaster", name: "answers again", want: bug, plant: func(h *ringproof.History) {
+			*h = *ruined()
+			o := h.Operations[len(h.Operations)-1]
+			o.Call, o.Return = sec(60), sec(60.1)
+			h.Operations = append(h.Operations, o)
+		}, says: "no answer"},
+		{check: "disaster", name: "answers who asked before it", want: ok, plant: func(h *ringproof.History) {
+			*h = *ruined()
+			o := h.Operations[len(h.Operations)-1]
+			o.Call, o.Return = sec(39), sec(60)
+			h.Operations = append(h.Operations, o)
+		}},
+		{check: "disaster", name: "the pods of the deleted claims run on", want: gap, plant: func(h *ringproof.History) { *h = *claimless() }, says: "no pod has ended"},
+		{check: "disaster", name: "the pods of the deleted claims end", want: ok, plant: func(h *ringproof.History) {
+			*h = *claimless()
+			event(h, ringproof.Event{At: sec(41), Kind: ringproof.EventActionBegun, Machine: "m1", Action: "add-learner"})
+			for _, m := range []string{"m2", "m3"} {
+				event(h, ringproof.Event{At: sec(42), Kind: ringproof.EventProcessExited, Machine: m})
+			}
+		}},
+		{check: "halts", name: "silent", want: bug, plant: func(h *ringproof.History) { *h = *ruined(); drop(h, ringproof.EventHalted) }, says: "no such halt"},
 		{check: "disaster", name: "last copy deleted", want: bug, plant: func(h *ringproof.History) { *h = *ruined(); h.Evidence.Surviving = nil }, says: "gone"},
-		{check: "disaster", name: "waits only", want: bug, plant: func(h *ringproof.History) {
+		{check: "halts", name: "waits only", want: bug, plant: func(h *ringproof.History) {
 			*h = *ruined()
 			drop(h, ringproof.EventHalted)
 			event(h, ringproof.Event{At: sec(45), Kind: ringproof.EventWaiting, Text: "steady"})
 		}, says: "no such halt"},
-		{check: "disaster", name: "halts for another reason", want: bug, plant: func(h *ringproof.History) {
+		{check: "halts", name: "halts for another reason", want: bug, plant: func(h *ringproof.History) {
 			*h = *ruined()
 			drop(h, ringproof.EventHalted)
 			event(h, ringproof.Event{At: sec(45), Kind: ringproof.EventHalted, Text: "the spec asks for 4 nodes"})
 		}, says: "no such halt"},
-		{check: "disaster", name: "halted before it", want: bug, plant: func(h *ringproof.History) {
+		{check: "halts", name: "halted before it", want: bug, plant: func(h *ringproof.History) {
 			*h = *ruined()
 			drop(h, ringproof.EventHalted)
 			event(h, ringproof.Event{At: sec(39), Kind: ringproof.EventHalted, Text: "no quorum"})
@@ -662,6 +726,8 @@ func TestPlantedBugs(t *testing.T) {
 		{check: "runs-as-asked", name: "nobody knows what was asked", want: gap, plant: func(h *ringproof.History) { h.Evidence.Asked = nil }, says: "how it was started"},
 		{check: "work-bounded", name: "no logs", want: gap, plant: func(h *ringproof.History) { h.Evidence.Changes = nil }, says: "logs were not read"},
 		{check: "work-bounded", name: "no end", want: gap, plant: func(h *ringproof.History) { drop(h, ringproof.EventRunEnds) }, says: "run-ends"},
+		{check: "halts", name: "no disaster", want: gap, plant: func(h *ringproof.History) { *h = *ruined(); drop(h, ringproof.EventFaultLanded) }, says: "no fault"},
+		{check: "halts", name: "safe plan", want: gap, plant: func(h *ringproof.History) {}, says: "mode"},
 		{check: "disaster", name: "no disaster", want: gap, plant: func(h *ringproof.History) { *h = *ruined(); drop(h, ringproof.EventFaultLanded) }, says: "no fault"},
 		{check: "disaster", name: "safe plan", want: gap, plant: func(h *ringproof.History) {}, says: "mode"},
 	} {
@@ -1369,7 +1435,7 @@ func TestEveryCheckIsDocumented(t *testing.T) {
 			require.NoError(t, sameForm(p.Default, p.Default))
 		}
 	}
-	require.Len(t, names, 33)
+	require.Len(t, names, 34)
 }
 
 func TestJudge(t *testing.T) {

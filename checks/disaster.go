@@ -11,11 +11,11 @@ import (
 )
 
 // disaster is the rule outside the envelope: nobody can keep a ring whose
-// quorum is lost, but a subject can make it worse. It halts, says why, makes no
-// second ring, and keeps the last good copy.
+// quorum is lost, but a subject can make it worse. It stops, makes no second
+// ring, and keeps the last good copy. Whether it says so is for halts.
 var disaster = Check{
 	Name:   "disaster",
-	Claim:  "With the quorum lost for good the subject says so and stops; it makes no second ring and deletes no last copy.",
+	Claim:  "With the quorum lost for good the subject stops; it makes no second ring and deletes no last copy.",
 	Source: "etcd's disaster recovery guide; etcd-launcher and etcd-manager bootstrap anew over lost quorums",
 	Timed:  true,
 	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
@@ -25,40 +25,130 @@ var disaster = Check{
 		if seen := identities(h); len(seen) > 1 {
 			return with(fail(seen[1].at, "expected no second ring, saw cluster ID %x beside %x", seen[1].id, seen[0].id), seen[1].who)
 		}
+		if f, bad := forked(h); bad {
+			return f
+		}
 		since, ok := struck(h)
 		if !ok {
-			return unknown("no fault landed: there was no disaster")
+			return undone(h)
 		}
 		if f, bad := heedless(h, since); bad {
 			return f
 		}
-		said, ok := namesTheDisaster(h, since)
-		if !ok {
-			return with(fail(since, "expected the subject to halt and name the lost quorum after %s, saw no such halt", since), reasons(h, since)...)
+		if f, bad := revived(h, since); bad {
+			return f
 		}
 		kept := judgeSurviving(h)
 		if kept.Verdict != ringproof.Pass {
 			return kept
 		}
-		return with(pass("the subject halted %s after the quorum was lost, there is no second ring; %s", said.At.Sub(since), kept.Message), said.String())
+		return pass("nothing was done after the quorum was lost at %s, and there is no second ring; %s", since, kept.Message)
 	},
-	hears: []ringproof.EventKind{ringproof.EventHalted},
-	suits: func(p ringproof.Plan) bool { return p.Mode == ringproof.ModeDisaster },
+	suits: inDisaster,
 }
 
-// struck returns when the quorum was lost: by the ledger, or else when the last
-// fault landed.
+// halts is what the one who is called at night goes by.
+var halts = Check{
+	Name:   "halts",
+	Claim:  "With the quorum lost for good the subject halts, and its words name that.",
+	Source: "etcd's disaster recovery guide: what is left to do is a person's decision; etcd-manager says it among a hundred other lines",
+	Timed:  true,
+	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
+		if safely(h.Plan) {
+			return unknown("the plan isn't in mode %s", ringproof.ModeDisaster)
+		}
+		since, ok := struck(h)
+		if !ok {
+			return undone(h)
+		}
+		said, ok := namesTheDisaster(h, since)
+		if !ok {
+			return with(fail(since, "expected the subject to halt and name the lost quorum after %s, saw no such halt", since), reasons(h, since)...)
+		}
+		return with(pass("the subject halted %s after the quorum was lost", said.At.Sub(since)), said.String())
+	},
+	hears: []ringproof.EventKind{ringproof.EventHalted},
+	suits: inDisaster,
+}
+
+func inDisaster(p ringproof.Plan) bool { return p.Mode == ringproof.ModeDisaster }
+
+// undone is said of a run in which the quorum was not lost.
+func undone(h *ringproof.History) ringproof.Finding {
+	if len(events(h, ringproof.EventFaultLanded)) == 0 {
+		return unknown("no fault landed: there was no disaster")
+	}
+	return unknown("no pod has ended whose claim or volume was deleted: there was no disaster")
+}
+
+// struck returns when the quorum was lost: with the disks of a majority, or else when the
+// last fault landed.
 func struck(h *ringproof.History) (ringproof.Instant, bool) {
 	landed := events(h, ringproof.EventFaultLanded)
 	if len(landed) == 0 {
 		return 0, false
 	}
-	for _, b := range h.Evidence.Budget {
-		if b.Left < 0 {
-			return b.At, true
-		}
+	if at, lost := fallen(h); lost {
+		return at, at != ringproof.Forever
 	}
 	return landed[len(landed)-1].At, true
+}
+
+// fallen returns when a majority of those who voted before the first loss had lost their
+// disks, and whether faults took so many; Forever: they did, and the etcds run on with what
+// they have open.
+func fallen(h *ringproof.History) (ringproof.Instant, bool) {
+	losses := slices.DeleteFunc(newLedger(h).losses, func(e ringproof.Event) bool { return e.Fault == ringproof.FaultDiskSwap })
+	if len(losses) == 0 {
+		return 0, false
+	}
+	var before ringproof.Observation
+	for _, o := range h.Observations {
+		if o.Fresh && o.Until <= losses[0].At {
+			before = o
+		}
+	}
+	var lost []ringproof.Instant
+	for _, m := range before.Voters() {
+		if i := slices.IndexFunc(losses, func(e ringproof.Event) bool { return e.Machine == m.Machine }); i >= 0 {
+			lost = append(lost, releasedAt(h, losses[i]))
+		}
+	}
+	slices.Sort(lost)
+	spare := len(before.Voters()) - ringproof.Quorum(len(before.Voters()))
+	if len(lost) == 0 || len(lost) <= spare {
+		return 0, false
+	}
+	return lost[spare], true
+}
+
+// releasedAt is when the disk was lost. With a claim or a volume of a pod's nothing is lost
+// before its etcd ends; Forever: it ran on.
+func releasedAt(h *ringproof.History, loss ringproof.Event) ringproof.Instant {
+	if loss.Fault != ringproof.FaultKubeDelete {
+		return loss.At
+	}
+	for _, e := range events(h, ringproof.EventProcessExited) {
+		if e.Machine == loss.Machine && e.At >= loss.At {
+			return e.At
+		}
+	}
+	return ringproof.Forever
+}
+
+// revived finds an answer that takes a quorum, to who asked after there could be none: of
+// three members two start on empty disks, under their IDs as at the founding, and the third
+// is told by them what was never written.
+func revived(h *ringproof.History, since ringproof.Instant) (ringproof.Finding, bool) {
+	if _, lost := fallen(h); !lost {
+		return ringproof.Finding{}, false
+	}
+	for i := range h.Operations {
+		if o := &h.Operations[i]; o.Response != nil && withQuorum(o.Request) && o.Call > since.Add(hearsay) {
+			return with(fail(o.Return, "expected no answer from a ring that lost its quorum at %s, saw one that takes a quorum", since), operationText(o)), true
+		}
+	}
+	return ringproof.Finding{}, false
 }
 
 // namesTheDisaster returns the first halt since the moment that says what is
@@ -74,8 +164,8 @@ func namesTheDisaster(h *ringproof.History, since ringproof.Instant) (ringproof.
 }
 
 // harmless are the actions that a subject may take in a ring without a quorum:
-// an etcd whose log is there may always start.
-var harmless = []string{"launch"}
+// an etcd whose log is there may always start, and who ends may ask another to lead.
+var harmless = []string{"launch", "move-leader"}
 
 // heedless finds an action that was begun when the subject had to know: with the
 // quorum lost every change makes it worse, or is made on a list that nobody

@@ -16,9 +16,12 @@ import (
 
 var oneClusterIdentity = Check{
 	Name:   "one-cluster-identity",
-	Claim:  "Every answer, every member and every disk, retired ones too, speaks of one cluster ID.",
-	Source: "a launcher that finds no data bootstraps a second ring beside the first (etcd-launcher, etcd-manager)",
+	Claim:  "Every answer, every member and every disk, retired ones too, speaks of one cluster ID, and no log is made that of a ring of one.",
+	Source: "a launcher that finds no data bootstraps a second ring beside the first (etcd-launcher, etcd-manager); etcd --force-new-cluster keeps the cluster ID",
 	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
+		if f, bad := forked(h); bad {
+			return f
+		}
 		seen := identities(h)
 		switch len(seen) {
 		case 0:
@@ -32,6 +35,31 @@ var oneClusterIdentity = Check{
 		}
 		return f
 	},
+}
+
+// forked finds a log from which every other member was removed and nobody had asked for it, as
+// etcd --force-new-cluster does: a second ring, under the ID of the first. m1's volume is lost
+// and m2 is dark as m3 is started so, and serves; then m2 comes back, with what only it and m1
+// had acknowledged. What a fault left like that is nobody's doing until another has it too.
+func forked(h *ringproof.History) (ringproof.Finding, bool) {
+	for _, log := range h.Evidence.Logs {
+		if log.Forced != 0 && !leftForked(h, log.Machine) {
+			return with(fail(ringproof.Forever, "expected no log to be made that of a ring of one, saw every other member removed and nobody ask for it from entry %d on in the log of member %s",
+				log.Forced, log.Member), fmt.Sprintf("on %s, disk %d: entries %d to %d", log.Machine, log.Disk, log.First, log.Last)), true
+		}
+	}
+	return ringproof.Finding{}, false
+}
+
+// leftForked reports whether a fault may have left such a log on the machine.
+func leftForked(h *ringproof.History, machine string) bool {
+	for _, e := range events(h, ringproof.EventFaultLanded) {
+		f, known := faultOf(h.Plan, e.Step)
+		if known && f.Leave == ringproof.LeaveForced && (e.Machine == machine || len(swaps(h)) > 0) {
+			return true
+		}
+	}
+	return false
 }
 
 // identity is a cluster ID and where it was first seen.

@@ -16,6 +16,7 @@ var oneLead = Check{
 	Name:   "one-lead",
 	Claim:  "No two processes of the subject change the membership in turns: who is followed by another lead makes at most the change that it was about.",
 	Source: "the fencing token of distributed locks; etcd-launcher and etcdadm act on every machine at once",
+	counts: true,
 	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
 		if len(events(h, ringproof.EventLeads)) == 0 {
 			return unled(h)

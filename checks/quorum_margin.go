@@ -25,6 +25,7 @@ var quorumMargin = Check{
 		{"min", "0", "no change may lower the margin, intact voters less the quorum, below this"},
 		{"grace", "5s", "how long a loss may be unknown to the subject that makes a change"},
 	},
+	counts: true,
 	Judge: func(h *ringproof.History, params Values) ringproof.Finding {
 		if len(h.Evidence.Changes) == 0 {
 			return with(unknown("the members' logs were not read: the membership's changes are unknown"), h.Evidence.Unknown...)

@@ -24,6 +24,7 @@ var workBounded = Check{
 		{"changes", "-1", "membership changes after the founding; -1: as many as the plan and its harm explain"},
 		{"restarts", "0", "ends of etcd processes on machines that no fault and no step restarted"},
 	},
+	counts: true,
 	Judge: func(h *ringproof.History, params Values) ringproof.Finding {
 		if len(h.Evidence.Changes) == 0 {
 			return with(unknown("the members' logs were not read: the membership's changes are unknown"), h.Evidence.Unknown...)

@@ -164,6 +164,7 @@ func Standard() Known {
 			{Name: "clients-show-certificates", Modes: safe, needs: secured},
 			{Name: "runs-as-asked", Modes: safe},
 			{Name: "disaster", Modes: []ringproof.Mode{ringproof.ModeDisaster}},
+			{Name: "halts", Modes: []ringproof.Mode{ringproof.ModeDisaster}},
 		},
 	}
 }

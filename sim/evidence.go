@@ -75,7 +75,7 @@ func (m *Machine) readLog() (log ringproof.MemberLog, read raftlog.Log, found bo
 		}
 		read = raftlog.Of(member, cluster, data.Hard(), data.Entries())
 		log.Member, log.ClusterID = ringproof.MemberID(member), cluster
-		log.First, log.Last, log.Term = read.First(), read.Last(), read.Term
+		log.First, log.Last, log.Term, log.Forced = read.First(), read.Last(), read.Term, read.Forced()
 		return log, read, true
 	}
 	return log, read, false
@@ -117,7 +117,8 @@ func (w *World) readDisks(e *ringproof.Evidence) {
 	e.Surviving = slices.Compact(e.Surviving)
 	changes, err := raftlog.Changes(append(logs, w.cleared...))
 	if err != nil {
-		e.Unknown = append(e.Unknown, "the membership's history: "+err.Error())
+		e.Gap = err.Error()
+		e.Unknown = append(e.Unknown, "the membership's history: "+e.Gap)
 	}
 	e.Changes = changes
 }

@@ -92,7 +92,7 @@ func (w *World) readLog(n *node) (ringproof.MemberLog, raftlog.Log, error) {
 		return log, read, err
 	}
 	log.Member, log.ClusterID = ringproof.MemberID(read.Member), read.Cluster
-	log.First, log.Last, log.Term = read.First(), read.Last(), read.Term
+	log.First, log.Last, log.Term, log.Forced = read.First(), read.Last(), read.Term, read.Forced()
 	return log, read, nil
 }
 
@@ -209,7 +209,8 @@ func (w *World) readDisks(e *ringproof.Evidence) {
 	e.Surviving = slices.Compact(e.Surviving)
 	changes, err := raftlog.Changes(append(logs, w.passed.logs...))
 	if err != nil {
-		e.Unknown = append(e.Unknown, "the membership's history: "+err.Error())
+		e.Gap = err.Error()
+		e.Unknown = append(e.Unknown, "the membership's history: "+e.Gap)
 	}
 	e.Changes = changes
 }

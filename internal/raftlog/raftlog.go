@@ -50,6 +50,20 @@ func (l Log) Last() uint64 {
 	return l.entries[len(l.entries)-1].GetIndex()
 }
 
+// Forced is the first entry by which a member was removed and nobody had asked for it, as
+// etcd --force-new-cluster writes them: each change that somebody asks for has an ID
+// (etcd's storage.CreateConfigChangeEnts). 0: there is none.
+func (l Log) Forced() uint64 {
+	for _, e := range l.entries {
+		var change raftpb.ConfChange
+		if e.GetType() == raftpb.EntryConfChange && proto.Unmarshal(e.GetData(), &change) == nil &&
+			change.GetType() == raftpb.ConfChangeRemoveNode && change.GetId() == 0 {
+			return e.GetIndex()
+		}
+	}
+	return 0
+}
+
 // Read reads the log in an etcd data directory, which an etcd may hold open.
 // fs.ErrNotExist says that there is none.
 func Read(dataDir string) (Log, error) {

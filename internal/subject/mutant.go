@@ -28,7 +28,7 @@ type Mutant struct {
 
 var mutants = []Mutant{
 	voterFirst, twoAtOnce, removeBeforeReplace, wrongVictim, unreachableAbsent, countMachines, neverReplaced, orphanLearner,
-	trustDirectory, startOldID, wipeOnUnknown, stateNew, foundAgain, selfDestruct, resetAll, shrinkByWipe,
+	trustDirectory, startOldID, wipeOnUnknown, stateNew, foundAgain, revives, insists, selfDestruct, resetAll, shrinkByWipe,
 	neverRenews, ignoresRetire, putsOff, ignoresSilence, saysNothing, everyAgentLeads, removesMeanwhile, replacesWithVoter,
 	rebalances, restartsPromoted, noHandOver, leavesEtcd, unmountedIsEmpty, resumesCopy, missesEdits, ignoresClusterID,
 	probesByWriting, oneAuthority, dropsFlags, answersAnybody, keepsDiskID,
