@@ -524,7 +524,7 @@ var catalogue = []Entry{
 			{Name: "object", Doc: "what is deleted: the member's pod, the claim of its disk, or the volume that the claim is bound to", Values: []string{ringproof.ObjectPod, ringproof.ObjectClaim, ringproof.ObjectVolume}},
 			{Name: "how", Doc: "in good order, or by force: a pod without any grace, its object at once, as with --force", Values: []string{"graceful", ringproof.Forced}},
 		},
-		Targets: union(MemberForms(), MachineForms()),
+		Targets: union(MemberForms(), MachineForms(), SetForms()),
 		Fairness: "Of a pod always fair: nothing is lost with it. A deleted volume, or claim, is a loss like volume-loss, charged to that member alone: no other pod need be restarted for it. " +
 			permanent,
 		Heals:  "never; the cluster makes a pod anew, and the subject replaces the member of a claim or a volume",

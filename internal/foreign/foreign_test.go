@@ -186,7 +186,7 @@ func TestWhatIsNotSaidIsNotApplicable(t *testing.T) {
 		require.NoError(t, whole.Supports(s), lacks)
 	}
 	for _, s := range []ringproof.Step{op(ringproof.Op{Kind: ringproof.OpRestart}), op(ringproof.Op{Kind: ringproof.OpRoll}), fault(ringproof.FaultKill),
-		{Assert: &ringproof.Assert{Voters: 3}}, {After: &ringproof.Trigger{Event: ringproof.EventMemberAdded}, Fault: &ringproof.Fault{Kind: ringproof.FaultKill}}} {
+		{Assert: &ringproof.Assert{Voters: 3}}, {Fault: &ringproof.Fault{Kind: ringproof.FaultMachineLoss, Target: "majority"}}, {After: &ringproof.Trigger{Event: ringproof.EventMemberAdded}, Fault: &ringproof.Fault{Kind: ringproof.FaultKill}}} {
 		require.NoError(t, bare.Supports(s))
 	}
 	require.Error(t, whole.Supports(fault(ringproof.FaultAgentCrash)), "nobody's file gives it seams")

@@ -195,6 +195,8 @@ func (p *Promise) fault(s ringproof.Step) error {
 		return p.lacks("keeps of its ring what nobody here knows of")
 	case kind == ringproof.FaultKubeDelete && !s.Fault.Permanent():
 		return nil // with a pod nothing is lost
+	case s.Fault.Target == "majority" && kind != ringproof.FaultVolumeLoss:
+		return nil // nobody is to replace it; but whoever doesn't look at disks starts on empty ones
 	}
 	need, some := needs[s.Fault.Kind]
 	if !some || slices.Contains(p.subject.Spec.Replaces, need.word) {
