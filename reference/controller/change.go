@@ -42,8 +42,9 @@ type Change struct {
 	UID   types.UID
 	Force bool // a pod's object goes at once, whether its containers have ended or not
 	Why   string
-	// Without is made in the place of a set's update whose pods the API server takes for
-	// invalid: all of it but the pods; nil: nothing else is to change.
+	// Without is made in the place of a set's change whose pods the API server takes for
+	// invalid: an update of all but the pods, or a set with pods as they were; nil: nothing else
+	// is to change.
 	Without *Change
 }
 

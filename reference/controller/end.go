@@ -21,6 +21,7 @@ import (
 
 	"github.com/ringproof/ringproof/reference/api/v1alpha1"
 	"github.com/ringproof/ringproof/reference/kube"
+	"github.com/ringproof/ringproof/reference/store"
 )
 
 // Finalizer holds a ring that is deleted until its claims and then its records are gone.
@@ -67,6 +68,12 @@ func (r *Reconciler) launches(ctx context.Context, asked *v1alpha1.EtcdRing) (bo
 	if err != nil || !fresh && hasLauncher(set.Spec.Template.Spec) {
 		return err == nil, err // it has them, and somebody has taken out of the spec that it does
 	}
+	// Nor is one new that was founded, and whose set somebody has deleted.
+	if identity, founded, err := r.identity(ctx, asked); err != nil || founded && !identity.Static {
+		return err == nil, err
+	} else if founded {
+		fresh = false
+	}
 	var all v1alpha1.RingDefaultsList
 	if err := r.Live.List(ctx, &all); err != nil {
 		return false, err
@@ -75,6 +82,12 @@ func (r *Reconciler) launches(ctx context.Context, asked *v1alpha1.EtcdRing) (bo
 		return ptr.Deref(defaults.Spec.FeatureGates.EtcdLauncher, true), nil
 	}
 	return fresh, nil
+}
+
+// identity is how the ring was founded, as its records have it; founded: it was.
+func (r *Reconciler) identity(ctx context.Context, asked *v1alpha1.EtcdRing) (how store.Identity, founded bool, err error) {
+	records := kube.Records{Live: r.Live, Namespace: asked.Namespace, Ring: asked.Name}
+	return store.Log[store.Identity]{Store: records, Prefix: kube.IdentityPrefix}.First(ctx)
 }
 
 // end takes a ring that is deleted one step on. All of it is decided on what the API

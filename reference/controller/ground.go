@@ -35,6 +35,7 @@ type Ground struct {
 	Pending string            // what is waited for once the ring has nothing to do
 	Waits   []string          // what a person would want to know of slots that wait
 
+	patience  time.Duration // how long who may be replaced has been silent
 	course    course
 	rebudgets bool // pods may have been evicted by another budget since the look
 }
@@ -44,7 +45,7 @@ type Ground struct {
 // read with a quorum in this very turn; there are never fewer slots than are asked for,
 // nor than members need.
 func ground(s Seen, now time.Time, patience time.Duration) Ground {
-	g := Ground{Lost: map[string]string{}, Dark: map[string]string{}, Static: map[string]bool{}, Rolls: s.rolls(), Ending: map[string]bool{}, course: s.course()}
+	g := Ground{patience: patience, Lost: map[string]string{}, Dark: map[string]string{}, Static: map[string]bool{}, Rolls: s.rolls(), Ending: map[string]bool{}, course: s.course()}
 	if g.course.wait != "" {
 		g.Waits = append(g.Waits, g.course.wait)
 	}
@@ -52,7 +53,11 @@ func ground(s Seen, now time.Time, patience time.Duration) Ground {
 		g.Waits = append(g.Waits, what+" there is, and is not of this ring: delete it")
 	}
 	for _, o := range s.Missing {
-		g.Changes = append(g.Changes, creation(o, "the ring needs it"))
+		made := creation(o, "the ring needs it")
+		if _, is := o.(*appsv1.StatefulSet); is && s.Identity != nil {
+			made.Without = ptr.To(creation(s.former(), "the ring needs it, and what is asked for is none"))
+		}
+		g.Changes = append(g.Changes, made)
 	}
 	g.amend(s)
 	g.keepSet(s, now)
@@ -374,16 +379,19 @@ func (s Seen) gone(node string, patience time.Duration) bool {
 	return !there || s.Quiet[node] > patience
 }
 
-// tell has ring.Next know of the slots what the ring's records can't say.
+// tell has ring.Next know of the slots what the ring's records can't say. That a node is dark
+// says nothing of a member: a kubelet hangs for hours, what it started serves, and then nobody
+// hears from that machine for ten seconds. So its member is to have been silent as long.
 func (g Ground) tell(o ring.Observed) ring.Observed {
 	o.Machines = slices.Clone(o.Machines)
 	for i, machine := range o.Machines {
 		o.Machines[i].Static, o.Machines[i].Ending = g.Static[machine.Name], g.Ending[machine.Name]
 		_, lost := g.Lost[machine.Name]
 		_, dark := g.Dark[machine.Name]
-		serves := slices.ContainsFunc(o.Members, func(m ring.Member) bool { return m.Machine == machine.Name && m.Serving })
-		o.Machines[i].Lost = lost || dark && !serves && !machine.Present
-		if slices.ContainsFunc(o.Members, func(m ring.Member) bool { return m.Machine == machine.Name }) {
+		is := slices.IndexFunc(o.Members, func(m ring.Member) bool { return m.Machine == machine.Name })
+		silent := is < 0 || !o.Members[is].Serving && o.Members[is].Silent >= g.patience
+		o.Machines[i].Lost = lost || dark && silent && !machine.Present
+		if is >= 0 {
 			// Its node has tried it, and its pod is made with it when its turn has come.
 			o.Machines[i].Versions = append(slices.Clone(machine.Versions), g.course.version)
 		}

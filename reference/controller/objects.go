@@ -118,6 +118,22 @@ func (s Seen) set(version ring.Version) *appsv1.StatefulSet {
 	return made
 }
 
+// former is a set with pods as they were when it was there last, or, where nobody here has seen
+// it, as they are if nothing is asked for of their nodes: what is asked for now no pod can have. A
+// founded ring runs on without it, and not at all without a set: an edit that was none stood for a
+// week, somebody deleted the set, and there were no pods until that edit was found.
+func (s Seen) former() *appsv1.StatefulSet {
+	plain := s
+	plain.Ring = s.Ring.DeepCopy()
+	plain.Ring.Spec.Resources, plain.Ring.Spec.Scheduling = v1alpha1.Resources{}, v1alpha1.Scheduling{}
+	set := plain.set(s.version())
+	if s.Last != nil {
+		s.Last.Spec.Template.DeepCopyInto(&set.Spec.Template)
+		set.Annotations[kube.TemplateAnnotation] = s.Last.Annotations[kube.TemplateAnnotation]
+	}
+	return set
+}
+
 func digest(of any) string {
 	text, err := json.Marshal(of)
 	if err != nil {

@@ -138,6 +138,7 @@ type automation struct {
 	certified  certified
 	restored   time.Time // when the records were looked at last
 	invalid    invalid
+	last       *appsv1.StatefulSet // as it was when it was there
 	quiet      quiet
 	watched    admin.Observer // of a ring without launchers
 	deaf       bool           // it serves, and can't be read from here
@@ -317,9 +318,10 @@ func (x *automation) view(ctx context.Context, asked *v1alpha1.EtcdRing) (*admin
 // that was replaced since.
 func (x *automation) look(ctx context.Context, asked *v1alpha1.EtcdRing, view *admin.View) (s Seen, err error) {
 	for _, from := range []client.Reader{x.Client, x.Live} {
-		if s, err = look(ctx, from, Seen{Ring: asked, Image: x.Image, Identity: x.identity, Made: x.made.last, View: view, Heard: heard(x.observed)}); err != nil {
+		if s, err = look(ctx, from, Seen{Ring: asked, Image: x.Image, Identity: x.identity, Made: x.made.last, View: view, Heard: heard(x.observed), Last: x.last}); err != nil {
 			return s, err
 		}
+		x.last = cmp.Or(s.Set, x.last)
 		s.Quiet = x.quiet.count(s.away(), x.host.Now(), view == nil && x.identity != nil)
 		x.ground, x.seen = ground(s, x.host.Now(), x.ReplaceAfter), s
 		if !x.ground.destroys() {

@@ -316,6 +316,32 @@ func TestDefaultsThatAreReplaced(t *testing.T) {
 	require.Nil(t, c.reconcile().Spec.Features.EtcdLauncher)
 }
 
+// TestAFoundedRingIsNotNew: without its set, and with nobody to say otherwise, it is begun with
+// again as it was founded.
+func TestAFoundedRingIsNotNew(t *testing.T) {
+	static := store.Identity{Token: "t", Epoch: 1, Static: true}
+	for i := range 3 {
+		name := fmt.Sprintf("r-%d", i)
+		static.Members = append(static.Members, store.Founder{Name: name, Machine: name, PeerURL: "http://" + name + ":2380", ClientURL: "http://" + name + ":2379"})
+	}
+	fresh, c := newCluster(t), newCluster(t)
+	records := kube.Records{Live: c.Client, Writer: c.Client, Namespace: "n", Ring: "r"}
+	_, err := store.Log[store.Identity]{Store: records, Prefix: kube.IdentityPrefix}.Append(t.Context(), 0, static)
+	require.NoError(t, err)
+	launched := founded(t)
+	require.NoError(t, launched.Delete(t.Context(), launched.set()))
+	for of, want := range map[*cluster]bool{fresh: true, c: false, launched: true} {
+		on, err := of.reconciler.launches(t.Context(), newRing(3))
+		require.NoError(t, err)
+		assert.Equal(t, want, on)
+	}
+	require.NoError(t, launched.Create(t.Context(), &v1alpha1.RingDefaults{ObjectMeta: metav1.ObjectMeta{Name: "default"},
+		Spec: v1alpha1.RingDefaultsSpec{FeatureGates: v1alpha1.FeatureGates{EtcdLauncher: ptr.To(false)}}}))
+	on, err := launched.reconciler.launches(t.Context(), newRing(3))
+	require.NoError(t, err)
+	assert.True(t, on, "turned off it reverts nobody")
+}
+
 // uncached is a client whose cache has heard of no defaults.
 type uncached struct{ client.Client }
 
@@ -411,14 +437,28 @@ type picky struct {
 	refused int
 }
 
-func (p *picky) Update(ctx context.Context, o client.Object, how ...client.UpdateOption) error {
+func (p *picky) judge(o client.Object) error {
 	if set, is := o.(*appsv1.StatefulSet); is {
 		if _, asks := set.Spec.Template.Spec.Containers[0].Resources.Requests["nonsense"]; asks {
 			p.refused++
 			return apierrors.NewInvalid(set.GroupVersionKind().GroupKind(), set.Name, nil)
 		}
 	}
+	return nil
+}
+
+func (p *picky) Update(ctx context.Context, o client.Object, how ...client.UpdateOption) error {
+	if err := p.judge(o); err != nil {
+		return err
+	}
 	return p.Client.Update(ctx, o, how...)
+}
+
+func (p *picky) Create(ctx context.Context, o client.Object, how ...client.CreateOption) error {
+	if err := p.judge(o); err != nil {
+		return err
+	}
+	return p.Client.Create(ctx, o, how...)
 }
 
 // TestAnEditThatNoPodCanHave: all else that is asked for comes about, and the edit is told of
@@ -442,6 +482,34 @@ func TestAnEditThatNoPodCanHave(t *testing.T) {
 	require.NoError(t, c.Update(t.Context(), r))
 	assert.NotContains(t, conditionOf(t, c.reconcile(), v1alpha1.Degraded).Message, "refused")
 	assert.Contains(t, c.set().Spec.Template.Spec.Containers[0].Resources.Requests, corev1.ResourceCPU)
+}
+
+// TestASetIsMadeAnewBesideSuchAnEdit: a founded ring has its pods as they were, or, where nobody has
+// seen how that was, such as any node can have.
+func TestASetIsMadeAnewBesideSuchAnEdit(t *testing.T) {
+	for _, seen := range []bool{true, false} {
+		c := founded(t)
+		c.edit(func(r *v1alpha1.EtcdRing) {
+			r.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
+		})
+		c.reconcile()
+		require.Contains(t, c.set().Spec.Template.Spec.Containers[0].Resources.Requests, corev1.ResourceCPU)
+		c.reconciler.Client = &picky{Client: c.Client}
+		c.edit(func(r *v1alpha1.EtcdRing) {
+			r.Spec.Resources.Requests = corev1.ResourceList{"nonsense": resource.MustParse("1")}
+		})
+		c.reconcile()
+		require.NoError(t, c.Delete(t.Context(), c.set()))
+		if !seen {
+			c.reconciler.forget(client.ObjectKey{Namespace: "n", Name: "r"})
+		}
+		assert.Contains(t, conditionOf(t, c.reconcile(), v1alpha1.Degraded).Message, "what is asked for is refused by the API server")
+		pod := c.set().Spec.Template.Spec
+		if _, cpu := pod.Containers[0].Resources.Requests[corev1.ResourceCPU]; cpu != seen {
+			t.Errorf("seen %v, CPU asked for %v", seen, cpu)
+		}
+		assert.NotContains(t, pod.Containers[0].Resources.Requests, corev1.ResourceName("nonsense"))
+	}
 }
 
 // held keeps whoever asks for the set of one ring waiting.

@@ -37,10 +37,11 @@ type Seen struct {
 	Quiet   map[string]time.Duration // node → how long this process has seen it not ready
 	Image   string                   // ringadm's
 
-	Identity *store.Identity // the founding record
-	Made     store.Made      // what pods were to be made with, by the records; its zero: nothing was noted
-	View     *admin.View     // the ring, read with a quorum in this turn; nil: it wasn't
-	Heard    map[string]bool // machines whose members served a turn ago
+	Identity *store.Identity     // the founding record
+	Made     store.Made          // what pods were to be made with, by the records; its zero: nothing was noted
+	View     *admin.View         // the ring, read with a quorum in this turn; nil: it wasn't
+	Heard    map[string]bool     // machines whose members served a turn ago
+	Last     *appsv1.StatefulSet // as this process has seen it last; nil: it never has
 }
 
 // Slot is what there is of one slot.
