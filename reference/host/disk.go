@@ -109,12 +109,12 @@ func (d disk) Exists(name string) (bool, error) {
 // a running etcd may hold it.
 func (d disk) WAL(dir string) (WAL, error) {
 	path := filepath.Join(d.Path(dir), "member", "wal")
-	if !wal.Exist(path) {
-		return WAL{}, fmt.Errorf("%s: %w", path, fs.ErrNotExist)
+	if err := walAt(path); err != nil {
+		return WAL{}, err
 	}
 	snapshots, err := wal.ValidSnapshotEntries(zap.NewNop(), path)
-	if err != nil {
-		return WAL{}, fmt.Errorf("reading the WAL in %s: its snapshots: %w", dir, err)
+	if err != nil { // of a segment that is gone since, too: it doesn't say that there is no log
+		return WAL{}, fmt.Errorf("reading the WAL in %s: its snapshots: %v", dir, err)
 	}
 	// Like etcd, from the newest snapshot that leads into it: one that came from
 	// the leader leaves a gap before it, and segments that one covers are gone.
@@ -139,6 +139,20 @@ func (d disk) WAL(dir string) (WAL, error) {
 		found.Last = entries[n-1].GetIndex()
 	}
 	return found.With(entries), nil
+}
+
+// walAt fails with fs.ErrNotExist if there is no log for certain, and with another error
+// if that can't be told. etcd's wal.Exist takes every error for no: of a disk that answers
+// with EIO, the log was one that is gone, its member was replaced, and it was removed.
+func walAt(path string) error {
+	names, err := os.ReadDir(path)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("whether a WAL is there can't be told: %w", err)
+	case !slices.ContainsFunc(names, func(e fs.DirEntry) bool { return filepath.Ext(e.Name()) == ".wal" }):
+		return fmt.Errorf("%s: %w", path, fs.ErrNotExist)
+	}
+	return nil
 }
 
 // With adds what the entries of the log say of the membership, and which of them is a

@@ -68,7 +68,7 @@ type Disk interface {
 	// Exists tells whether there is a file or directory of that name.
 	Exists(name string) (bool, error)
 	// WAL reads whose write-ahead log the etcd data directory holds;
-	// fs.ErrNotExist when it holds none.
+	// fs.ErrNotExist when it holds none for certain.
 	WAL(dir string) (WAL, error)
 }
 

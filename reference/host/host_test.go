@@ -8,6 +8,7 @@ package host_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net"
@@ -357,6 +358,31 @@ func TestWALThatIsNotThere(t *testing.T) {
 	_, err = d.WAL("etcd")
 	require.Error(t, err)
 	require.NotErrorIs(t, err, fs.ErrNotExist, "a log without its first record is damage, not absence")
+}
+
+// TestWALThatIsNotKnown: what can't be read may hold a log. Taken for none, a member that
+// has one would be replaced, and what it left be removed. As root every directory may be
+// read: here what stands in its place is none.
+func TestWALThatIsNotKnown(t *testing.T) {
+	for name, harm := range map[string]func(d host.Disk) error{
+		"its directory is a file": func(d host.Disk) error { return os.WriteFile(d.Path("etcd/member"), nil, 0o600) },
+		"its directory leads in a circle": func(d host.Disk) error {
+			return errors.Join(os.Mkdir(d.Path("etcd/member"), 0o700), os.Symlink("wal", d.Path("etcd/member/wal")))
+		},
+		"a segment is gone between two looks": func(d host.Disk) error {
+			return errors.Join(os.MkdirAll(d.Path("etcd/member/wal"), 0o700),
+				os.Symlink("gone", d.Path("etcd/member/wal/0000000000000000-0000000000000000.wal")))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := host.NewReal("m1", t.TempDir(), t.TempDir(), nil).Disk()
+			require.NoError(t, os.Mkdir(d.Path("etcd"), 0o700))
+			require.NoError(t, harm(d))
+			_, err := d.WAL("etcd")
+			require.Error(t, err)
+			require.NotErrorIs(t, err, fs.ErrNotExist)
+		})
+	}
 }
 
 // TestWALOfRealEtcd reads the log of an etcd that runs, was killed, and was

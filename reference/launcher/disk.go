@@ -269,7 +269,11 @@ func (d *Disk) expect(h host.Host, log, anew bool) error {
 // is in.
 func Empty(h host.Host, machine string) (Disk, error) {
 	was, _ := Named(h)
-	before, name := was.Aside, was.asideName(h)
+	before := was.Aside
+	name, err := was.asideName(h)
+	if err != nil {
+		return Disk{}, fmt.Errorf("looking for the data of a member that has left: %w", err)
+	}
 	if name != "" && before != "" && before != name {
 		if err := h.Disk().Remove(before); err != nil {
 			return Disk{}, fmt.Errorf("removing what an earlier member left: %w", err)
@@ -285,7 +289,7 @@ func Empty(h host.Host, machine string) (Disk, error) {
 		return Disk{}, fmt.Errorf("setting aside the data of a member that has left: %w", err)
 	}
 	d.Emptying = false
-	err := d.write(h)
+	err = d.write(h)
 	return d, err
 }
 
@@ -305,15 +309,15 @@ func emptyFull(h host.Host, d Disk) (Disk, error) {
 }
 
 // asideName is where the data belong that are on the disk, by their member and the date;
-// "" when there are none. Without a log nothing says whose they are, and a member's keys are
-// there all the same.
-func (d Disk) asideName(h host.Host) string {
+// "" when there are none for certain: then nothing is kept. Without a log nothing says whose
+// they are, and a member's keys are there all the same.
+func (d Disk) asideName(h host.Host) (string, error) {
 	member := "unread"
 	log, err := h.Disk().WAL(DataDir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if there, _ := h.Disk().Exists(keysFile); !there {
-			return ""
+		if there, err := h.Disk().Exists(keysFile); !there {
+			return "", err
 		}
 		member = "logless"
 	case err != nil && d.Spoiled != 0:
@@ -321,7 +325,7 @@ func (d Disk) asideName(h host.Host) string {
 	case err == nil:
 		member = ring.ID(log.Member).String()
 	}
-	return fmt.Sprintf("%s.removed-%s-%s", DataDir, member, h.Now().UTC().Format("20060102T150405Z"))
+	return fmt.Sprintf("%s.removed-%s-%s", DataDir, member, h.Now().UTC().Format("20060102T150405Z")), nil
 }
 
 func setAside(h host.Host, name string) error {

@@ -34,6 +34,7 @@ type machine struct {
 	breakAt   int // 0: never
 	how       string
 	now       time.Duration
+	unread    error         // of a look whether a file is there
 	log       time.Duration // when the etcd that was started makes its log; 0: never
 }
 
@@ -124,6 +125,9 @@ func (d memoryDisk) Rename(old, name string) error {
 func (d memoryDisk) Prepared() (bool, error) { return !d.m.unmounted, nil }
 
 func (d memoryDisk) Exists(name string) (bool, error) {
+	if d.m.unread != nil {
+		return false, d.m.unread
+	}
 	for file := range d.m.files {
 		if file == name || strings.HasPrefix(file, name+"/") {
 			return true, nil
@@ -199,6 +203,20 @@ func TestKeysWithoutALogAreKept(t *testing.T) {
 	m.files = map[string]string{"disk.json": `{"id":"disk-1","launched":true,"aside":"etcd.removed-7"}`, "etcd/member/snap/tmp": "", "etcd.removed-7/wal.0": "w"}
 	if d, err := launcher.Empty(m, "m1"); err != nil || d.Aside != "etcd.removed-7" || m.files["etcd.removed-7/wal.0"] == "" {
 		t.Errorf("an etcd that has kept nothing took the place of who has: %+v, %v; on the disk: %v", d, err, m.files)
+	}
+}
+
+// TestWhatCantBeReadIsKept: whether a member has left its keys here can't be told, as the
+// disk answers with an error. Taken for none they would be removed.
+func TestWhatCantBeReadIsKept(t *testing.T) {
+	for _, says := range []string{"disk-1\",\"launched\":true}", "disk-1\",\"machine\":\"m1\",\"emptying\":true}"} {
+		m := used()
+		m.files = map[string]string{"disk.json": `{"id":"` + says, "etcd/member/snap/db": "keys"}
+		m.unread = errBroken
+		before := maps.Clone(m.files)
+		if d, err := launcher.Empty(m, "m1"); !errors.Is(err, errBroken) || d.ID != "" || !maps.Equal(m.files, before) {
+			t.Errorf("%+v, %v; on the disk: %v", d, err, m.files)
+		}
 	}
 }
 
