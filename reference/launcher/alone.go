@@ -45,7 +45,7 @@ func (e *DiskError) Error() string {
 // openNamed opens the disk that was named before, and no other.
 func (l *Launcher) openNamed() error {
 	want := l.Disk()
-	d, _, err := openOld(l.host, l.Machine, l.disk)
+	d, _, err := l.openKnown()
 	switch {
 	case errors.Is(err, errUnnamed):
 		return &DiskError{Want: want}

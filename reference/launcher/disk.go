@@ -92,6 +92,25 @@ func openOld(h host.Host, machine string, known Disk) (d Disk, fresh bool, err e
 	return d, false, nil
 }
 
+// stays reports whether a disk whose identity is gone is the one that it was: an etcd runs,
+// and the log of its member is there. last is how far that has come: one that ends before
+// was put there from a copy. Nobody who has started since knows the identity; to him the
+// disk is a new one, on which that log is a stranger's.
+func (d Disk) stays(h host.Host, last uint64) (bool, error) {
+	args, err := h.Process().Running()
+	if err != nil || args == nil || d.Member == 0 {
+		return false, err
+	}
+	log, err := h.Disk().WAL(DataDir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("%s is gone, and whether this is still disk %s its log would tell: %w", h.Disk().Path(diskFile), d.ID, err)
+	}
+	return ring.ID(log.Member) == d.Member && log.Last >= last, nil
+}
+
 // newDisk gives a disk an identity. A directory whose filesystem isn't mounted yet
 // is none: named now, the member whose log is on that filesystem would be replaced
 // for nothing, and its log be another member's leftovers once it is mounted.

@@ -4,6 +4,7 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,6 +66,7 @@ type Launcher struct {
 	halted       string         // why no etcd may start here: the machine is no spare
 	spoils       spoils         // of the log that may never run again
 	told         time.Time      // when the ring was told last how far the member's log goes
+	reached      reached        // and how far that was
 	absent       time.Time      // since when a ring is listed without a member here
 	second       time.Time      // since when another has this machine's name
 	uncleared    time.Time      // when the disk was last to be cleared and could not be
@@ -130,7 +132,10 @@ func (l *Launcher) openDisk() error {
 	if l.Named != "" {
 		return l.openNamed()
 	}
-	d, fresh, err := OpenDisk(l.host, l.Machine, l.disk)
+	d, fresh, err := l.openKnown()
+	if errors.Is(err, errUnnamed) {
+		d, fresh, err = newDisk(l.host, l.Machine)
+	}
 	var foreign *ForeignError
 	if errors.As(err, &foreign) && foreign.Blank && l.misplaced.stays(foreign.Disk.ID, l.host.Now()) {
 		d, err = Adopt(l.host, foreign)
@@ -146,6 +151,27 @@ func (l *Launcher) openDisk() error {
 		l.tellDisk()
 	}
 	return nil
+}
+
+// openKnown opens a disk that has an identity, or had it until now. Somebody tidies up on
+// three machines, and removes disk.json: each took its disk for a new one, the ring removed
+// two voters for it that served, and one was left.
+func (l *Launcher) openKnown() (d Disk, fresh bool, err error) {
+	d, fresh, err = openOld(l.host, l.Machine, l.disk)
+	if !errors.Is(err, errUnnamed) {
+		return d, fresh, err
+	}
+	last := l.reached.last
+	if l.reached.disk != l.disk.ID {
+		last = 0
+	}
+	if stays, unknown := l.disk.stays(l.host, last); !stays {
+		return d, false, cmp.Or(unknown, err)
+	}
+	l.log.Say(host.EventTrouble, fmt.Sprintf("%s was removed from under the etcd that runs here, and is written again: without it a disk is taken for a new one", l.host.Disk().Path(diskFile)))
+	d = l.disk
+	err = d.write(l.host)
+	return d, false, err
 }
 
 func (l *Launcher) tellDisk() {

@@ -68,11 +68,18 @@ func (l *Launcher) tellLog(ctx context.Context, look *Look) error {
 		return nil // it is asked again
 	}
 	l.lookForV2(schema, applied)
+	l.reached = reached{l.disk.ID, applied - min(applied, margin)}
 	if !promoted && applied < b.Log+tellEvery+margin {
 		return nil
 	}
-	b.Learner, b.Log = m.Learner, max(b.Log, applied-min(applied, margin))
+	b.Learner, b.Log = m.Learner, max(b.Log, l.reached.last)
 	return l.Ring.Rebind(ctx, m.ID, b, look.View)
+}
+
+// reached is how far the log on a disk has come, at least.
+type reached struct {
+	disk string
+	last uint64 // the raft index of its last entry
 }
 
 // v2 is what is known of requests of etcd's v2 API in the log on a disk.

@@ -232,17 +232,13 @@ func unbound(spec Spec, o Observed) (Decision, bool) {
 // Removing it first costs nothing, since it can't vote, and etcd refuses a
 // second member at the same peer URL.
 func lostDisk(spec Spec, o Observed) (held Decision, found bool) {
+	n := len(o.Voters())
 	for _, m := range o.Voters() {
-		if !o.lostDisk(m) {
+		if !o.lostDisk(m) || o.stays(spec, m) {
 			continue
 		}
-		// It may still answer from memory: then it is not one of the rest.
-		rest := o.serving()
-		if m.Serving {
-			rest--
-		}
-		if n := len(o.Voters()); o.serving() < Quorum(n) || rest < Quorum(n-1) {
-			held, _ = wait("the disk of %s is lost, and only %d of the other %d voters answer: no quorum of the rest", m, rest, n-1)
+		if rest := o.rest(m); o.serving() < Quorum(n) || rest < Quorum(n-1) && !o.goesFirst(spec, m) {
+			held, _ = wait("the disk of %s is lost, and only %d of the other %d voters answer%s: no quorum of the rest", m, rest, n-1, o.fromMemory(m))
 			continue // another's removal may be what makes this one safe
 		}
 		if machine, _ := o.own(m); machine.Lost && m.Leader && m.Serving {
@@ -251,6 +247,40 @@ func lostDisk(spec Spec, o Observed) (held Decision, found bool) {
 		return act(Action{Kind: Remove, Member: m.ID, Machine: m.Machine, Why: o.whyLost(m)})
 	}
 	return held, held.Wait != ""
+}
+
+// rest counts the voters on which the ring rests without m, whose disk is lost. One that
+// can't vote any more costs nothing, whoever the others are. One that answers from memory
+// does vote, and others that do so too are none of the rest: three disks are taken for new
+// ones, and two voters went at once for the third, which was lost as they were.
+func (o Observed) rest(m Member) int {
+	return len(where(o.Voters(), func(x Member) bool { return x.ID != m.ID && x.Serving && !(m.Serving && o.lostDisk(x)) }))
+}
+
+func (o Observed) fromMemory(m Member) string {
+	if m.Serving && slices.ContainsFunc(o.Voters(), func(x Member) bool { return x.ID != m.ID && x.Serving && o.lostDisk(x) }) {
+		return " from their disks"
+	}
+	return ""
+}
+
+// goesFirst reports whether m, which answers from memory beside others that do, may go before
+// them: the ring is whole, all vote, and somebody can come in for m before the next goes.
+// To wait were to wait for the end of what they hold in memory.
+func (o Observed) goesFirst(spec Spec, m Member) bool {
+	machine, known := o.own(m)
+	_, spare := o.spare(spec)
+	again := known && (machine.Lost || machine.Disk != m.Disk && o.takes(machine, spec)) // who knows of a lost volume brings another
+	n := len(o.Voters())
+	return n > 1 && n >= spec.Nodes && o.serving() == n && len(o.Members) == n && (spare || again)
+}
+
+// stays reports whether m votes on from memory until somebody has come in for the one that
+// went before it: without m there were no quorum of the rest, or one voter alone.
+func (o Observed) stays(spec Spec, m Member) bool {
+	_, spare := o.spare(spec)
+	n := len(o.Voters())
+	return n < spec.Nodes && o.serving() == n && (spare || len(o.Members) > n) && (n <= 2 || o.rest(m) < Quorum(n-1))
 }
 
 // whyLost says why the member can never vote again.
