@@ -4,6 +4,7 @@
 package launcher
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -193,6 +194,17 @@ func (d *Disk) write(h host.Host) error {
 	}
 	d.text = string(text)
 	return h.Disk().Write(diskFile, text)
+}
+
+// mayBecome tries whether the disk takes what it is to say next: it is told once more what
+// it says, in as many bytes.
+func (d Disk) mayBecome(h host.Host, next Disk) error {
+	says, err := json.Marshal(d)
+	text, failed := json.Marshal(next)
+	if err = cmp.Or(err, failed); err != nil {
+		return err
+	}
+	return h.Disk().Write(diskFile, append(says, bytes.Repeat([]byte(" "), max(0, len(text)-len(says)))...))
 }
 
 // ReadLog adds to the evidence what the disk holds.

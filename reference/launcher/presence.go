@@ -198,7 +198,7 @@ func (l *Launcher) leave(ctx context.Context, view admin.View, running bool) err
 	if now.Sub(l.absent) < 2*time.Second {
 		return nil
 	}
-	return l.act("stop", "", "", func() error { return l.host.Process().Stop(ctx, stopGrace) })
+	return l.act("stop", "", "", func() error { return l.end(ctx, stopGrace) })
 }
 
 // tellMoved says that the ring knows the member here by another address. Its etcd

@@ -61,20 +61,32 @@ func (l *Launcher) follow(ctx context.Context, look Look) (running bool, err err
 		return look.running, nil
 	}
 	l.unnoted = time.Time{}
-	err = l.act("restart", a.String(), id.String(), func() error {
-		if look.running {
-			if err := l.host.Process().Stop(ctx, l.handOver(ctx, seen)); err != nil {
-				return err
-			}
-		}
-		if err := d.write(l.host); err != nil {
-			l.unnoted = l.host.Now()
-			return fmt.Errorf("noting on the disk how its member runs: %w", err)
-		}
-		l.disk, l.starts = d, starts{} // what came of the other's starts says nothing of this one's
-		return nil
-	})
+	err = l.act("restart", a.String(), id.String(), func() error { return l.rerun(ctx, d, look.running, seen) })
 	return look.running && l.log.DryRun, err
+}
+
+// rerun ends the etcd that runs, and notes on the disk how the next one is to. That it can
+// be noted is tried before: on a full disk each member whose turn came was ended every five
+// seconds, and started again as it was.
+func (l *Launcher) rerun(ctx context.Context, d Disk, running bool, seen ring.Observed) error {
+	if running {
+		if err := l.disk.mayBecome(l.host, d); err != nil {
+			return l.notNoted(err)
+		}
+		if err := l.end(ctx, l.handOver(ctx, seen)); err != nil {
+			return err
+		}
+	}
+	if err := d.write(l.host); err != nil {
+		return l.notNoted(err)
+	}
+	l.disk, l.starts = d, starts{} // what came of the other's starts says nothing of this one's
+	return nil
+}
+
+func (l *Launcher) notNoted(err error) error {
+	l.unnoted = l.host.Now()
+	return fmt.Errorf("noting on the disk how its member runs: %w", err)
 }
 
 // due is what the disk is to say once the member on it runs as its record says, and the

@@ -4,7 +4,9 @@
 package launcher
 
 import (
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -80,4 +82,40 @@ func TestRecordOfADisk(t *testing.T) {
 	assert.False(t, found, "its member has left")
 	_, _, found = recordOf(view, "m2", "d1")
 	assert.False(t, found, "it is another machine's")
+}
+
+// TestNothingIsStoppedThatCantBeNoted: on a full disk each member whose turn came was ended
+// every five seconds, as nobody could note what it is to run; and its own stops were counted
+// as starts that came to nothing, until a person was called.
+func TestNothingIsStoppedThatCantBeNoted(t *testing.T) {
+	l, h := serving(t, []string{"etcd", "--listen-peer-urls=https://0.0.0.0:2380"})
+	l.Ring, l.Binaries = &admin.Ring{Host: h}, map[ring.Version]string{"v3.5.35": "old", "v3.6.16": "new"}
+	look := Look{running: true, View: admin.View{Members: []*etcdserverpb.Member{{ID: 7, Name: "m1"}},
+		Bindings: map[ring.ID]admin.Binding{7: {Machine: "m1", Disk: "d1", Release: "v3.6.16"}}}}
+	l.starts.begun(h.Now())
+
+	h.full = syscall.ENOSPC
+	_, err := l.follow(t.Context(), look)
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	assert.Zero(t, h.stops, "its etcd is ended for nothing")
+
+	h.full, l.unnoted = nil, time.Time{}
+	h.fillsUp = syscall.ENOSPC
+	_, err = l.follow(t.Context(), look)
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	assert.Equal(t, 1, h.stops, "there was room until then")
+	running, err := l.lookAfter()
+	require.NoError(t, err)
+	assert.False(t, running)
+	assert.Zero(t, l.starts.vain, "nobody but the launcher has ended it")
+	require.NoError(t, l.openDisk())
+	assert.Empty(t, l.disk.Release, "it is started with what ran")
+
+	h.full, h.fillsUp, h.args, l.unnoted = nil, nil, []string{"etcd"}, time.Time{}
+	running, err = l.follow(t.Context(), look)
+	require.NoError(t, err)
+	assert.False(t, running)
+	assert.EqualValues(t, "v3.6.16", l.disk.Release)
+	on, _ := Named(h)
+	assert.EqualValues(t, "v3.6.16", on.Release)
 }

@@ -37,6 +37,9 @@ func (s *starts) runs(now time.Time) {
 	}
 }
 
+// stopped notes that the etcd is ended on purpose.
+func (s *starts) stopped() { s.open = false }
+
 // ended notes that the last start came to nothing; words are what etcd said last.
 // It reports whether that is news.
 func (s *starts) ended(words string) (news bool) {

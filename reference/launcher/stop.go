@@ -41,6 +41,13 @@ func (l *Launcher) Stop(ctx context.Context) error {
 	return l.host.Process().Stop(ctx, grace)
 }
 
+// end stops the etcd here to have it started again, or not. That it ends then says nothing
+// of its start.
+func (l *Launcher) end(ctx context.Context, grace time.Duration) error {
+	l.starts.stopped()
+	return l.host.Process().Stop(ctx, grace)
+}
+
 // handOver moves raft leadership off this machine, so that nobody waits for an
 // election timeout. It is a courtesy: a failure costs that wait, if the etcd here isn't
 // given the time to hand over by itself. It returns what time that needs.

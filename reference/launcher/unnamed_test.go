@@ -4,9 +4,12 @@
 package launcher
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"io/fs"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -17,9 +20,13 @@ import (
 // served is a machine whose etcd runs, or doesn't, and whose disk holds some log, or none.
 type served struct {
 	host.Host
-	args []string
-	wal  host.WAL
-	none error // why there is no log
+	args  []string
+	wal   host.WAL
+	none  error // why there is no log
+	full  error // why nothing is written
+	stops int
+
+	fillsUp error // why nothing is written once the etcd was stopped
 }
 
 func (s *served) Log(host.Line)         {}
@@ -32,6 +39,13 @@ type servedProcess struct {
 }
 
 func (p servedProcess) Running() ([]string, error) { return p.s.args, nil }
+func (p servedProcess) LastWords() string          { return "" }
+
+func (p servedProcess) Stop(context.Context, time.Duration) error {
+	p.s.args, p.s.full = nil, cmp.Or(p.s.fillsUp, p.s.full)
+	p.s.stops++
+	return nil
+}
 
 type servedDisk struct {
 	host.Disk
@@ -39,6 +53,13 @@ type servedDisk struct {
 }
 
 func (d servedDisk) WAL(string) (host.WAL, error) { return d.s.wal, d.s.none }
+
+func (d servedDisk) Write(name string, content []byte) error {
+	if d.s.full != nil {
+		return d.s.full
+	}
+	return d.Disk.Write(name, content)
+}
 
 // TestAnIdentityThatIsGone: somebody deletes disk.json while an etcd runs. The disk is the
 // one that it was, if that member's log is on it; else it is another, and one that can't be
