@@ -41,8 +41,10 @@ type certificates struct {
 	// shown is what the machine showed last. A disk that comes new, or is damaged, while
 	// nobody signs gets it back: the machine is the same.
 	shown   map[string]exhibit
-	looked  time.Time // at them, last
-	lapsing bool      // one could not be renewed then, and ends before the next look
+	looked  time.Time     // at them, last
+	asked   time.Duration // how long they were to live then
+	ends    time.Time     // when the first of those ends that were there then and not renewed
+	lapsing bool          // one could not be renewed then, and ends before the next look
 }
 
 // exhibit is a pair, and who vouches for it.
@@ -70,14 +72,25 @@ const renewalPaces = 730
 // is room, nobody can reach anybody until the next look.
 const lapsingPace = 10 * time.Second
 
-// due reports whether they are to be looked at again.
+// due reports whether they are to be looked at again: at once when they are to live longer
+// or shorter. Somebody asks for a year where there are those of an hour: at the pace of a
+// year they would end before they are looked at.
 func (c *certificates) due(lifetime time.Duration) bool {
-	pace := lifetime / renewalPaces
-	if c.lapsing {
-		pace = min(pace, lapsingPace)
-	}
 	since := c.host.Now().Sub(c.looked)
-	return since < 0 || since >= pace
+	return lifetime != c.asked || since < 0 || since >= c.pace()
+}
+
+// pace is how soon they are looked at again: often in the time of one, and often enough
+// for the first that ends.
+func (c *certificates) pace() time.Duration {
+	pace := c.asked / renewalPaces
+	switch {
+	case c.lapsing:
+		return min(pace, lapsingPace)
+	case !c.ends.IsZero():
+		return min(pace, max(lapsingPace, c.ends.Sub(c.looked)/3))
+	}
+	return pace
 }
 
 // lifetimeOf is how long the certificates of a ring live.
@@ -90,8 +103,8 @@ func lifetimeOf(asked store.Spec) time.Duration {
 // even one that is over may be believed again once a clock is set right.
 func (c *certificates) keep(ctx context.Context, lifetime time.Duration) (changed bool, err error) {
 	begun := c.host.Now()
+	c.ends, c.lapsing = time.Time{}, false
 	due, changed := c.dueOnDisk(lifetime)
-	c.lapsing = false
 	if len(due) > 0 {
 		signers, unknown := c.signers(ctx)
 		for _, x := range due {
@@ -102,7 +115,7 @@ func (c *certificates) keep(ctx context.Context, lifetime time.Duration) (change
 			changed = changed || renewed
 		}
 	}
-	c.looked = begun
+	c.looked, c.asked = begun, lifetime
 	c.warn()
 	return changed, nil
 }
@@ -135,9 +148,18 @@ func (c *certificates) dueOnDisk(lifetime time.Duration) (due []condition, chang
 		}
 		if x.bad != nil || x.due {
 			due = append(due, x)
+			continue
 		}
+		c.stays(x)
 	}
 	return due, changed
+}
+
+// stays notes that a pair is not renewed now.
+func (c *certificates) stays(x condition) {
+	if c.ends.IsZero() || x.ends.Before(c.ends) {
+		c.ends = x.ends
+	}
 }
 
 // replace renews a pair that is due. unknown: why nobody can sign it.
@@ -153,6 +175,7 @@ func (c *certificates) replace(x condition, signers authorities, unknown error, 
 	case x.bad != nil:
 		return false, fmt.Errorf("issuing the %s certificate (%w): %w", x.name, x.bad, err)
 	}
+	c.stays(x)
 	c.lapsing = c.lapsing || x.ends.Sub(c.host.Now()) < lifetime/renewalPaces
 	c.log.Say(host.EventTrouble, fmt.Sprintf("the %s certificate, good until %s, is not renewed: %v", x.name, x.ends.UTC().Format(time.RFC3339), err))
 	return false, nil

@@ -4,6 +4,8 @@
 package launcher
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/ringproof/ringproof/reference/pki"
+	"github.com/ringproof/ringproof/reference/store"
 )
 
 // TestCommonNames: a machine whose name is longer than a certificate's may be gets
@@ -40,4 +43,40 @@ func TestRenewalsAreSpread(t *testing.T) {
 		seen[before] = true
 	}
 	assert.Len(t, seen, 3)
+}
+
+// TestCertificatesOfAnotherLifetime: those of twenty hours were looked at when half a day had
+// passed, as is right for the year that was asked for then; and ended before they were looked
+// at again, if nobody could sign at that moment.
+func TestCertificatesOfAnotherLifetime(t *testing.T) {
+	const brief = 20 * time.Hour
+	begin := time.Now()
+	record, err := NewAuthority(begin, 1)
+	require.NoError(t, err)
+	c := signed(t, record)
+	real := c.host
+	at := func(since time.Duration) { c.host = dated{real, begin.Add(since)} }
+	keep := func(lifetime time.Duration) {
+		_, err := c.keep(t.Context(), lifetime)
+		require.NoError(t, err)
+	}
+	at(0)
+	keep(brief)
+	at(time.Second)
+	assert.False(t, c.due(brief), "they were looked at")
+	assert.True(t, c.due(pki.LeafLifetime), "they are to live longer")
+
+	c.authority = func(context.Context) (store.Authority, error) {
+		return store.Authority{}, errors.New("the store is away")
+	}
+	keep(pki.LeafLifetime)
+	at(time.Hour)
+	assert.False(t, c.due(pki.LeafLifetime), "it was just tried")
+	at(brief / 2)
+	assert.True(t, c.due(pki.LeafLifetime), "half of their time has passed")
+
+	c.authority = func(context.Context) (store.Authority, error) { return record, nil }
+	keep(pki.LeafLifetime)
+	at(brief)
+	assert.False(t, c.due(pki.LeafLifetime), "all are of a year")
 }
