@@ -97,8 +97,8 @@ func change(s store.Spec, op ringproof.Op, targets []string) (changed store.Spec
 		err = s.AskPeers(ring.Security(op.Peers))
 		return s, []string{"peers=" + op.Peers}, err
 	case ringproof.OpRestart:
-		s, pairs = renew(s, op, targets[0])
-		return s, pairs, nil
+		changed, pairs = renew(s, op, targets[0])
+		return changed, pairs, changed.CheckOwn(s)
 	case ringproof.OpSuspend, ringproof.OpResume:
 		s.Paused = op.Kind == ringproof.OpSuspend
 		return s, []string{fmt.Sprintf("paused=%t", s.Paused)}, nil

@@ -167,7 +167,7 @@ func respec(ctx context.Context, address string, pairs []string) (store.Spec, er
 	if spec.Security != before.Security {
 		return before, errors.New("changing the security of a ring is not supported by this release")
 	}
-	if err := cmp.Or(upgraded(&spec, before.Version), encrypted(&spec, before.Peers)); err != nil {
+	if err := cmp.Or(upgraded(&spec, before.Version), spec.CheckOwn(before), encrypted(&spec, before.Peers)); err != nil {
 		return before, usageError{err}
 	}
 	if err := spec.Validate(); err != nil {

@@ -30,3 +30,17 @@ func TestWhoCameFirst(t *testing.T) {
 	require.ErrorContains(t, err, `spec 2 is now {"nodes":5`)
 	require.ErrorContains(t, err, "ask again")
 }
+
+// TestNoMachineGoesBack: a release that a machine's etcd would refuse to start with is
+// refused to whoever asks for it, as one for all machines is.
+func TestNoMachineGoesBack(t *testing.T) {
+	address := "file://" + filepath.Join(t.TempDir(), "ring")
+	require.NoError(t, seed(t.Context(), address, store.Spec{Nodes: 3, Version: "v3.6.16", Security: "plain"}))
+	for _, pair := range []string{"version=v3.5.35", "m2.version=v3.5.35"} {
+		_, err := respec(t.Context(), address, []string{pair})
+		require.ErrorContains(t, err, "v3.5.35 refused", pair)
+	}
+	spec, err := respec(t.Context(), address, []string{"m2.version=v3.7.3"})
+	require.NoError(t, err)
+	require.EqualValues(t, "v3.7.3", spec.VersionOf("m2"))
+}

@@ -47,6 +47,9 @@ type Disk struct {
 	// Release is the release of etcd that the member here runs: what it was started with
 	// first, and then what its record in the ring says. "": not yet written.
 	Release ring.Version `json:"release,omitempty"`
+	// Tried is the release with which an etcd was started here last, if that was only this
+	// machine's own: what its record in the ring says is another. "": it was no such.
+	Tried ring.Version `json:"tried,omitempty"`
 	// Peers is how the etcd here listens for its peers, once its record in the ring said
 	// so. "": as members did when the ring was founded.
 	Peers ring.Security `json:"peers,omitempty"`
@@ -226,14 +229,12 @@ func ReadLog(h host.Host, e *Evidence) {
 // Without it, nobody could tell the log of an etcd whose agent died with it from one
 // that was copied here.
 func Launch(ctx context.Context, h host.Host, d Disk, c Command) error {
-	pinned, another := c.Pinned && d.Release != c.Version, c.Boot.Member != 0 && d.Member != c.Boot.Member
-	if pinned {
-		d.Release = c.Version
+	was := d
+	if d.Tried = c.Version; c.Pinned {
+		d.Release, d.Tried = c.Version, ""
 	}
-	if another {
-		d.Member = c.Boot.Member
-	}
-	if err := d.expect(h, true, pinned || another); err != nil {
+	d.Member = cmp.Or(c.Boot.Member, d.Member)
+	if err := d.expect(h, true, d != was); err != nil {
 		return err
 	}
 	if err := h.Process().Start(ctx, c.Args()); err != nil {

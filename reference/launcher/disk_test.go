@@ -458,24 +458,25 @@ func TestResetAsksTheRightRing(t *testing.T) {
 	}
 }
 
-// TestLaunchPinsTheRelease: the disk remembers what was started on it, unless that is the
-// machine's own affair.
+// TestLaunchPinsTheRelease: the disk remembers what was started on it, and by itself what
+// was only that machine's own.
 func TestLaunchPinsTheRelease(t *testing.T) {
 	m := &machine{files: map[string]string{}, log: 40 * time.Millisecond, breakAt: -1}
 	for _, c := range []struct {
-		command launcher.Command
-		want    ring.Version
+		command     launcher.Command
+		want, tried ring.Version
 	}{
-		{launcher.Command{Binary: "etcd", Version: "v3.5.35"}, ""},
-		{launcher.Command{Binary: "etcd", Version: "v3.5.35", Pinned: true}, "v3.5.35"},
-		{launcher.Command{Binary: "etcd", Version: "v3.6.11"}, "v3.5.35"},
-		{launcher.Command{Binary: "etcd", Version: "v3.6.16", Pinned: true}, "v3.6.16"},
+		{launcher.Command{Binary: "etcd", Version: "v3.5.35"}, "", "v3.5.35"},
+		{launcher.Command{Binary: "etcd", Version: "v3.5.35", Pinned: true}, "v3.5.35", ""},
+		{launcher.Command{Binary: "etcd", Version: "v3.6.11"}, "v3.5.35", "v3.6.11"},
+		{launcher.Command{Binary: "etcd", Version: "v3.6.12"}, "v3.5.35", "v3.6.12"},
+		{launcher.Command{Binary: "etcd", Version: "v3.6.16", Pinned: true}, "v3.6.16", ""},
 	} {
 		d, _, err := launcher.OpenDisk(m, "m1", launcher.Disk{})
 		if err == nil {
 			err = launcher.Launch(t.Context(), m, d, c.command)
 		}
-		if d, _, read := launcher.OpenDisk(m, "m1", launcher.Disk{}); err != nil || read != nil || d.Release != c.want || !d.Launched {
+		if d, _, read := launcher.OpenDisk(m, "m1", launcher.Disk{}); err != nil || read != nil || d.Release != c.want || d.Tried != c.tried || !d.Launched {
 			t.Errorf("%+v: the disk says %+v (%v, %v)", c.command, d, err, read)
 		}
 	}

@@ -16,13 +16,19 @@ import (
 )
 
 // release is what this machine's etcd is started with: not what is asked for, which it
-// comes to in its turn, but what its member runs, as the disk remembers.
+// comes to in its turn, but what its member runs, as the disk remembers. What it was tried
+// with it keeps if the ring has come to that, or goes there: of the others' minor, etcd lets
+// none of the one before in.
 func (l *Launcher) release() ring.Version {
 	spec := l.Known.Spec
 	if l.apart() {
 		return spec.VersionOf(l.Machine)
 	}
-	return cmp.Or(l.disk.Release, spec.Before(l.Machine))
+	begins, tried := cmp.Or(l.disk.Release, spec.Before(l.Machine)), l.disk.Tried
+	if tried.Compare(begins) > 0 && tried.Compare(spec.Version) <= 0 {
+		return tried
+	}
+	return begins
 }
 
 // apart reports whether the machine has a release of its own, whatever the others run.
@@ -102,7 +108,7 @@ func (l *Launcher) due(view admin.View) (id ring.ID, d Disk, a ring.Action) {
 			l.log.Say(host.EventTrouble, fmt.Sprintf("the member here is to run etcd %s, and this machine has %v: install it and restart the agent", b.Release, l.versions))
 			return 0, l.disk, ring.Action{}
 		}
-		d.Release, a = b.Release, ring.Action{Kind: ring.Upgrade, Member: id, Version: b.Release}
+		d.Release, d.Tried, a = b.Release, "", ring.Action{Kind: ring.Upgrade, Member: id, Version: b.Release}
 	}
 	if a.Kind == "" {
 		id = 0

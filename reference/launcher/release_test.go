@@ -37,6 +37,28 @@ func TestRelease(t *testing.T) {
 	assert.EqualValues(t, "v3.6.16", l.release(), "as the others again")
 }
 
+// TestAReleaseThatWasTried: a machine had the next minor for itself, the others came to it,
+// and its own was taken away. Started again as before, its etcd was told by the ring, which is
+// of the newer minor, that this is an invalid downgrade.
+func TestAReleaseThatWasTried(t *testing.T) {
+	l := &Launcher{Config: Config{Machine: "m1"}}
+	for _, c := range []struct {
+		from, asked, pinned, tried, want ring.Version
+		why                              string
+	}{
+		{"v3.5.35", "v3.6.16", "v3.5.35", "v3.6.16", "v3.6.16", "all run it"},
+		{"v3.5.35", "v3.6.16", "", "v3.6.16", "v3.6.16", "and nothing was noted before"},
+		{"v3.5.35", "v3.6.16", "v3.5.35", "v3.6.11", "v3.6.11", "until its turn"},
+		{"", "v3.5.35", "v3.5.35", "v3.6.16", "v3.5.35", "nobody else came to it"},
+		{"v3.6.16", "v3.7.3", "v3.7.3", "v3.6.16", "v3.7.3", "its turn has come since"},
+		{"v3.5.35", "v3.6.16", "v3.6.16", "v3.6.11", "v3.6.16", "an older one was tried"},
+	} {
+		l.Known.Spec = store.Spec{From: c.from, Version: c.asked}
+		l.disk = Disk{Release: c.pinned, Tried: c.tried}
+		assert.Equal(t, c.want, l.release(), c.why)
+	}
+}
+
 // TestPeers: until it is a member's turn its etcd listens as it did when the ring was
 // founded, whatever is asked for. What its record says of release and listeners comes to the
 // disk together: one that joins starts with both.

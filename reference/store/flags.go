@@ -55,6 +55,21 @@ func (s *Spec) Ask(version ring.Version) error {
 	return nil
 }
 
+// CheckOwn refuses a release that is asked for a machine alone and is of an older minor than
+// the ring's, before: etcd ends at such a start, once all have come to the newer. What a
+// machine keeps as the ring goes on is as it was.
+func (s Spec) CheckOwn(before Spec) error {
+	for _, machine := range slices.Sorted(maps.Keys(s.Machines)) {
+		asked := s.Machines[machine].Version
+		older := checkVersion(asked) == nil && asked.Minor() != before.Version.Minor() && asked.Compare(before.Version) < 0
+		if !older || asked == before.Machines[machine].Version {
+			continue
+		}
+		return fmt.Errorf("machine %s: version %s refused: it is of an older minor than %s, which the ring runs or goes to, and a member isn't taken back", machine, asked, before.Version)
+	}
+	return nil
+}
+
 func (s Spec) checkFrom() error {
 	if s.From == "" {
 		return nil

@@ -76,3 +76,36 @@ func TestAsk(t *testing.T) {
 	require.NoError(t, s.Ask("v3.5.31"), "nobody may ever have run v3.5.35")
 	assert.EqualValues(t, "v3.5.31", s.Before("m1"))
 }
+
+// TestAskOwn: a machine may have the next minor for itself, and not one before what the
+// ring runs: its etcd would not start. One that stays behind as the ring goes on does.
+func TestAskOwn(t *testing.T) {
+	for _, c := range []struct {
+		before, own, asked ring.Version
+		says               string
+	}{
+		{"v3.6.16", "", "v3.5.35", "m2: version v3.5.35 refused: it is of an older minor than v3.6.16, which the ring runs or goes to"},
+		{"v3.6.16", "v3.7.3", "v3.5.35", "is of an older minor than v3.6.16"},
+		{"v3.6.16", "v3.5.35", "v3.5.31", "is of an older minor than v3.6.16"},
+		{"v3.6.16", "v3.5.35", "v3.5.35", ""},
+		{"v3.6.16", "", "v3.6.11", ""},
+		{"v3.6.16", "v3.7.3", "v3.6.16", ""},
+		{"v3.5.35", "", "v3.6.16", ""},
+		{"v3.5.35", "v3.6.16", "", ""},
+	} {
+		before := Spec{Nodes: 3, Security: ring.TLS, Version: c.before}
+		before.SetVersion("m2", c.own)
+		after := before
+		after.SetVersion("m2", c.asked)
+		if err := after.CheckOwn(before); c.says == "" {
+			assert.NoError(t, err, "%+v", c)
+		} else {
+			assert.ErrorContains(t, err, c.says)
+		}
+	}
+	before := Spec{Nodes: 3, Security: ring.TLS, Version: "v3.5.35"}
+	after := before
+	after.SetVersion("m2", "v3.5.35")
+	require.NoError(t, after.Ask("v3.6.16"))
+	assert.NoError(t, after.CheckOwn(before), "it is left out of an upgrade")
+}
