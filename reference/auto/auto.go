@@ -80,6 +80,7 @@ func New(h host.Host, s store.Store, c Config) *Agent {
 	if c.DryRun {
 		h, s = newDryHost(h), dryStore{s}
 	}
+	s = patient{s, h}
 	a := &Agent{Config: c, host: h, nonce: h.Nonce(), log: &host.Recorder{Host: h, DryRun: c.DryRun}, source: &source{host: h, store: s, silent: c.DryRun}}
 	a.launcher = launcher.NewLauncher(h, a.log, launcher.Config{Machine: c.Machine, Address: c.Address, Binaries: c.Binaries,
 		Source: a.source, Authority: a.source.authority, Decide: c.Brain.Boot, Do: c.Brain.Do})

@@ -27,6 +27,33 @@ type source struct {
 	registeredAt time.Time
 }
 
+// patient is a store that is waited for only for so long, whoever asks: an agent looks after
+// its machine between two questions, also while nobody answers.
+type patient struct {
+	store.Store
+	host host.Host
+}
+
+const answerWithin = 2 * time.Second
+
+func (p patient) Create(ctx context.Context, key string, value []byte) error {
+	ctx, cancel := p.host.Timeout(ctx, answerWithin)
+	defer cancel()
+	return p.Store.Create(ctx, key, value)
+}
+
+func (p patient) Get(ctx context.Context, key string) ([]byte, error) {
+	ctx, cancel := p.host.Timeout(ctx, answerWithin)
+	defer cancel()
+	return p.Store.Get(ctx, key)
+}
+
+func (p patient) List(ctx context.Context, prefix string) ([]string, error) {
+	ctx, cancel := p.host.Timeout(ctx, answerWithin)
+	defer cancel()
+	return p.Store.List(ctx, prefix)
+}
+
 // Learn reads what is new, and registers this machine.
 func (s *source) Learn(ctx context.Context, self store.Machine, known *launcher.Known) error {
 	if err := store.Check(ctx, s.store); err != nil {

@@ -4,6 +4,7 @@
 package auto
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gocloud.dev/blob/memblob"
 
+	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/launcher"
 	"github.com/ringproof/ringproof/reference/store"
 )
@@ -37,4 +39,41 @@ func TestAuthorityIsNeverReplaced(t *testing.T) {
 	require.NoError(t, err)
 	_, err = s.authority(t.Context())
 	assert.ErrorContains(t, err, "remove all but the first")
+}
+
+// stuck is a store that answers nothing for as long as somebody waits.
+type stuck struct{ store.Store }
+
+func (stuck) Get(ctx context.Context, _ string) ([]byte, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (stuck) List(ctx context.Context, _ string) ([]string, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// hasty is a host on which nobody waits for long.
+type hasty struct{ host.Host }
+
+func (h hasty) Timeout(ctx context.Context, _ time.Duration) (context.Context, context.CancelFunc) {
+	return h.Host.Timeout(ctx, 10*time.Millisecond)
+}
+
+// TestNoQuestionIsWaitedForForEver: a turn that asks for an authority, or for who has come,
+// goes on without; the next looks after the machine first.
+func TestNoQuestionIsWaitedForForEver(t *testing.T) {
+	h := hasty{host.NewReal("m1", t.TempDir(), t.TempDir(), nil)}
+	a := New(h, stuck{}, Config{Machine: "m1"})
+	for name, ask := range map[string]func(context.Context) error{
+		"authority": func(ctx context.Context) error { _, err := a.source.authority(ctx); return err },
+		"machines":  func(ctx context.Context) error { return a.source.roster.read(ctx, a.source.store) },
+		"epoch":     func(ctx context.Context) error { _, _, err := a.epoch(ctx); return err },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		assert.ErrorIs(t, ask(ctx), context.DeadlineExceeded, name)
+		assert.NoError(t, ctx.Err(), "%s: waited for until the agent is to end", name)
+		cancel()
+	}
 }

@@ -24,7 +24,7 @@ func On(b *blob.Bucket, address string) (Blob, error) {
 	if b.As(&isDirectory) {
 		return Blob{}, fmt.Errorf("store %q refused: gocloud's fileblob does not create exclusively; use Open", address)
 	}
-	return Blob{Marked: Marked{bucket{b}}, address: address, closer: b}, nil
+	return Blob{Store: Marked{bucket{b}}, address: address, closer: b}, nil
 }
 
 type bucket struct{ b *blob.Bucket }

@@ -4,6 +4,7 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -14,6 +15,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 )
 
 // files is a Store in a directory.
@@ -182,4 +185,113 @@ func (f files) List(ctx context.Context, prefix string) ([]string, error) {
 	}
 	slices.Sort(keys)
 	return keys, nil
+}
+
+// beside asks a store beside whoever asks, who waits for as long as his context says. A file
+// system that hangs, as NFS does while its server is away, holds each call in the kernel,
+// and no context ends that: the agent of a machine did nothing else meanwhile, and an etcd
+// that was killed stayed down. While a question hangs for which nobody waits any more no
+// other is asked, as each would hold a thread; and its answer is taken by who asks it next.
+type beside struct {
+	store Store
+
+	mu   sync.Mutex
+	late *question // for which nobody waits any more; nil: there is none
+}
+
+// question is one call.
+type question struct {
+	what  string // what is not done, while it isn't answered
+	value []byte // that is to be created
+
+	answered chan struct{} // closed once the rest is there
+	answer
+	at time.Time
+}
+
+type answer struct {
+	value []byte
+	keys  []string
+	err   error
+}
+
+// freshFor is how long a late answer says what is: who asks again does so within seconds.
+const freshFor = 5 * time.Second
+
+func newBeside(s Store) *beside { return &beside{store: s} }
+
+// Create implements Store.
+func (b *beside) Create(ctx context.Context, key string, value []byte) error {
+	return b.ask(ctx, &question{what: key + " not created", value: value}, func(ctx context.Context) answer {
+		return answer{err: b.store.Create(ctx, key, value)}
+	}).err
+}
+
+// Get implements Store.
+func (b *beside) Get(ctx context.Context, key string) ([]byte, error) {
+	a := b.ask(ctx, &question{what: key + " not read"}, func(ctx context.Context) (a answer) {
+		a.value, a.err = b.store.Get(ctx, key)
+		return a
+	})
+	return a.value, a.err
+}
+
+// List implements Store.
+func (b *beside) List(ctx context.Context, prefix string) ([]string, error) {
+	a := b.ask(ctx, &question{what: fmt.Sprintf("%q not listed", prefix)}, func(ctx context.Context) (a answer) {
+		a.keys, a.err = b.store.List(ctx, prefix)
+		return a
+	})
+	return a.keys, a.err
+}
+
+// ask has the store asked without a context that ends: an answer that comes late is a whole one.
+func (b *beside) ask(ctx context.Context, q *question, of func(context.Context) answer) answer {
+	if err := ctx.Err(); err != nil {
+		return answer{err: fmt.Errorf("%s: %w", q.what, err)}
+	}
+	if a, known := b.lately(q); known {
+		return a
+	}
+	q.answered = make(chan struct{})
+	go func() {
+		q.answer = of(context.WithoutCancel(ctx))
+		q.at = time.Now()
+		close(q.answered)
+	}()
+	select {
+	case <-q.answered:
+		return q.answer
+	case <-ctx.Done():
+		b.leave(q)
+		return answer{err: fmt.Errorf("%s: the store gives no answer: %w", q.what, ctx.Err())}
+	}
+}
+
+// leave notes that nobody waits for the answer any more.
+func (b *beside) leave(q *question) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.late == nil {
+		b.late = q
+	}
+}
+
+// lately answers a question without asking: by what has come late to the same, or by
+// saying that another hangs.
+func (b *beside) lately(q *question) (a answer, known bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	late := b.late
+	if late == nil {
+		return answer{}, false
+	}
+	select {
+	case <-late.answered:
+	default:
+		return answer{err: fmt.Errorf("%s: the store hangs, as an earlier question has no answer yet (%s): see what is mounted there", q.what, late.what)}, true
+	}
+	b.late = nil
+	same := late.what == q.what && bytes.Equal(late.value, q.value)
+	return late.answer, same && time.Since(late.at) < freshFor
 }

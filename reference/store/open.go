@@ -17,7 +17,7 @@ import (
 // Blob is a store opened by its address. Its answers are vouched for, as those
 // of [Marked] are; it may be used by many at once.
 type Blob struct {
-	Marked
+	Store
 	address string
 	closer  io.Closer
 }
@@ -46,7 +46,7 @@ func Open(ctx context.Context, address string) (Blob, error) {
 	if err != nil {
 		return Blob{}, fmt.Errorf("store %s: %w", address, err)
 	}
-	return Blob{Marked: Marked{f}, address: "file://" + dir, closer: f}, nil
+	return Blob{Store: newBeside(Marked{f}), address: "file://" + dir, closer: f}, nil
 }
 
 func parseAddress(address string) (dir string, create bool, err error) {

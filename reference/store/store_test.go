@@ -288,8 +288,10 @@ func TestFilesStayInside(t *testing.T) {
 
 // The reply to link was lost and the request repeated, as NFS does it.
 func TestRepeatedLinkIsOurs(t *testing.T) {
-	b, dir := openNew(t)
-	f := b.Unmarked.(files)
+	_, dir := openNew(t)
+	f, err := openFiles(dir, false)
+	require.NoError(t, err)
+	defer f.Close()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "mine"), nil, 0o600))
 	require.NoError(t, os.Link(filepath.Join(dir, "mine"), filepath.Join(dir, "key")))
 	require.NoError(t, f.link("mine", "key"))
