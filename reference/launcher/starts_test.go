@@ -13,7 +13,8 @@ import (
 func TestLastWords(t *testing.T) {
 	for said, want := range map[string]string{
 		"": "it says nothing",
-		"{\"level\":\"warn\",\"msg\":\"a\"}\n{\"level\":\"fatal\",\"msg\":\"discovery failed\",\"error\":\"port in use\"}\n": "discovery failed: port in use",
+		"{\"level\":\"warn\",\"msg\":\"a\"}\n{\"level\":\"fatal\",\"msg\":\"discovery failed\",\"error\":\"port in use\"}\n":      "discovery failed: port in use",
+		"{\"level\":\"fatal\",\"msg\":\"discovery failed\",\"error\":\"8e9e05c52164694d found data inconsistency with peers\"}\n": "discovery failed: 8e9e05c52164694d found data inconsistency with peers",
 		"exec format error\n": "exec format error",
 		"{\"level\":\"panic\",\"msg\":\"failed to open database\"}\npanic: failed to open database\n\ngoroutine 1 [running]:\ngo.uber.org/zap/zapcore.CheckWriteAction.OnWrite(0x0?)\n\tgo.etcd.io/etcd/server/v3@v3.6.16/storage/backend.go:75 +0x1a5\n": "panic: failed to open database",
 	} {

@@ -14,7 +14,8 @@ import (
 // after it.
 type rule func(Spec, Observed) (Decision, bool)
 
-// The order is the safety argument. What is unknown stops everything; a member
+// The order is the safety argument. What is unknown stops everything, and so do data
+// that differ; a member
 // that can never vote again goes before anything is added, since it only
 // raises the quorum; a change in flight ends before the next begins; and no
 // healthy voter leaves before the one that takes its place votes. Adopted,
@@ -22,6 +23,7 @@ type rule func(Spec, Observed) (Decision, bool)
 var rules = []rule{
 	unreadable,
 	paused,
+	differs,
 	begunAnew,
 	foreign,
 	unbound,

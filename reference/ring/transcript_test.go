@@ -27,6 +27,7 @@ import (
 //	  m4                        a machine without a member; unable: it has not the release; lacks=V, fails=V: it has not, or doesn't start, V; deaf=mixed: none starts there that listens for both
 //	  ? voter                   a member on no machine of the ring
 //	lose-disk, lose-machine, crash, return, mute, unmute MACHINE
+//	ends MACHINE              its etcd ends at each start, with the words of the line below; without one, it starts again
 //	members-by-hand MACHINE   somebody joined an etcd there, bypassing everything
 //	delete-volume MACHINE     its disk is lost, which is known, and it can't start without
 //	delete-under MACHINE      the same, and its etcd runs on
@@ -57,6 +58,8 @@ func command(t *testing.T, w *world, d *datadriven.TestData) string {
 			w.line(t, strings.Fields(line))
 		}
 		w.elect()
+	case "ends":
+		w.ends(w.box(d.CmdArgs[0].Key), strings.TrimSpace(d.Input))
 	case "unlisted":
 		w.unlisted = words(d)
 	case "new-observer":

@@ -40,6 +40,8 @@ type box struct {
 	fails ring.Version  // the release of which no etcd starts there
 	deaf  ring.Security // the way to listen for which no etcd starts there
 
+	says string // with which every etcd that is started there ends
+
 	ending bool      // who hosts it is about to end its member
 	static bool      // no launcher is on it
 	tells  time.Time // from then on its launcher is heard, which begins with its etcd
@@ -247,6 +249,9 @@ func (w *world) observe() ring.Observed {
 		if m := w.at(b.name); m != nil && b.deaf != "" && m.peers == b.deaf {
 			seen.Failing = "its port is taken"
 		}
+		if b.says != "" {
+			seen.Failing = b.says
+		}
 		if !b.up && !b.static {
 			seen.Absent = w.now.Sub(b.gone)
 		}
@@ -448,6 +453,12 @@ func (w *world) schema(m *entry) string {
 		return ""
 	}
 	return least.Minor()
+}
+
+// ends has every etcd that is started on the machine end with the words; "" has them start again.
+func (w *world) ends(b *box, words string) {
+	b.says, b.mute = words, words != ""
+	w.elect()
 }
 
 func (w *world) renew(b *box) {
