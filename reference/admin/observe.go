@@ -455,8 +455,11 @@ func release(text string) ring.Version {
 	return v
 }
 
-// alarm is how a status tells of one; protobuf varies the spaces.
-var alarm = regexp.MustCompile(`memberID:\s*(\d+)\s+alarm:\s*(\w+)`)
+// alarm is how a status tells of one; protobuf varies the spaces, and leaves out a member
+// that is 0. So is that of data of which etcd can't say who has the wrong ones: any in v3.5
+// (PeriodicCheck and CompactHashCheck in etcdserver/corrupt.go), and in v3.6 where no
+// majority agrees.
+var alarm = regexp.MustCompile(`(?:memberID:\s*(\d+)\s+)?\balarm:\s*(\w+)`)
 
 // readAlarms takes from a member's status what alarms the ring has. CORRUPT is the
 // graver one.
@@ -466,7 +469,7 @@ func readAlarms(alarms map[ring.ID]string, texts []string) {
 		if found == nil {
 			continue
 		}
-		id, err := strconv.ParseUint(found[1], 10, 64)
+		id, err := strconv.ParseUint(cmp.Or(found[1], "0"), 10, 64)
 		if err == nil && alarms[ring.ID(id)] != ring.Corrupt {
 			alarms[ring.ID(id)] = found[2]
 		}

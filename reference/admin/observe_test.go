@@ -97,6 +97,21 @@ func TestSilenceIsWhatWasLookedFor(t *testing.T) {
 	}
 }
 
+// TestAlarmsOfNoMember: v3.5 says of no member that it is corrupt, but of the ring, and
+// v3.6 too where as many have the one data as the other.
+func TestAlarmsOfNoMember(t *testing.T) {
+	for text, want := range map[string]map[ring.ID]string{
+		"memberID:7 alarm:CORRUPT ": {7: ring.Corrupt},
+		"memberID:7  alarm:NOSPACE": {7: ring.NoSpace},
+		(&etcdserverpb.AlarmMember{Alarm: etcdserverpb.AlarmType_CORRUPT}).String(): {0: ring.Corrupt},
+		"etcdserver: no leader": {},
+	} {
+		alarms := map[ring.ID]string{}
+		readAlarms(alarms, []string{text})
+		require.Equal(t, want, alarms, text)
+	}
+}
+
 // TestADecisionIsOfRoles: a learner was to be removed, which is safe, and it has
 // been promoted since.
 func TestADecisionIsOfRoles(t *testing.T) {

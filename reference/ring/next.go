@@ -23,12 +23,12 @@ type rule func(Spec, Observed) (Decision, bool)
 var rules = []rule{
 	unreadable,
 	paused,
+	corrupt,
 	differs,
 	begunAnew,
 	foreign,
 	unbound,
 	lostDisk,
-	corrupt,
 	learner,
 	silent,
 	surplus,
@@ -76,8 +76,11 @@ func Barred(alarm, whose string) Decision {
 	}
 }
 
-// whose names the alarm's member.
+// whose names the alarm's member, if the alarm does.
 func (o Observed) whose(a Alarm) string {
+	if a.Member == 0 {
+		return "a member"
+	}
 	for _, m := range o.Members {
 		if m.ID == a.Member {
 			return "member " + m.String()
@@ -295,7 +298,10 @@ func (o Observed) whyLost(m Member) string {
 
 // corrupt halts on a member whose data differ from the others', as etcd found: it
 // counts as one that doesn't serve, and etcd refuses every write until the alarm
-// is taken back. Which of the copies is right is for a person to say.
+// is taken back. Which of the copies is right is for a person to say, so nobody is removed
+// before, for whatever reason. Who looked after a lost disk first named the alarm to nobody:
+// of three voters one was alarmed and one had lost its disk, and the removal waited for an
+// answer of the first.
 func corrupt(_ Spec, o Observed) (Decision, bool) {
 	i := slices.IndexFunc(o.Alarms, func(a Alarm) bool { return a.Kind == Corrupt })
 	if i < 0 {

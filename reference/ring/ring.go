@@ -152,7 +152,7 @@ type Observed struct {
 // Alarm is one that stands in etcd. It outlives its member.
 type Alarm struct {
 	Kind   string // NoSpace or Corrupt
-	Member ID
+	Member ID     // 0: etcd names none
 }
 
 // The alarms of etcd. Neither lets it write: not what takes room, and not anything.

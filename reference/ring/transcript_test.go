@@ -28,6 +28,7 @@ import (
 //	  ? voter                   a member on no machine of the ring
 //	lose-disk, lose-machine, crash, return, mute, unmute MACHINE
 //	ends MACHINE              its etcd ends at each start, with the words of the line below; without one, it starts again
+//	alarm KIND [MACHINE]      one stands in etcd, of the machine's member or of none that it names; alarm: none does
 //	members-by-hand MACHINE   somebody joined an etcd there, bypassing everything
 //	delete-volume MACHINE     its disk is lost, which is known, and it can't start without
 //	delete-under MACHINE      the same, and its etcd runs on
@@ -60,6 +61,8 @@ func command(t *testing.T, w *world, d *datadriven.TestData) string {
 		w.elect()
 	case "ends":
 		w.ends(w.box(d.CmdArgs[0].Key), strings.TrimSpace(d.Input))
+	case "alarm":
+		w.alarm(d.CmdArgs)
 	case "unlisted":
 		w.unlisted = words(d)
 	case "new-observer":
@@ -84,6 +87,18 @@ func command(t *testing.T, w *world, d *datadriven.TestData) string {
 		}
 	}
 	return w.String()
+}
+
+func (w *world) alarm(args []datadriven.CmdArg) {
+	w.alarms = nil
+	if len(args) == 0 {
+		return
+	}
+	a := ring.Alarm{Kind: args[0].Key}
+	if len(args) > 1 {
+		a.Member = w.at(args[1].Key).id
+	}
+	w.alarms = []ring.Alarm{a}
 }
 
 func (w *world) harm(t *testing.T, what, machine string) {

@@ -84,6 +84,7 @@ type world struct {
 	adopts   bool   // it began without launchers
 	added    int
 	log      uint64 // how many entries the ring's log has
+	alarms   []ring.Alarm
 }
 
 func newWorld(spec ring.Spec) *world {
@@ -211,7 +212,7 @@ func (w *world) observe() ring.Observed {
 	if w.unlisted != "" || !w.quorate() {
 		return ring.Observed{Why: cmp.Or(w.unlisted, "no quorum")}
 	}
-	o := ring.Observed{Listed: true}
+	o := ring.Observed{Listed: true, Alarms: w.alarms}
 	for _, m := range w.members {
 		seen := ring.Member{ID: m.id, Name: m.name, Machine: m.machine, Disk: m.disk, PeerURL: m.url,
 			Learner: m.learner, Serving: w.runs(m), Leader: m.id == w.leader,
@@ -219,6 +220,7 @@ func (w *world) observe() ring.Observed {
 		if w.adopts && m.disk == "" {
 			seen.Peers = "" // whose machine says so isn't known
 		}
+		seen.Serving = seen.Serving && !slices.Contains(w.alarms, ring.Alarm{Kind: ring.Corrupt, Member: m.id})
 		seen.Ready = m.learner && seen.Serving && m.caught >= 2
 		if !seen.Serving {
 			seen.Silent = w.now.Sub(m.quiet)
