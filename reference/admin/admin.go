@@ -383,17 +383,28 @@ func (r *Ring) remove(ctx context.Context, a ring.Action, members []*etcdserverp
 	if err != nil {
 		return nil
 	}
-	if err := r.noteLeaving(ctx, a, holds); err != nil {
+	noted, err := r.noteLeaving(ctx, a, holds)
+	if err != nil {
 		return err
 	}
 	r.leaveAside(ctx, m)
-	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
+	err = r.change(ctx, func(ctx context.Context, c host.Etcd) error {
 		_, err := c.MemberRemove(ctx, uint64(a.Member))
 		if errors.Is(err, rpctypes.ErrMemberNotFound) {
 			return nil
 		}
 		return err
 	})
+	if refused(err) {
+		_ = r.takeBack(ctx, a.Member, noted, holds) // else who leads does, once the ring is steady
+	}
+	return err
+}
+
+// refused reports whether etcd has not made the removal, and won't: it looks at these before
+// it proposes it (mayRemoveMember in etcdserver/server.go). After any other error it may come.
+func refused(err error) bool {
+	return errors.Is(err, rpctypes.ErrUnhealthy) || errors.Is(err, rpctypes.ErrMemberNotEnoughStarted)
 }
 
 // leaveAside has another member asked next, if one answers: who removes itself may end before

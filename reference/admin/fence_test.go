@@ -23,6 +23,8 @@ type led struct {
 	held  bool  // the lead that is asked for is held
 	takes error // why no note is taken
 	fails error // why it answers nobody
+	keeps error // why it removes nobody
+	wrote []string
 	calls []string
 }
 
@@ -35,7 +37,7 @@ func (l *led) Txn(context.Context) clientv3.Txn { return txn{led: l} }
 
 func (l *led) MemberRemove(context.Context, uint64) (*clientv3.MemberRemoveResponse, error) {
 	l.calls = append(l.calls, "remove")
-	return nil, nil
+	return nil, l.keeps
 }
 
 func (l *led) MemberUpdate(_ context.Context, _ uint64, urls []string) (*clientv3.MemberUpdateResponse, error) {
@@ -54,13 +56,23 @@ func (t txn) If(holds ...clientv3.Cmp) clientv3.Txn {
 	}
 	return t
 }
-func (t txn) Then(ops ...clientv3.Op) clientv3.Txn { t.notes = len(ops) > 0; return t }
-func (t txn) Else(...clientv3.Op) clientv3.Txn     { return t }
+func (t txn) Then(ops ...clientv3.Op) clientv3.Txn {
+	for _, op := range ops {
+		what := "put "
+		if op.IsDelete() {
+			what = "delete "
+		}
+		t.wrote = append(t.wrote, what+string(op.KeyBytes()))
+	}
+	t.notes = len(ops) > 0
+	return t
+}
+func (t txn) Else(...clientv3.Op) clientv3.Txn { return t }
 func (t txn) Commit() (*clientv3.TxnResponse, error) {
 	if t.notes && t.takes != nil {
 		return nil, t.takes
 	}
-	return &clientv3.TxnResponse{Succeeded: t.held}, nil
+	return &clientv3.TxnResponse{Header: &etcdserverpb.ResponseHeader{Revision: 9}, Succeeded: t.held}, nil
 }
 
 // TestRemovedWithoutANote: where an alarm lets etcd write nothing, a removal needs no note.
@@ -72,6 +84,32 @@ func TestRemovedWithoutANote(t *testing.T) {
 		err := r.Do(t.Context(), ring.Action{Kind: ring.Remove, Member: 7, On: []ring.Role{{ID: 7}}}, Unfenced())
 		require.Equal(t, removed, err == nil, "%v: %v", takes, err)
 		require.Equal(t, removed, slices.Contains(etcd.calls, "remove"), "%v", takes)
+	}
+}
+
+// TestARefusedRemovalLeavesNoNote: m2 was to leave, and etcd wouldn't have it. Somebody starts
+// m1 with --force-new-cluster a month after, and its ring of one doesn't list m2: by the note
+// m2 had left for certain, and its log was set aside. Of a removal that may have been made the
+// note stays.
+func TestARefusedRemovalLeavesNoNote(t *testing.T) {
+	note, gone := "put /ringadm/leaving/7", "delete /ringadm/leaving/7"
+	for _, c := range []struct {
+		keeps, takes error
+		wrote        []string
+	}{
+		{rpctypes.ErrUnhealthy, nil, []string{note, gone}},
+		{rpctypes.ErrMemberNotEnoughStarted, nil, []string{note, gone}},
+		{rpctypes.ErrTimeout, nil, []string{note}},
+		{rpctypes.ErrNoLeader, nil, []string{note}},
+		{rpctypes.ErrMemberNotFound, nil, []string{note}},
+		{rpctypes.ErrUnhealthy, rpctypes.ErrNoSpace, []string{note}}, // which was not taken
+	} {
+		etcd := &led{held: true, keeps: c.keeps, takes: c.takes}
+		r := &Ring{Host: host.NewReal("", t.TempDir(), t.TempDir(), nil), clients: map[string]host.Etcd{"http://m": etcd}}
+		r.Use("http://m")
+		err := r.Do(t.Context(), ring.Action{Kind: ring.Remove, Member: 7, On: []ring.Role{{ID: 7}}}, Unfenced())
+		require.Equal(t, c.keeps == rpctypes.ErrMemberNotFound, err == nil, "%v", c.keeps)
+		require.Equal(t, c.wrote, etcd.wrote, "%v", c.keeps)
 	}
 }
 

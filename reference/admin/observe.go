@@ -175,6 +175,19 @@ func (v View) Outlived() []ring.ID {
 	return slices.Sorted(maps.Keys(left))
 }
 
+// Stays lists the members that are on record to have been let go, and are in the ring.
+func (v View) Stays() (all []ring.ID) {
+	for _, m := range v.Members {
+		if _, leaving := v.Leaving[ring.ID(m.ID)]; leaving {
+			all = append(all, ring.ID(m.ID))
+		}
+	}
+	return all
+}
+
+// Noted is when the note was written that lets a member go, as a revision; 0: there is none.
+func (v View) Noted(id ring.ID) int64 { return v.Revisions[leavingKey(id)] }
+
 // Missing lists the voters that are bound to a disk and not in the ring, though nobody is
 // on record to have let them go.
 func (v View) Missing() []ring.ID {

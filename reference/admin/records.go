@@ -120,23 +120,61 @@ func (r *Ring) Campaign(ctx context.Context, lead Lead, view View, lease clientv
 }
 
 // noteLeaving notes that a member is let go, before it is removed. A ring that takes no note,
-// for an alarm, goes without: the removal needs none, and may be what ends the alarm.
-func (r *Ring) noteLeaving(ctx context.Context, a ring.Action, holds []clientv3.Cmp) error {
+// for an alarm, goes without: the removal needs none, and may be what ends the alarm. noted is
+// the revision of the note; 0: there is none.
+func (r *Ring) noteLeaving(ctx context.Context, a ring.Action, holds []clientv3.Cmp) (noted int64, err error) {
 	text, err := json.Marshal(Leaving{Machine: a.Machine, Why: a.Why})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	err = r.change(ctx, func(ctx context.Context, c host.Etcd) error {
 		done, err := c.Txn(ctx).If(holds...).Then(clientv3.OpPut(leavingKey(a.Member), string(text))).Commit()
-		if err == nil && !done.Succeeded {
+		switch {
+		case err != nil:
+		case !done.Succeeded:
 			err = errAnotherLeads
+		default:
+			noted = done.Header.GetRevision()
 		}
 		return err
 	})
 	if errors.Is(err, rpctypes.ErrNoSpace) || errors.Is(err, rpctypes.ErrCorrupt) {
+		return 0, nil
+	}
+	return noted, err
+}
+
+// takeBack deletes the note of a removal that was refused, unless it was noted before, too:
+// of an earlier removal nobody may know yet what became of it.
+func (r *Ring) takeBack(ctx context.Context, id ring.ID, noted int64, holds []clientv3.Cmp) error {
+	if noted == 0 {
 		return nil
 	}
-	return err
+	key := leavingKey(id)
+	first := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", noted), clientv3.Compare(clientv3.ModRevision(key), "=", noted)}
+	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
+		_, err := c.Txn(ctx).If(append(first, holds...)...).Then(clientv3.OpDelete(key)).Commit()
+		return err
+	})
+}
+
+// Stayed deletes the notes of members that were let go and are in the ring still, unless they
+// are others than view shows. Left there, they would be obeyed by a ring of one that is made
+// long after, and lists as few.
+func (r *Ring) Stayed(ctx context.Context, members []ring.ID, view View, f Fence) error {
+	holds, err := f.comparisons()
+	if err != nil {
+		return err
+	}
+	same, notes := slices.Clone(holds), []clientv3.Op{}
+	for _, id := range members {
+		same = append(same, clientv3.Compare(clientv3.ModRevision(leavingKey(id)), "=", view.Noted(id)))
+		notes = append(notes, clientv3.OpDelete(leavingKey(id)))
+	}
+	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
+		_, err := c.Txn(ctx).If(same...).Then(notes...).Commit()
+		return err
+	})
 }
 
 // NoteLeft notes of members that somebody else has removed that they have left. Noted one

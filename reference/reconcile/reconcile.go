@@ -34,6 +34,7 @@ type Reconciler struct {
 	leading  bool
 	halted   bool      // what it said last is a halt of its own
 	unread   time.Time // since when the ring can't be read
+	notes    map[ring.ID]note
 }
 
 // Leads reports whether this process leads the automation: it wrote the lead's
@@ -114,10 +115,46 @@ func (r *Reconciler) act(ctx context.Context, a ring.Action, f admin.Fence) {
 	}
 }
 
-// Tidy takes away the records of members that have left.
+// Tidy takes away the records of members that have left, and the notes of removals that came to
+// nothing. It is for a ring in which nothing is left to do.
 func (r *Reconciler) Tidy(ctx context.Context, view admin.View, f admin.Fence) error {
-	if left := view.Outlived(); len(left) > 0 && !r.Log.DryRun {
-		return r.Ring.Forget(ctx, left, f)
+	if r.Log.DryRun {
+		return nil
+	}
+	if left := view.Outlived(); len(left) > 0 {
+		if err := r.Ring.Forget(ctx, left, f); err != nil {
+			return err
+		}
+	}
+	if stayed := r.stayed(view); len(stayed) > 0 {
+		return r.Ring.Stayed(ctx, stayed, view, f)
 	}
 	return nil
+}
+
+// note is one that lets a member go, and since when this process has seen it.
+type note struct {
+	revision int64
+	since    time.Duration
+}
+
+// outlasts is longer than a removal takes from its note on. A person makes one too, beside
+// whoever leads.
+const outlasts = 2 * admin.LeaseTTL
+
+// stayed lists the members that were let go so long ago that nobody is about to remove them.
+func (r *Reconciler) stayed(view admin.View) (all []ring.ID) {
+	now, seen := r.Log.Host.Monotonic(), map[ring.ID]note{}
+	for _, id := range view.Stays() {
+		n := r.notes[id]
+		if revision := view.Noted(id); n.revision != revision {
+			n = note{revision, now}
+		}
+		if now-n.since > outlasts {
+			all = append(all, id)
+		}
+		seen[id] = n
+	}
+	r.notes = seen
+	return all
 }

@@ -5,6 +5,7 @@ package reconcile
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"reflect"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/host"
@@ -28,6 +30,7 @@ type place struct {
 	up    time.Duration
 	each  time.Duration // by which the clock goes on at each look
 	lines []host.Line
+	etcd  host.Etcd // that answers at any address
 }
 
 func (p *place) Now() time.Time                             { p.now = p.now.Add(p.each); return p.now }
@@ -116,6 +119,58 @@ func TestFoundersAreBoundToTheirDisks(t *testing.T) {
 	require.True(t, r.Bind(t.Context(), view, founders, admin.Fence{}))
 	require.Equal(t, []ring.Action{{Kind: ring.Bind, Member: 2, Machine: "m2", Disk: "d2", On: []ring.Role{{ID: 1}, {ID: 2}}}}, *done)
 	require.False(t, r.Bind(t.Context(), view, founders[:1], admin.Fence{}), "nobody was founded at m2")
+}
+
+// noting is a ring that takes notes; it lists those of members that were taken back.
+type noting struct {
+	host.Etcd
+	back []string
+}
+
+func (n *noting) Txn(context.Context) clientv3.Txn { return taking{n} }
+
+type taking struct{ *noting }
+
+func (x taking) If(...clientv3.Cmp) clientv3.Txn  { return x }
+func (x taking) Else(...clientv3.Op) clientv3.Txn { return x }
+func (x taking) Then(ops ...clientv3.Op) clientv3.Txn {
+	for _, op := range ops {
+		x.back = append(x.back, string(op.KeyBytes()))
+	}
+	return x
+}
+func (x taking) Commit() (*clientv3.TxnResponse, error) {
+	return &clientv3.TxnResponse{Succeeded: true}, nil
+}
+
+func (p *place) Dial(string, *tls.Config) (host.Etcd, error) { return p.etcd, nil }
+func (p *place) Timeout(ctx context.Context, _ time.Duration) (context.Context, context.CancelFunc) {
+	return ctx, func() {}
+}
+
+// TestNotesOfWhoStayedAreTakenBack: the agent that let a member go died before it removed it,
+// and whoever led next had no reason to. One that was written just now is of a removal that is
+// on its way.
+func TestNotesOfWhoStayedAreTakenBack(t *testing.T) {
+	etcd := &noting{}
+	p := &place{now: time.Unix(1, 0), etcd: etcd}
+	r, _ := reconciler(p, ring.Decision{})
+	r.Ring.Use("http://m1")
+	fence := admin.Unfenced()
+	noted := func(revision int64) admin.View {
+		return admin.View{Members: members("https://m1:2380", "https://m2:2380"), Leaving: map[ring.ID]admin.Leaving{2: {Machine: "m2"}},
+			Revisions: map[string]int64{admin.Prefix + "leaving/2": revision}}
+	}
+	require.NoError(t, r.Tidy(t.Context(), noted(5), fence))
+	p.up += 9 * time.Second
+	require.NoError(t, r.Tidy(t.Context(), noted(5), fence))
+	require.Empty(t, etcd.back, "it may be on its way")
+	p.up += 2 * time.Second
+	require.NoError(t, r.Tidy(t.Context(), noted(6), fence))
+	require.Empty(t, etcd.back, "it was let go once more")
+	p.up += 11 * time.Second
+	require.NoError(t, r.Tidy(t.Context(), noted(6), fence))
+	require.Equal(t, []string{"/ringadm/leaving/2"}, etcd.back)
 }
 
 func TestAPersonIsCalledOnceForEachReason(t *testing.T) {
