@@ -199,11 +199,17 @@ func lastWords(output string) string {
 	const most = 2048
 	for _, begins := range []string{"\npanic: ", "\nfatal error: "} {
 		at := strings.LastIndex(output, begins)
-		if at >= 0 && !strings.Contains(output[at:], "\n{\"level\"") { // what it logged after is of another life
+		if at >= 0 && !anotherLife(output[at:]) {
 			return output[at+1 : min(len(output), at+1+most)]
 		}
 	}
 	return output[max(0, len(output)-most):]
+}
+
+// anotherLife reports whether etcd was started again after a panic: it has logged, or told how
+// it is called, as it does where it takes no flag.
+func anotherLife(after string) bool {
+	return strings.Contains(after, "\n{\"level\"") || strings.Contains(after, "\nUsage:\n")
 }
 
 // etcds reports whether a variable is one that etcd reads.

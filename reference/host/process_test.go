@@ -18,6 +18,7 @@ func TestLastWords(t *testing.T) {
 	require.Equal(t, "panic: tocommit(9) is out of range\n", lastWords(log + "panic: tocommit(9) is out of range\n" + stacks)[:35])
 	require.Len(t, lastWords(log+stacks+strings.Repeat(log, 100)), 2048)
 	require.NotContains(t, lastWords(log+"panic: it\n"+stacks+log), "panic")
+	require.NotContains(t, lastWords(log+"panic: it\n"+stacks+"flag provided but not defined: -x\nUsage:\n\n  etcd [flags]\n"), "panic")
 }
 
 // TestInherited names what an operator has set in vain, and nothing else.

@@ -80,17 +80,9 @@ func (s *starts) failing(now time.Time) string {
 	return s.why
 }
 
-// lastWords is what etcd said last, without what differs from start to start: of a panic
-// the reason, which stands before the stacks of all goroutines.
+// lastWords is what etcd said last, without what differs from start to start.
 func lastWords(output string) string {
-	lines := strings.Split(strings.TrimSpace(output), "\n")
-	last := strings.TrimSpace(lines[len(lines)-1])
-	for _, line := range lines {
-		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
-			last = strings.TrimSpace(line)
-			break
-		}
-	}
+	last := reason(output)
 	var said struct{ Msg, Error string }
 	if json.Unmarshal([]byte(last), &said) == nil && said.Msg != "" {
 		last = strings.TrimSuffix(said.Msg+": "+said.Error, ": ")
@@ -99,4 +91,24 @@ func lastWords(output string) string {
 		return "it says nothing"
 	}
 	return last[:min(len(last), 200)]
+}
+
+// reason is the line that says why it ended: of a panic it stands before the stacks of all
+// goroutines, and of a flag that it doesn't take before how it is called. Each of an earlier
+// life is none.
+func reason(output string) string {
+	if at := strings.LastIndex(output, "\nUsage:\n"); at >= 0 && !strings.Contains(output[at:], "\n{\"level\"") {
+		return lastLine(output[:at])
+	}
+	for line := range strings.Lines(output) {
+		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
+			return strings.TrimSpace(line)
+		}
+	}
+	return lastLine(output)
+}
+
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return strings.TrimSpace(text[strings.LastIndex(text, "\n")+1:])
 }

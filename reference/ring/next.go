@@ -338,6 +338,8 @@ func learner(spec Spec, o Observed) (Decision, bool) {
 	case retires(spec, m):
 		remove.Why = "its machine retires"
 		return act(remove)
+	case o.toldWrong(m):
+		return mistold(spec, o, []Member{m})
 	case failing(spec, o, m):
 		remove.Why = "its etcd can't start, and another machine is free"
 		return act(remove)
@@ -424,7 +426,7 @@ func silent(spec Spec, o Observed) (Decision, bool) {
 		d.Due = m.ID
 		return d, true
 	}
-	for _, halts := range []func(Spec, Observed, []Member) (Decision, bool){broken, deaf} {
+	for _, halts := range []func(Spec, Observed, []Member) (Decision, bool){broken, deaf, mistold} {
 		if d, halted := halts(spec, o, quiet); halted {
 			return d, true
 		}

@@ -275,10 +275,10 @@ func (o Observed) gone(m Member, spec Spec) bool {
 // unfit reports whether the member's machine is here and says that no etcd starts
 // on it, for longer than a machine that is away would be waited for: whoever is
 // there can mend it. Its word is needed: by a clock that runs away every voter that
-// is restarted has been silent for long.
+// is restarted has been silent for long. Of what it was told the machine is not to blame.
 func (o Observed) unfit(m Member, spec Spec) bool {
 	machine, ok := o.own(m)
-	return ok && machine.Present && machine.Failing != "" && !m.Serving && m.Silent > 3*spec.ReplaceAfter
+	return ok && machine.Present && machine.Failing != "" && !o.toldWrong(m) && !m.Serving && m.Silent > 3*spec.ReplaceAfter
 }
 
 // spare returns the first machine, by name, that a member could be added on.
