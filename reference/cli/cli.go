@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -166,13 +167,13 @@ func runAuto(ctx context.Context, out io.Writer, address string, f autoFlags, s 
 	if err != nil {
 		return err
 	}
-	opened, err := store.Open(ctx, address)
+	real := host.NewReal(f.machine, f.data, f.run, out)
+	real.Plain = f.noMount
+	opened, err := openFor(ctx, real, address)
 	if err != nil {
 		return err
 	}
 	defer opened.Close()
-	real := host.NewReal(f.machine, f.data, f.run, out)
-	real.Plain = f.noMount
 	if !f.dryRun {
 		if err := real.Lock(); err != nil {
 			return err
@@ -193,6 +194,23 @@ func runAuto(ctx context.Context, out io.Writer, address string, f autoFlags, s 
 	}
 	agent := auto.New(h, st, auto.Config{Machine: f.machine, Address: f.address, Binaries: binaries, DryRun: f.dryRun, Brain: brain})
 	return agent.Run(ctx, launcher.StopWithin)
+}
+
+// openFor opens the store for an agent. Where the disk remembers a ring it can be away: all
+// machines are started after a power loss, and the one that exports the store comes last, or
+// is one of them; who waited for it would leave the ring down for that long.
+func openFor(ctx context.Context, h host.Host, address string) (store.Blob, error) {
+	asking, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	opened, err := store.Open(asking, address)
+	if err == nil || launcher.ClusterID(h.Disk().Read) == 0 {
+		return opened, err
+	}
+	later, refused := store.Later(address)
+	if refused == nil {
+		h.Log(host.Line{Event: host.EventTrouble, Text: err.Error() + "; this machine goes on by what its disk remembers until it is there"})
+	}
+	return later, refused
 }
 
 // findBinaries returns the path of each release of etcd on this machine.

@@ -6,9 +6,11 @@ package launcher
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
+	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/store"
 )
 
@@ -52,10 +54,31 @@ const (
 	sourcePace = time.Second // between two questions to the source, once there is a ring
 )
 
+// untold is how long a source may be away before that is said: it may be restarted.
+const untold = 10 * time.Second
+
 // memory is when the source was asked last, and what the disk was told last.
 type memory struct {
 	asked   time.Time
 	written Known
+	away    absence
+}
+
+// absence is that of a source which can't be read.
+type absence struct {
+	is    bool
+	since time.Duration // by the monotonic clock
+	told  bool
+}
+
+// lasts notes that the source is away still, and reports whether that is to be said now.
+func (a *absence) lasts(now time.Duration) bool {
+	if !a.is {
+		*a = absence{is: true, since: now}
+	}
+	news := !a.told && now-a.since >= untold
+	a.told = a.told || news
+	return news
 }
 
 // learn asks the source when it is time to, and keeps what was known where it
@@ -82,11 +105,16 @@ func (l *Launcher) learn(ctx context.Context, starts bool) {
 	}
 	if err != nil {
 		l.Known.Trouble = err.Error()
+		// Once: each error may name another file. Who knows a ring goes on without, and said
+		// nothing of a store that had been away for a month.
+		if l.memory.away.lasts(l.host.Monotonic()) {
+			l.host.Log(host.Line{Event: host.EventTrouble, Text: fmt.Sprintf("what is asked for of the ring has not been readable for %s, and what is new is not learned until it is: %v", untold, err)})
+		}
 		// "Not formed yet" may have become untrue; all else stays as it was.
 		l.Known.FormedKnown = l.Known.Formed
 		return
 	}
-	l.Known.Trouble = ""
+	l.Known.Trouble, l.memory.away = "", absence{}
 	l.remember()
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -46,6 +47,41 @@ func (h *hung) Create(ctx context.Context, key string, value []byte) error {
 	h.calls.Add(1)
 	<-h.back
 	return h.memory.Create(ctx, key, value)
+}
+
+// newBeside asks the one place that there is.
+func newBeside(s Store) *beside {
+	return &beside{open: func() (place, error) { return &held{Store: s}, nil }}
+}
+
+// held is a place that counts how often it is let go.
+type held struct {
+	Store
+	closed int
+}
+
+func (h *held) Close() error { h.closed++; return nil }
+
+// TestAPlaceThatIsGone: a volume is unmounted by force, and mounted again. What was opened
+// before answers with an error for ever.
+func TestAPlaceThatIsGone(t *testing.T) {
+	for _, says := range []error{syscall.ESTALE, syscall.EIO, ErrNotAStore} {
+		m := newMemory()
+		require.NoError(t, Init(t.Context(), m))
+		stale := newMemory()
+		stale.fail = func(string, string) (error, bool) { return says, false }
+		places := []*held{{Store: stale}, {Store: m}}
+		opened := 0
+		b := &beside{open: func() (place, error) { opened++; return places[opened-1], nil }}
+		require.ErrorIs(t, Check(t.Context(), b), says)
+		require.Equal(t, 1, places[0].closed)
+		require.NoError(t, Check(t.Context(), b), "it is opened anew")
+		_, err := b.Get(t.Context(), "a")
+		require.ErrorIs(t, err, ErrNotFound)
+		require.Equal(t, 2, opened, "and not again")
+		require.NoError(t, b.Close())
+		require.Equal(t, 1, places[1].closed)
+	}
 }
 
 // soon is a context that ends while a store hangs.

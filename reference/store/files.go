@@ -10,12 +10,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -29,7 +31,7 @@ import (
 // kernel, and on an NFS server: link(2) fails with EEXIST or makes the name.
 //
 // The directory is held open, so that every call means the file system that
-// was there when the store was opened, whatever is mounted over it later.
+// was there when it was opened, whatever is mounted over it later.
 type files struct{ root *os.Root }
 
 const (
@@ -192,11 +194,28 @@ func (f files) List(ctx context.Context, prefix string) ([]string, error) {
 // and no context ends that: the agent of a machine did nothing else meanwhile, and an etcd
 // that was killed stayed down. While a question hangs for which nobody waits any more no
 // other is asked, as each would hold a thread; and its answer is taken by who asks it next.
+//
+// It keeps a place open for as long as that is the store. One that was opened before its
+// volume was mounted, or that was unmounted since, never becomes it again: the next question
+// opens another. A question and what vouches for its answer are of one place.
 type beside struct {
-	store Store
+	open func() (place, error)
 
 	mu   sync.Mutex
+	at   place     // nil: the next question opens it
 	late *question // for which nobody waits any more; nil: there is none
+}
+
+// place is a store that is open.
+type place interface {
+	Store
+	io.Closer
+}
+
+// marked vouches for the answers of a directory.
+type marked struct {
+	Marked
+	io.Closer
 }
 
 // question is one call.
@@ -218,19 +237,20 @@ type answer struct {
 // freshFor is how long a late answer says what is: who asks again does so within seconds.
 const freshFor = 5 * time.Second
 
-func newBeside(s Store) *beside { return &beside{store: s} }
-
 // Create implements Store.
 func (b *beside) Create(ctx context.Context, key string, value []byte) error {
-	return b.ask(ctx, &question{what: key + " not created", value: value}, func(ctx context.Context) answer {
-		return answer{err: b.store.Create(ctx, key, value)}
+	return b.ask(ctx, &question{what: key + " not created", value: value}, func(ctx context.Context, p place) answer {
+		return answer{err: p.Create(ctx, key, value)}
 	}).err
 }
 
 // Get implements Store.
 func (b *beside) Get(ctx context.Context, key string) ([]byte, error) {
-	a := b.ask(ctx, &question{what: key + " not read"}, func(ctx context.Context) (a answer) {
-		a.value, a.err = b.store.Get(ctx, key)
+	a := b.ask(ctx, &question{what: key + " not read"}, func(ctx context.Context, p place) (a answer) {
+		a.value, a.err = p.Get(ctx, key)
+		if key == MarkerKey && (errors.Is(a.err, ErrNotFound) || a.err == nil && string(a.value) != marker) {
+			b.leave(p)
+		}
 		return a
 	})
 	return a.value, a.err
@@ -238,15 +258,76 @@ func (b *beside) Get(ctx context.Context, key string) ([]byte, error) {
 
 // List implements Store.
 func (b *beside) List(ctx context.Context, prefix string) ([]string, error) {
-	a := b.ask(ctx, &question{what: fmt.Sprintf("%q not listed", prefix)}, func(ctx context.Context) (a answer) {
-		a.keys, a.err = b.store.List(ctx, prefix)
+	a := b.ask(ctx, &question{what: fmt.Sprintf("%q not listed", prefix)}, func(ctx context.Context, p place) (a answer) {
+		a.keys, a.err = p.List(ctx, prefix)
 		return a
 	})
 	return a.keys, a.err
 }
 
+// Close lets go of the place.
+func (b *beside) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.at == nil {
+		return nil
+	}
+	defer func() { b.at = nil }()
+	return b.at.Close()
+}
+
+// opened is the place that is to be asked.
+func (b *beside) opened() (place, error) {
+	b.mu.Lock()
+	at := b.at
+	b.mu.Unlock()
+	if at != nil {
+		return at, nil
+	}
+	opened, err := b.open()
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.at != nil { // somebody else was first
+		return b.at, opened.Close()
+	}
+	b.at = opened
+	return opened, nil
+}
+
+// leave has the next question open another place than p.
+func (b *beside) leave(p place) {
+	b.mu.Lock()
+	left := b.at == p
+	if left {
+		b.at = nil
+	}
+	b.mu.Unlock()
+	if left {
+		_ = p.Close()
+	}
+}
+
+// gone are the errors of a place that is the store no more: what was mounted there is
+// another, or was taken away by force.
+var gone = []error{ErrNotAStore, syscall.ESTALE, syscall.EIO, syscall.ENOTCONN, syscall.ENODEV}
+
+func (b *beside) answer(ctx context.Context, what string, of func(context.Context, place) answer) answer {
+	p, err := b.opened()
+	if err != nil {
+		return answer{err: fmt.Errorf("%s: %w", what, err)}
+	}
+	a := of(ctx, p)
+	if slices.ContainsFunc(gone, func(e error) bool { return errors.Is(a.err, e) }) {
+		b.leave(p)
+	}
+	return a
+}
+
 // ask has the store asked without a context that ends: an answer that comes late is a whole one.
-func (b *beside) ask(ctx context.Context, q *question, of func(context.Context) answer) answer {
+func (b *beside) ask(ctx context.Context, q *question, of func(context.Context, place) answer) answer {
 	if err := ctx.Err(); err != nil {
 		return answer{err: fmt.Errorf("%s: %w", q.what, err)}
 	}
@@ -255,7 +336,7 @@ func (b *beside) ask(ctx context.Context, q *question, of func(context.Context) 
 	}
 	q.answered = make(chan struct{})
 	go func() {
-		q.answer = of(context.WithoutCancel(ctx))
+		q.answer = b.answer(context.WithoutCancel(ctx), q.what, of)
 		q.at = time.Now()
 		close(q.answered)
 	}()
@@ -263,13 +344,13 @@ func (b *beside) ask(ctx context.Context, q *question, of func(context.Context) 
 	case <-q.answered:
 		return q.answer
 	case <-ctx.Done():
-		b.leave(q)
+		b.forsake(q)
 		return answer{err: fmt.Errorf("%s: the store gives no answer: %w", q.what, ctx.Err())}
 	}
 }
 
-// leave notes that nobody waits for the answer any more.
-func (b *beside) leave(q *question) {
+// forsake notes that nobody waits for the answer any more.
+func (b *beside) forsake(q *question) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.late == nil {

@@ -38,15 +38,35 @@ func Open(ctx context.Context, address string) (Blob, error) {
 	if err := ctx.Err(); err != nil {
 		return Blob{}, fmt.Errorf("store: not opened: %w", err)
 	}
-	dir, create, err := parseAddress(address)
+	b, opened, err := at(address)
 	if err != nil {
 		return Blob{}, err
 	}
-	f, err := openFiles(dir, create)
-	if err != nil {
-		return Blob{}, fmt.Errorf("store %s: %w", address, err)
+	if err := opened.ask(ctx, &question{what: "store " + address}, func(context.Context, place) answer { return answer{} }).err; err != nil {
+		return Blob{}, err
 	}
-	return Blob{Store: newBeside(Marked{f}), address: "file://" + dir, closer: f}, nil
+	return b, nil
+}
+
+// Later is Open for a store that may be away: the first question opens it, and each says
+// why that fails.
+func Later(address string) (Blob, error) {
+	b, _, err := at(address)
+	return b, err
+}
+
+// at is the store at an address, which the first question opens.
+func at(address string) (Blob, *beside, error) {
+	dir, create, err := parseAddress(address)
+	if err != nil {
+		return Blob{}, nil, err
+	}
+	b := &beside{open: func() (place, error) {
+		f, err := openFiles(dir, create)
+		create = false // a directory that is gone later was there
+		return marked{Marked{f}, f}, err
+	}}
+	return Blob{Store: b, address: "file://" + dir, closer: b}, b, nil
 }
 
 func parseAddress(address string) (dir string, create bool, err error) {

@@ -171,6 +171,34 @@ func TestRemovedDirectory(t *testing.T) {
 	require.ErrorIs(t, err, ErrNotAStore)
 }
 
+// TestMountedLate: an agent was started before its store was mounted, and asked the directory
+// below for as long as it lived.
+func TestMountedLate(t *testing.T) {
+	elsewhere, below := openNew(t)
+	require.NoError(t, elsewhere.Create(t.Context(), "a", nil))
+	dir := filepath.Join(t.TempDir(), "ring")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	b, err := Open(t.Context(), "file://"+dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = b.Close() })
+	for range 2 {
+		require.ErrorIs(t, Check(t.Context(), b), ErrNotAStore)
+		_, err = b.List(t.Context(), "a")
+		require.ErrorIs(t, err, ErrNotAStore)
+	}
+	require.NoError(t, os.Remove(dir))
+	require.ErrorContains(t, Check(t.Context(), b), "mount it")
+	require.NoError(t, os.Rename(below, dir))
+	require.NoError(t, Check(t.Context(), b))
+	keys, err := b.List(t.Context(), "a")
+	require.NoError(t, err)
+	require.Equal(t, []string{"a"}, keys)
+
+	require.NoError(t, os.Rename(dir, below)) // something is mounted over a store that is one
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	require.NoError(t, Check(t.Context(), b), "it is asked where it was")
+}
+
 func TestUnansweredIsNotAbsent(t *testing.T) {
 	m := newMemory()
 	require.NoError(t, Init(t.Context(), m))
