@@ -4,6 +4,7 @@
 package ring
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -247,7 +248,7 @@ func lostDisk(spec Spec, o Observed) (held Decision, found bool) {
 			continue // another's removal may be what makes this one safe
 		}
 		if machine, _ := o.own(m); machine.Lost && m.Leader && m.Serving {
-			return handOver(spec, o.Voters(), m) // its volume is known to be gone, and its etcd runs on
+			return o.handOver(spec, m) // its volume is known to be gone, and its etcd runs on
 		}
 		return act(Action{Kind: Remove, Member: m.ID, Machine: m.Machine, Why: o.whyLost(m)})
 	}
@@ -498,7 +499,9 @@ func gone(spec Spec, o Observed, m Member, why string) (Decision, bool) {
 
 // surplus lets one voter go once all that stay are there and answer. What an etcd answers
 // that no launcher runs it may have from memory: a ring of three became one of one, whose
-// volume was gone. First launchers say whose logs there are.
+// volume was gone. First launchers say whose logs there are. And as many as commit a write
+// without it must be in step: of three one was far behind, and the other two became it and
+// another, which took no write before it had caught up.
 func surplus(spec Spec, o Observed) (Decision, bool) {
 	voters := o.Voters()
 	if len(voters) <= spec.Nodes {
@@ -508,8 +511,12 @@ func surplus(spec Spec, o Observed) (Decision, bool) {
 		return d, true
 	}
 	victim := leaves(spec, voters)
+	inStep := where(voters, func(m Member) bool { return m.ID != victim.ID && o.behind(m) == 0 })
+	if d, waits := o.outOfStep(); waits && (!o.led() || len(inStep) < Quorum(len(voters)-1)) {
+		return d, true
+	}
 	if victim.Leader {
-		return handOver(spec, voters, victim)
+		return o.handOver(spec, victim)
 	}
 	return act(Action{Kind: Remove, Member: victim.ID, Machine: victim.Machine, Why: "fewer voters are asked for"})
 }
@@ -532,13 +539,16 @@ func byLeaving(spec Spec, a, b Member) int {
 
 // handOver moves leadership before its holder leaves, so that clients wait for
 // a hand-over and not for an election timeout; and to the one who leaves last,
-// so that they wait once.
-func handOver(spec Spec, voters []Member, from Member) (Decision, bool) {
-	others := where(voters, func(m Member) bool { return m.ID != from.ID && m.Serving })
+// so that they wait once. One that is behind is the last to take it: etcd refuses writes until
+// it has caught up, or an election timeout is over, and asked again each second it took none.
+func (o Observed) handOver(spec Spec, from Member) (Decision, bool) {
+	others := where(o.Voters(), func(m Member) bool { return m.ID != from.ID && m.Serving })
 	if len(others) == 0 {
 		return wait("%s leads and leaves, and nobody else can lead", from)
 	}
-	to := slices.MinFunc(others, func(a, b Member) int { return byLeaving(spec, a, b) })
+	to := slices.MinFunc(others, func(a, b Member) int {
+		return cmp.Or(cmp.Compare(o.behind(a), o.behind(b)), byLeaving(spec, a, b))
+	})
 	return act(Action{Kind: MoveLeader, Member: to.ID, Machine: to.Machine, Why: from.String() + " leaves"})
 }
 

@@ -6,6 +6,7 @@ package ring
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -181,10 +182,26 @@ func (o Observed) outOfStep() (Decision, bool) {
 			return wait("%s is %d entries behind", m, m.Lag)
 		}
 	}
-	if !slices.ContainsFunc(o.Voters(), func(m Member) bool { return m.Leader }) {
+	if !o.led() {
 		return wait("who leads is not known")
 	}
 	return pass()
+}
+
+// led reports whether it is known who leads.
+func (o Observed) led() bool {
+	return slices.ContainsFunc(o.Voters(), func(m Member) bool { return m.Leader })
+}
+
+// behind is how many entries a voter is too far behind to be counted on; 0: it is in step.
+func (o Observed) behind(m Member) uint64 {
+	switch {
+	case o.unsteady(m):
+		return math.MaxUint64
+	case m.Lag > inStep:
+		return m.Lag
+	}
+	return 0
 }
 
 // handOverTo moves leadership to one that was restarted already, so that it moves once.

@@ -58,6 +58,7 @@ type entry struct {
 	caught  int // seconds of catching up
 	quiet   time.Time
 	ghost   bool // it runs without the disk that it was started on
+	lag     uint64
 
 	version ring.Version // that it runs
 	heard   ring.Version // that it said last to whoever observes
@@ -216,7 +217,7 @@ func (w *world) observe() ring.Observed {
 	for _, m := range w.members {
 		seen := ring.Member{ID: m.id, Name: m.name, Machine: m.machine, Disk: m.disk, PeerURL: m.url,
 			Learner: m.learner, Serving: w.runs(m), Leader: m.id == w.leader,
-			Version: m.heard, Release: m.release, Schema: w.schema(m), Peers: m.known, Listen: m.listen, Applied: w.log}
+			Version: m.heard, Release: m.release, Schema: w.schema(m), Peers: m.known, Listen: m.listen, Applied: w.log, Lag: m.lag}
 		if w.adopts && m.disk == "" {
 			seen.Peers = "" // whose machine says so isn't known
 		}
