@@ -4,6 +4,7 @@
 package ring
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -57,11 +58,23 @@ func unheard(o Observed) (Decision, bool) {
 			return wait("the machine of %s is not here to say how its etcd listens for peers", m)
 		case m.Peers == "":
 			return wait("how the etcd of %s listens for peers is not known", m)
-		case m.Listen != "" && m.Listen != m.Peers:
-			return wait("%s is to restart and listen for peers as %s, and listens as %s", m, m.Listen, m.Peers)
 		}
 	}
+	if d, waits := o.relistens(); waits {
+		return d, true
+	}
 	return o.outOfStep()
+}
+
+// relistens waits for a voter that is to restart and listen another way, and hasn't for all
+// that is known.
+func (o Observed) relistens() (Decision, bool) {
+	for _, m := range o.Voters() {
+		if m.Listen != "" && m.Listen != m.Peers {
+			return wait("%s is to restart and listen for peers as %s, and listens as %s", m, m.Listen, cmp.Or(m.Peers, "nobody knows"))
+		}
+	}
+	return pass()
 }
 
 // listen has the next of some restarted, to listen another way: followers by name, then

@@ -120,7 +120,9 @@ func lacks(spec Spec, o Observed, behind []Member) (Decision, bool) {
 // than etcd keeps to send, so that none is sent the whole keyspace instead.
 const inStep = 1000
 
-// unsettled waits until what was begun has ended well.
+// unsettled waits until what was begun has ended well: also the restart of a member for another
+// way to listen. Each machine looks whether all others serve before it ends its etcd, and two
+// that looked at once both ended theirs.
 func unsettled(spec Spec, o Observed, behind []Member) (Decision, bool) {
 	for _, m := range behind {
 		if m.Release == spec.Version {
@@ -131,6 +133,9 @@ func unsettled(spec Spec, o Observed, behind []Member) (Decision, bool) {
 		if m.Version.Minor() != spec.Version.Minor() && m.Version.Compare("v3.6.0") >= 0 && m.Schema != m.Version.Minor() {
 			return wait("%s runs %s, and its files are not of that minor yet", m, m.Version)
 		}
+	}
+	if d, waits := o.relistens(); waits && spec.Encrypt {
+		return d, true
 	}
 	if d, decided := o.outOfStep(); decided {
 		return d, true
