@@ -244,7 +244,7 @@ func lostDisk(spec Spec, o Observed) (held Decision, found bool) {
 			continue
 		}
 		if rest := o.rest(m); o.serving() < Quorum(n) || rest < Quorum(n-1) && !o.goesFirst(spec, m) {
-			held, _ = wait("the disk of %s is lost, and only %d of the other %d voters answer%s: no quorum of the rest", m, rest, n-1, o.fromMemory(m))
+			held, _ = wait("the disk of %s is lost, and only %d of the other %d voters answer%s: no quorum of the rest", m, rest, n-1, o.resting(m))
 			continue // another's removal may be what makes this one safe
 		}
 		if machine, _ := o.own(m); machine.Lost && m.Leader && m.Serving {
@@ -258,12 +258,21 @@ func lostDisk(spec Spec, o Observed) (held Decision, found bool) {
 // rest counts the voters on which the ring rests without m, whose disk is lost. One that
 // can't vote any more costs nothing, whoever the others are. One that answers from memory
 // does vote, and others that do so too are none of the rest: three disks are taken for new
-// ones, and two voters went at once for the third, which was lost as they were.
+// ones, and two voters went at once for the third, which was lost as they were. Nor is one
+// that is about to end: beside m2, whose pod is deleted and waits for a kubelet that hangs,
+// m3 votes from memory. When m2 ends m1 and m3 are a quorum; without m3, m1 alone is none.
 func (o Observed) rest(m Member) int {
-	return len(where(o.Voters(), func(x Member) bool { return x.ID != m.ID && x.Serving && !(m.Serving && o.lostDisk(x)) }))
+	return len(where(o.Voters(), func(x Member) bool {
+		machine, _ := o.own(x)
+		return x.ID != m.ID && x.Serving && !(m.Serving && (machine.Ending || o.lostDisk(x)))
+	}))
 }
 
-func (o Observed) fromMemory(m Member) string {
+// resting is what those do on whom the ring rests without m, if not all who answer do.
+func (o Observed) resting(m Member) string {
+	if _, ends := ending(o); m.Serving && ends {
+		return " and stay"
+	}
 	if m.Serving && slices.ContainsFunc(o.Voters(), func(x Member) bool { return x.ID != m.ID && x.Serving && o.lostDisk(x) }) {
 		return " from their disks"
 	}
@@ -274,6 +283,9 @@ func (o Observed) fromMemory(m Member) string {
 // them: the ring is whole, all vote, and somebody can come in for m before the next goes.
 // To wait were to wait for the end of what they hold in memory.
 func (o Observed) goesFirst(spec Spec, m Member) bool {
+	if _, ends := ending(o); ends {
+		return false
+	}
 	machine, known := o.own(m)
 	_, spare := o.spare(spec)
 	again := known && (machine.Lost || machine.Disk != m.Disk && o.takes(machine, spec)) // who knows of a lost volume brings another
