@@ -104,7 +104,8 @@ func (r *Ring) Revision(ctx context.Context) (revision int64, err error) {
 
 // Newest lists the members that hold all that the ring had acknowledged when this was
 // called, followers first. A snapshot is of one member alone: of one that is cut off, or
-// has just joined, it would be old, and nobody would know before it is needed.
+// has just joined, it would be old, and nobody would know before it is needed; of one whose
+// data differ from the others' it would be wrong.
 func (r *Ring) Newest(ctx context.Context) (all []Asked, revision int64, err error) {
 	if revision, err = r.Revision(ctx); err != nil {
 		return nil, 0, err
@@ -113,11 +114,17 @@ func (r *Ring) Newest(ctx context.Context) (all []Asked, revision int64, err err
 	if err != nil {
 		return nil, 0, err
 	}
+	corrupt, err := r.corrupt(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
 	why := []error{fmt.Errorf("no member is known to hold revision %d", revision)}
 	for _, a := range asked {
 		switch {
 		case a.Err != nil:
 			why = append(why, fmt.Errorf("%s: %w", a, a.Err))
+		case slices.Contains(corrupt, a.ID):
+			why = append(why, fmt.Errorf("%s holds other data than the rest (alarm %s)", a, ring.Corrupt))
 		case a.Learner || a.Revision < revision:
 			why = append(why, fmt.Errorf("%s has come to revision %d", a, a.Revision))
 		default:
@@ -128,6 +135,27 @@ func (r *Ring) Newest(ctx context.Context) (all []Asked, revision int64, err err
 		return nil, 0, errors.Join(why...)
 	}
 	return all, revision, nil
+}
+
+// corrupt lists the members of which etcd has found that they hold other data than the rest,
+// by what the ring has committed. It fails where that doesn't tell who is right.
+func (r *Ring) corrupt(ctx context.Context) (all []ring.ID, err error) {
+	err = r.change(ctx, func(ctx context.Context, c host.Etcd) error {
+		alarms, err := c.AlarmList(ctx)
+		if err != nil {
+			return fmt.Errorf("who holds other data than the rest is not known: reading the alarms: %w", err)
+		}
+		for _, a := range alarms.Alarms {
+			if a.Alarm == etcdserverpb.AlarmType_CORRUPT {
+				all = append(all, ring.ID(a.MemberID))
+			}
+		}
+		return nil
+	})
+	if slices.Contains(all, 0) {
+		err = fmt.Errorf("the members hold different data (alarm %s), and who holds the right ones etcd can't say: compare them by etcdctl endpoint hashkv --cluster, and save that of one whose are right by etcdctl --endpoints=URL snapshot save FILE", ring.Corrupt)
+	}
+	return all, err
 }
 
 // Snapshot writes the keyspace of the member at an endpoint, with the sum that etcd puts at

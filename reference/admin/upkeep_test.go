@@ -5,12 +5,104 @@ package admin
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
+	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/reference/ring"
 )
+
+// kept is a ring of three, m1 to m3, whose members answer; it notes what is done to them.
+type kept struct {
+	leader uint64
+	alarms []*etcdserverpb.AlarmMember
+	mute   error // why it doesn't tell of alarms
+	done   []string
+}
+
+func (k *kept) ring(t *testing.T) *Ring {
+	r := &Ring{Host: host.NewReal("", t.TempDir(), t.TempDir(), nil), clients: map[string]host.Etcd{}}
+	for id := range uint64(3) {
+		r.clients[fmt.Sprintf("http://m%d", id+1)] = keptMember{kept: k, id: id + 1}
+	}
+	r.Use("http://m2")
+	return r
+}
+
+// keptMember is one of them.
+type keptMember struct {
+	host.Etcd
+	*kept
+	id uint64
+}
+
+func (m keptMember) MemberList(context.Context, ...clientv3.OpOption) (*clientv3.MemberListResponse, error) {
+	list := &clientv3.MemberListResponse{Header: &etcdserverpb.ResponseHeader{}}
+	for id := range uint64(3) {
+		name := fmt.Sprintf("m%d", id+1)
+		list.Members = append(list.Members, &etcdserverpb.Member{ID: id + 1, Name: name, ClientURLs: []string{"http://" + name}})
+	}
+	return list, nil
+}
+
+func (m keptMember) Get(context.Context, string, ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	return &clientv3.GetResponse{Header: &etcdserverpb.ResponseHeader{Revision: 5}}, nil
+}
+
+func (m keptMember) Status(context.Context, string) (*clientv3.StatusResponse, error) {
+	return &clientv3.StatusResponse{Header: &etcdserverpb.ResponseHeader{MemberId: m.id, Revision: 5}, Leader: m.leader}, nil
+}
+
+func (m keptMember) AlarmList(context.Context) (*clientv3.AlarmResponse, error) {
+	return &clientv3.AlarmResponse{Alarms: m.alarms}, m.mute
+}
+
+// TestNoSnapshotOfCorruptData: m2 answers first, has come as far as the others, and holds
+// other data, as etcd has found. What it would give is what somebody restores one day.
+func TestNoSnapshotOfCorruptData(t *testing.T) {
+	alarm := func(id uint64, kind etcdserverpb.AlarmType) *etcdserverpb.AlarmMember {
+		return &etcdserverpb.AlarmMember{MemberID: id, Alarm: kind}
+	}
+	corrupt := func(ids ...uint64) (all []*etcdserverpb.AlarmMember) {
+		for _, id := range ids {
+			all = append(all, alarm(id, etcdserverpb.AlarmType_CORRUPT))
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		ring   *kept
+		gives  []ring.ID
+		refuse string
+	}{
+		"no alarm":              {&kept{leader: 1}, []ring.ID{2, 3, 1}, ""},
+		"no space":              {&kept{leader: 1, alarms: []*etcdserverpb.AlarmMember{alarm(2, etcdserverpb.AlarmType_NOSPACE)}}, []ring.ID{2, 3, 1}, ""},
+		"one":                   {&kept{leader: 1, alarms: corrupt(2)}, []ring.ID{3, 1}, ""},
+		"one that has left":     {&kept{leader: 1, alarms: corrupt(9)}, []ring.ID{2, 3, 1}, ""},
+		"all":                   {&kept{leader: 1, alarms: corrupt(1, 2, 3)}, nil, "m2 (2) holds other data than the rest (alarm CORRUPT)"},
+		"somebody, of whom not": {&kept{leader: 1, alarms: corrupt(0)}, nil, "who holds the right ones"},
+		"it isn't known":        {&kept{leader: 1, mute: errors.New("no answer")}, nil, "who holds other data than the rest is not known"},
+	} {
+		all, _, err := c.ring.ring(t).Newest(t.Context())
+		var gives []ring.ID
+		for _, a := range all {
+			gives = append(gives, a.ID)
+		}
+		assert.Equal(t, c.gives, gives, name)
+		if c.refuse == "" {
+			assert.NoError(t, err, name)
+		} else {
+			assert.ErrorContains(t, err, c.refuse, name)
+		}
+	}
+}
 
 // TestASumIsThatOfAllButItself: whatever the pieces come in, and a snapshot that is cut
 // short, changed or empty is refused.

@@ -93,7 +93,8 @@ func snapshotCommand() *cobra.Command {
 		Short: "write what the ring holds into a file",
 		Long: `snapshot writes the keyspace of a member that holds all that the ring had
 acknowledged when this began: not of whoever answers first, which may have been cut
-off for long. What came is checked by etcd's sum. FILE appears whole or not at all,
+off for long, and not of one that etcd has found to hold other data than the rest
+(alarm CORRUPT). What came is checked by etcd's sum. FILE appears whole or not at all,
 readable by its owner alone; one that is there already is refused.
 
 etcdutl snapshot restore FILE makes a data directory of it.`,
