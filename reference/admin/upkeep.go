@@ -225,7 +225,7 @@ func (r *Ring) Defragment(ctx context.Context, limit time.Duration, done func(De
 		if err := r.serving(ctx); err != nil {
 			return fmt.Errorf("%s is not defragmented, nor are %d after it: %w", a, len(asked)-i-1, err)
 		}
-		if err := r.defragment(ctx, a, limit, asked[:i]); err != nil {
+		if err := r.defragment(ctx, a, limit, slices.Concat(asked[:i], asked[i+1:])); err != nil {
 			return fmt.Errorf("defragmenting %s: %w; %d after it are not", a, err, len(asked)-i-1)
 		}
 		after, err := r.back(ctx, a)
@@ -259,11 +259,14 @@ func (r *Ring) serving(ctx context.Context) (err error) {
 	return err
 }
 
-func (r *Ring) defragment(ctx context.Context, a Asked, limit time.Duration, before []Asked) error {
+// defragment hands over first to one whose turn has been, if it can: leadership moves once. An
+// election since the order was made may have come to the first, and whoever has his turn after
+// takes it then.
+func (r *Ring) defragment(ctx context.Context, a Asked, limit time.Duration, others []Asked) error {
 	if a.Learner && a.Err != nil {
 		return a.Err
 	}
-	voters := slices.DeleteFunc(slices.Clone(before), func(b Asked) bool { return b.Learner })
+	voters := slices.DeleteFunc(others, func(b Asked) bool { return b.Learner })
 	if now, err := r.back(ctx, a); err != nil {
 		return err
 	} else if now.Leader && len(voters) > 0 {

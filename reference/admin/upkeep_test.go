@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -26,6 +27,8 @@ type kept struct {
 	alarms []*etcdserverpb.AlarmMember
 	mute   error // why it doesn't tell of alarms
 	done   []string
+	elects uint64 // who leads once one is defragmented; 0: who did
+	asked  func() // once each was asked how it is
 }
 
 func (k *kept) ring(t *testing.T) *Ring {
@@ -58,11 +61,55 @@ func (m keptMember) Get(context.Context, string, ...clientv3.OpOption) (*clientv
 }
 
 func (m keptMember) Status(context.Context, string) (*clientv3.StatusResponse, error) {
-	return &clientv3.StatusResponse{Header: &etcdserverpb.ResponseHeader{MemberId: m.id, Revision: 5}, Leader: m.leader}, nil
+	is := &clientv3.StatusResponse{Header: &etcdserverpb.ResponseHeader{MemberId: m.id, Revision: 5}, Leader: m.leader}
+	if m.id == 3 && m.asked != nil {
+		m.asked()
+		m.asked = nil
+	}
+	return is, nil
 }
 
 func (m keptMember) AlarmList(context.Context) (*clientv3.AlarmResponse, error) {
 	return &clientv3.AlarmResponse{Alarms: m.alarms}, m.mute
+}
+
+func (m keptMember) MoveLeader(_ context.Context, to uint64) (*clientv3.MoveLeaderResponse, error) {
+	m.leader = to
+	m.done = append(m.done, fmt.Sprintf("m%d hands over to m%d", m.id, to))
+	return nil, nil
+}
+
+func (m keptMember) Defragment(context.Context, string) (*clientv3.DefragmentResponse, error) {
+	led := ""
+	if m.leader == m.id {
+		led = ", which leads"
+	}
+	m.done = append(m.done, fmt.Sprintf("m%d%s", m.id, led))
+	if m.elects != 0 {
+		m.leader, m.elects = m.elects, 0
+	}
+	return nil, nil
+}
+
+// TestNobodyIsDefragmentedWhoLeads: also who was elected since the order was made, the first
+// of all included.
+func TestNobodyIsDefragmentedWhoLeads(t *testing.T) {
+	for name, c := range map[string]struct {
+		ring  *kept
+		after uint64 // who leads once the order is made
+		done  []string
+	}{
+		"as it was":         {&kept{leader: 1}, 0, []string{"m2", "m3", "m1 hands over to m2", "m1"}},
+		"the first, since":  {&kept{leader: 1}, 2, []string{"m2 hands over to m3", "m2", "m3 hands over to m2", "m3", "m1"}},
+		"the second, since": {&kept{leader: 1, elects: 3}, 0, []string{"m2", "m3 hands over to m2", "m3", "m1"}},
+	} {
+		r := c.ring.ring(t)
+		if c.after != 0 {
+			c.ring.asked = func() { c.ring.leader = c.after }
+		}
+		require.NoError(t, r.Defragment(t.Context(), time.Second, func(Defragmented) {}), name)
+		assert.Equal(t, c.done, c.ring.done, name)
+	}
 }
 
 // TestNoSnapshotOfCorruptData: m2 answers first, has come as far as the others, and holds
