@@ -371,7 +371,8 @@ type Observer struct {
 func (o *Observer) Observe(ctx context.Context, r *Ring, v View) ring.Observed {
 	seen := ring.Observed{Listed: true, Members: v.RingMembers(), Recorded: v.Recorded(), Missing: v.Missing()}
 	passed := o.passed(r.Host.Monotonic())
-	leader, alarms := o.health(ctx, r, v, seen.Members)
+	leader, alarms, bytes := o.health(ctx, r, v, seen.Members)
+	seen.Bytes = bytes
 	for _, id := range slices.Sorted(maps.Keys(alarms)) {
 		seen.Alarms = append(seen.Alarms, ring.Alarm{Kind: alarms[id], Member: id})
 	}
@@ -398,8 +399,9 @@ func (o *Observer) passed(now time.Duration) time.Duration {
 }
 
 // health asks each member for its status and returns who leads, by the word of
-// most of those that answered, and the alarms that stand, by member.
-func (o *Observer) health(ctx context.Context, r *Ring, v View, members []ring.Member) (_ ring.ID, alarms map[ring.ID]string) {
+// most of those that answered, the alarms that stand, by member, and how large the largest
+// keyspace file is.
+func (o *Observer) health(ctx context.Context, r *Ring, v View, members []ring.Member) (_ ring.ID, alarms map[ring.ID]string, bytes int64) {
 	applied, alarms := map[ring.ID]uint64{}, map[ring.ID]string{}
 	var leader, term, head uint64
 	for i := range members {
@@ -420,7 +422,7 @@ func (o *Observer) health(ctx context.Context, r *Ring, v View, members []ring.M
 			if m.Serving && is.RaftTerm >= term {
 				leader, term = is.Leader, is.RaftTerm
 			}
-			head = max(head, is.RaftIndex)
+			head, bytes = max(head, is.RaftIndex), max(bytes, is.DbSize)
 			readAlarms(alarms, is.Errors)
 			return nil
 		})
@@ -437,7 +439,7 @@ func (o *Observer) health(ctx context.Context, r *Ring, v View, members []ring.M
 		// etcd promotes a learner that holds nine tenths of the leader's log.
 		members[i].Ready = members[i].Serving && members[i].Applied*10 >= head*9
 	}
-	return ring.ID(leader), alarms
+	return ring.ID(leader), alarms, bytes
 }
 
 // listens is how the member's etcd listened for its peers when it last served: whoever

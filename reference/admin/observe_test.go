@@ -112,6 +112,15 @@ func TestAlarmsOfNoMember(t *testing.T) {
 	}
 }
 
+// TestWhatALearnerIsSent: it may be any member's file that it gets, as any may lead.
+func TestWhatALearnerIsSent(t *testing.T) {
+	r := (&kept{leader: 1}).ring(t)
+	list, err := r.List(t.Context())
+	require.NoError(t, err)
+	seen := new(Observer).Observe(t.Context(), r, View{Members: list.Members})
+	require.EqualValues(t, 3<<20, seen.Bytes)
+}
+
 // TestADecisionIsOfRoles: a learner was to be removed, which is safe, and it has
 // been promoted since.
 func TestADecisionIsOfRoles(t *testing.T) {

@@ -61,7 +61,7 @@ func (m keptMember) Get(context.Context, string, ...clientv3.OpOption) (*clientv
 }
 
 func (m keptMember) Status(context.Context, string) (*clientv3.StatusResponse, error) {
-	is := &clientv3.StatusResponse{Header: &etcdserverpb.ResponseHeader{MemberId: m.id, Revision: 5}, Leader: m.leader}
+	is := &clientv3.StatusResponse{Header: &etcdserverpb.ResponseHeader{MemberId: m.id, Revision: 5}, Leader: m.leader, DbSize: int64(m.id) << 20}
 	if m.id == 3 && m.asked != nil {
 		m.asked()
 		m.asked = nil

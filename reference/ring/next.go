@@ -399,11 +399,21 @@ func (o Observed) unsteady(m Member) bool {
 // machine should have its chance.
 func stuck(spec Spec, o Observed, m Member) bool {
 	_, spare := o.spare(spec)
-	return spare && !m.Serving && m.Silent > max(spec.ReplaceAfter, comeUp)
+	return spare && !m.Serving && m.Silent > max(spec.ReplaceAfter, comeUp+o.sending())
 }
 
-// sentWithin is how long a learner may wait for the ring's data where no other machine is free:
-// the 8 GiB that etcd advises at most (its system limits) take a minute or two at 1 Gbit/s.
+// sentEach is how many bytes of the ring's data a learner gets in a second at least: half of
+// what a line of 125 Mbit/s takes, or a slow disk, as either serves the ring besides. etcd's 8
+// GiB, which are the most that it advises, take a quarter of an hour then.
+const sentEach = 8 << 20
+
+// sending is how long it may take to send a learner all of the ring's data. It answers nobody
+// before: of a ring with 6 GiB each learner was removed on the way, and the next one sent all
+// of them anew.
+func (o Observed) sending() time.Duration { return time.Duration(o.Bytes/sentEach) * time.Second }
+
+// sentWithin is how long a learner may wait for the ring's data to begin to come, where no other
+// machine is free: what stands in between ends, or is found out, within some minutes.
 const sentWithin = 5 * time.Minute
 
 // unsent reports whether a learner whose etcd runs was never sent the ring's data. A node is
@@ -412,7 +422,7 @@ const sentWithin = 5 * time.Minute
 // a quarter of an hour. What is sent to a member that is removed, etcd gives up at once.
 func unsent(o Observed, m Member) bool {
 	machine, ok := o.own(m)
-	return ok && machine.Present && machine.Failing == "" && !machine.Unsteady && !m.Started() && m.Silent > sentWithin
+	return ok && machine.Present && machine.Failing == "" && !machine.Unsteady && !m.Started() && m.Silent > sentWithin+o.sending()
 }
 
 // silent holds every further change while a voter doesn't answer, until its

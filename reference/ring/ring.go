@@ -147,6 +147,7 @@ type Observed struct {
 	Recorded int  // members that are on record, and listed
 	Missing  []ID // members that are on record and not listed, and that nobody let go
 	Alarms   []Alarm
+	Bytes    int64 // of the keyspace file of whoever has the largest, which a new member is sent; 0: not known
 }
 
 // Alarm is one that stands in etcd. It outlives its member.

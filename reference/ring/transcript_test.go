@@ -29,6 +29,7 @@ import (
 //	lose-disk, lose-machine, crash, return, mute, unmute MACHINE
 //	ends MACHINE              its etcd ends at each start, with the words of the line below; without one, it starts again
 //	alarm KIND [MACHINE]      one stands in etcd, of the machine's member or of none that it names; alarm: none does
+//	keyspace mib=N            so much a new member is sent
 //	lag MACHINE=N             its member is N entries behind
 //	members-by-hand MACHINE   somebody joined an etcd there, bypassing everything
 //	delete-volume MACHINE     its disk is lost, which is known, and it can't start without
@@ -64,6 +65,8 @@ func command(t *testing.T, w *world, d *datadriven.TestData) string {
 		w.ends(w.box(d.CmdArgs[0].Key), strings.TrimSpace(d.Input))
 	case "alarm":
 		w.alarm(d.CmdArgs)
+	case "keyspace":
+		w.bytes = int64(number(t, d, "mib")) << 20
 	case "lag":
 		for _, arg := range d.CmdArgs {
 			w.at(arg.Key).lag = uint64(number(t, d, arg.Key))

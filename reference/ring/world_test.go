@@ -86,6 +86,7 @@ type world struct {
 	added    int
 	log      uint64 // how many entries the ring's log has
 	alarms   []ring.Alarm
+	bytes    int64 // of the leader's keyspace file
 }
 
 func newWorld(spec ring.Spec) *world {
@@ -213,7 +214,7 @@ func (w *world) observe() ring.Observed {
 	if w.unlisted != "" || !w.quorate() {
 		return ring.Observed{Why: cmp.Or(w.unlisted, "no quorum")}
 	}
-	o := ring.Observed{Listed: true, Alarms: w.alarms}
+	o := ring.Observed{Listed: true, Alarms: w.alarms, Bytes: w.bytes}
 	for _, m := range w.members {
 		seen := ring.Member{ID: m.id, Name: m.name, Machine: m.machine, Disk: m.disk, PeerURL: m.url,
 			Learner: m.learner, Serving: w.runs(m), Leader: m.id == w.leader,
