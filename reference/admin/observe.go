@@ -30,6 +30,7 @@ const (
 	machinesPrefix = Prefix + "machines/"
 	membersPrefix  = Prefix + "members/"
 	leavingPrefix  = Prefix + "leaving/"
+	acceptedKey    = Prefix + "accepted"
 )
 
 // Binding says on which disk a member may start, and on no other.
@@ -56,6 +57,13 @@ type Binding struct {
 type Leaving struct {
 	Machine string `json:"machine"`
 	Why     string `json:"why,omitempty"`
+}
+
+// Accepted says that a ring which was begun anew from one member (--force-new-cluster) is the
+// ring by a person's word: of each of the others somebody has said that it has left. Log is
+// the raft index up to which that is so: who is forced once more has no word for it.
+type Accepted struct {
+	Log uint64 `json:"log"`
 }
 
 // Presence is what a machine says of itself, under a lease, while it is there.
@@ -110,6 +118,8 @@ type Lead struct {
 // that time or later: a record is never older than its member.
 type View struct {
 	ClusterID    uint64
+	Answered     ring.ID // the member that gave it
+	Accepted     uint64  // as [Accepted] says; 0: nobody has said so
 	Members      []*etcdserverpb.Member
 	Bindings     map[ring.ID]Binding
 	Leaving      map[ring.ID]Leaving
@@ -140,7 +150,7 @@ func (r *Ring) View(ctx context.Context) (View, error) {
 	if err != nil {
 		return View{}, err
 	}
-	v := View{ClusterID: list.Header.ClusterId, Members: list.Members,
+	v := View{ClusterID: list.Header.ClusterId, Answered: ring.ID(list.Header.MemberId), Members: list.Members,
 		Bindings: map[ring.ID]Binding{}, Leaving: map[ring.ID]Leaving{}, Presences: map[string]Presence{}, Leases: map[string]int64{}, Revisions: map[string]int64{}}
 	for _, kv := range records.Kvs {
 		v.Revisions[string(kv.Key)] = kv.ModRevision
@@ -215,6 +225,14 @@ func (v View) LetGo(id ring.ID) bool {
 
 // Whole reports whether the list names enough of the members on record.
 func (v View) Whole() bool { return ring.Whole(v.Recorded(), v.Missing()) }
+
+// accepts reports whether the word that a member has left makes a ring of this list: it names
+// enough of the members on record then, and does not before.
+func (v View) accepts(id ring.ID) bool {
+	missing := v.Missing()
+	left := slices.DeleteFunc(slices.Clone(missing), func(other ring.ID) bool { return other == id })
+	return !ring.Whole(v.Recorded(), missing) && ring.Whole(v.Recorded(), left)
+}
 
 // Recorded counts the voters on record that are listed.
 func (v View) Recorded() (n int) {
@@ -301,6 +319,10 @@ func (x *parsed) into(v *View, key string, value []byte, created, lease int64) e
 		if err == nil {
 			v.Leaving[ring.ID(id)] = l
 		}
+	} else if key == acceptedKey {
+		var a Accepted
+		err = json.Unmarshal(value, &a)
+		v.Accepted = a.Log
 	} else if key == LeadKey {
 		var lead Lead
 		if lead, err = x.leads.read(value); err == nil && lease == 0 {

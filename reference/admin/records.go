@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -152,10 +153,7 @@ func (r *Ring) takeBack(ctx context.Context, id ring.ID, noted int64, holds []cl
 	}
 	key := leavingKey(id)
 	first := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", noted), clientv3.Compare(clientv3.ModRevision(key), "=", noted)}
-	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
-		_, err := c.Txn(ctx).If(append(first, holds...)...).Then(clientv3.OpDelete(key)).Commit()
-		return err
-	})
+	return r.write(ctx, append(first, holds...), clientv3.OpDelete(key))
 }
 
 // Stayed deletes the notes of members that were let go and are in the ring still, unless they
@@ -171,10 +169,7 @@ func (r *Ring) Stayed(ctx context.Context, members []ring.ID, view View, f Fence
 		same = append(same, clientv3.Compare(clientv3.ModRevision(leavingKey(id)), "=", view.Noted(id)))
 		notes = append(notes, clientv3.OpDelete(leavingKey(id)))
 	}
-	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
-		_, err := c.Txn(ctx).If(same...).Then(notes...).Commit()
-		return err
-	})
+	return r.write(ctx, same, notes...)
 }
 
 // NoteLeft notes of members that somebody else has removed that they have left. Noted one
@@ -238,12 +233,39 @@ func (r *Ring) Forget(ctx context.Context, members []ring.ID, f Fence) error {
 	if err != nil {
 		return err
 	}
-	var gone []clientv3.Op
+	return r.write(ctx, holds, forgotten(members...)...)
+}
+
+func forgotten(members ...ring.ID) (gone []clientv3.Op) {
 	for _, id := range members {
 		gone = append(gone, clientv3.OpDelete(memberKey(id)), clientv3.OpDelete(leavingKey(id)))
 	}
+	return gone
+}
+
+// Dismiss deletes the records of a member that isn't listed in the view that was read last, by
+// a person's word that it has left. If that makes the ring which gave it the ring, accepted is
+// up to where its log is then. It is recorded, as the log says for long that somebody made it
+// that of a ring of one: by that alone the only log of the ring never started again.
+func (r *Ring) Dismiss(ctx context.Context, id ring.ID, view View) (accepted uint64, err error) {
+	gone := forgotten(id)
+	if view.accepts(id) && len(r.endpoints) > 0 {
+		if accepted, _, err = r.Applied(ctx, r.endpoints[0], view.Answered); err != nil {
+			return 0, fmt.Errorf("how far the log of the ring goes is not known: %w", err)
+		}
+		text, err := json.Marshal(Accepted{Log: accepted})
+		if err != nil {
+			return 0, err
+		}
+		gone = append(gone, clientv3.OpPut(acceptedKey, string(text)))
+	}
+	return accepted, r.write(ctx, nil, gone...)
+}
+
+// write makes some changes of records in one transaction.
+func (r *Ring) write(ctx context.Context, holds []clientv3.Cmp, ops ...clientv3.Op) error {
 	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
-		_, err := c.Txn(ctx).If(holds...).Then(gone...).Commit()
+		_, err := c.Txn(ctx).If(holds...).Then(ops...).Commit()
 		return err
 	})
 }

@@ -107,3 +107,32 @@ func TestWhoHasLeft(t *testing.T) {
 		require.ElementsMatch(t, c.missing, c.view.Missing(), name)
 	}
 }
+
+// TestWhoseWordMakesARing: of those that are missing the last one that it takes, and no other.
+func TestWhoseWordMakesARing(t *testing.T) {
+	view := func(listed []uint64, bound ...ring.ID) View {
+		v := View{Bindings: map[ring.ID]Binding{}}
+		for _, id := range listed {
+			v.Members = append(v.Members, &etcdserverpb.Member{ID: id})
+		}
+		for _, id := range bound {
+			v.Bindings[id] = Binding{Machine: "m", Disk: "d"}
+		}
+		return v
+	}
+	require.True(t, view([]uint64{1}, 1, 2).accepts(2), "the only other")
+	require.False(t, view([]uint64{1}, 1, 2, 3).accepts(2), "3 is missing still")
+	require.True(t, view([]uint64{1, 4}, 1, 2, 3, 4).accepts(2), "two of three that are left are listed")
+	require.False(t, view([]uint64{1, 2}, 1, 2, 3).accepts(3), "a majority is listed as it is")
+	require.False(t, view([]uint64{1}).accepts(2), "nobody's record is there")
+}
+
+// TestAcceptedIsRead: nonsense in its place is nobody's word.
+func TestAcceptedIsRead(t *testing.T) {
+	for text, want := range map[string]uint64{`{"log":77}`: 77, "yes": 0} {
+		var v View
+		err := new(parsed).into(&v, acceptedKey, []byte(text), 1, 0)
+		require.Equal(t, want == 0, err != nil, text)
+		require.Equal(t, want, v.Accepted, text)
+	}
+}

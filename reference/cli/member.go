@@ -168,10 +168,15 @@ func forget(c *cobra.Command, opened *admin.Ring, id ring.ID) error {
 	case !slices.Contains(view.Outlived(), id):
 		return fmt.Errorf("forget refused: ring %x has no record of member %s", view.ClusterID, id)
 	}
-	if err := opened.Forget(c.Context(), []ring.ID{id}, admin.Unfenced()); err != nil {
+	accepted, err := opened.Dismiss(c.Context(), id, view)
+	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.OutOrStdout(), "done: member %s has left, by your word\n", id)
+	made := ""
+	if accepted > 0 {
+		made = fmt.Sprintf("; nobody is missing any more, so that this ring is the ring, with what its log holds up to %d", accepted)
+	}
+	fmt.Fprintf(c.OutOrStdout(), "done: member %s has left, by your word%s\n", id, made)
 	return nil
 }
 

@@ -20,8 +20,14 @@ import (
 type cluster struct {
 	etcdserverpb.UnimplementedClusterServer
 	etcdserverpb.UnimplementedKVServer
+	etcdserverpb.UnimplementedMaintenanceServer
 	removed []uint64
 	deletes []string // keys
+	puts    []string // keys and values
+}
+
+func (c *cluster) Status(context.Context, *etcdserverpb.StatusRequest) (*etcdserverpb.StatusResponse, error) {
+	return &etcdserverpb.StatusResponse{Header: &etcdserverpb.ResponseHeader{ClusterId: 0xc1}, RaftAppliedIndex: 77}, nil
 }
 
 func (c *cluster) Range(context.Context, *etcdserverpb.RangeRequest) (*etcdserverpb.RangeResponse, error) {
@@ -42,6 +48,9 @@ func (c *cluster) Txn(_ context.Context, r *etcdserverpb.TxnRequest) (*etcdserve
 	for _, op := range r.Success {
 		if d := op.GetRequestDeleteRange(); d != nil {
 			c.deletes = append(c.deletes, string(d.Key))
+		}
+		if p := op.GetRequestPut(); p != nil {
+			c.puts = append(c.puts, string(p.Key)+" "+string(p.Value))
 		}
 	}
 	return &etcdserverpb.TxnResponse{Header: &etcdserverpb.ResponseHeader{ClusterId: 0xc1}, Succeeded: true}, nil
@@ -70,6 +79,7 @@ func serve(t *testing.T) (c *cluster, endpoint string) {
 	server := grpc.NewServer()
 	etcdserverpb.RegisterClusterServer(server, c)
 	etcdserverpb.RegisterKVServer(server, c)
+	etcdserverpb.RegisterMaintenanceServer(server, c)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	go server.Serve(listener)
@@ -78,13 +88,14 @@ func serve(t *testing.T) (c *cluster, endpoint string) {
 }
 
 // TestForgetIsForThoseThatAreNotListed: a member that is in the ring has not left, and of
-// one that is on no record there is nothing to forget.
+// one that is on no record there is nothing to forget. The last one that was missing makes a
+// ring that was begun anew the ring.
 func TestForgetIsForThoseThatAreNotListed(t *testing.T) {
 	c, endpoint := serve(t)
 	for _, run := range []struct{ id, says, refused string }{
 		{"2b", "", "forget refused: member 2b is in the ring; if it is to go: ringadm member remove 2b"},
 		{"4d", "", "forget refused: ring c1 has no record of member 4d"},
-		{"3c", "done: member 3c has left, by your word\n", ""},
+		{"3c", "done: member 3c has left, by your word; nobody is missing any more, so that this ring is the ring, with what its log holds up to 77\n", ""},
 	} {
 		var printed bytes.Buffer
 		command := memberCommand()
@@ -101,4 +112,5 @@ func TestForgetIsForThoseThatAreNotListed(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"/ringadm/members/3c", "/ringadm/leaving/3c"}, c.deletes)
+	require.Equal(t, []string{`/ringadm/accepted {"log":77}`}, c.puts)
 }

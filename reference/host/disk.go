@@ -158,8 +158,9 @@ func walAt(path string) error {
 // With adds what the entries of the log say of the membership, and which of them is a
 // request of the v2 API: what v3.7 reads every entry as, it isn't. etcd gives each change of
 // the membership that somebody asked for an ID; those that --force-new-cluster writes have
-// none (storage.CreateConfigChangeEnts).
+// none, and follow one another (storage.CreateConfigChangeEnts).
 func (w WAL) With(entries []*raftpb.Entry) WAL {
+	last := uint64(0) // of those that it has written
 	for _, e := range entries {
 		if e.GetType() == raftpb.EntryNormal && proto.Unmarshal(e.GetData(), &etcdserverpb.InternalRaftRequest{}) != nil {
 			w.V2 = e.GetIndex()
@@ -171,9 +172,13 @@ func (w WAL) With(entries []*raftpb.Entry) WAL {
 		if change.GetNodeId() == w.Member {
 			w.Left = true
 		}
-		if change.GetId() == 0 && w.Forced == 0 {
+		if change.GetId() != 0 {
+			continue
+		}
+		if last == 0 || e.GetIndex() != last+1 {
 			w.Forced = e.GetIndex()
 		}
+		last = e.GetIndex()
 	}
 	return w
 }

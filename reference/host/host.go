@@ -83,8 +83,9 @@ type WAL struct {
 	// there is none. etcd before v3.6 writes its own name so, and v3.7 can't read it.
 	V2 uint64
 	// Forced is the raft index from which on the log is that of a ring of one, as somebody
-	// has started etcd on it with --force-new-cluster; 0: it is not. What the others have
-	// acknowledged since is not in it, and what is in it since nobody else has.
+	// has started etcd on it with --force-new-cluster, the last time if more than once; 0: it
+	// is not. What the others have acknowledged since is not in it, and what is in it since
+	// nobody else has.
 	Forced uint64
 }
 

@@ -29,6 +29,7 @@ type Evidence struct {
 	Damaged  string    // the log is there and unreadable: why
 	Lost     string    // by which the etcd that ran on the log knew that it ends too early; "": it didn't
 	Spoiled  ring.ID   // whose log on this disk may never run again, as was found before; 0: nobody's
+	Accepted uint64    // a raft index up to which the log is the ring's by a person's word, whoever made it that of a ring of one; 0: none
 
 	Listed   bool // the member list was read with a quorum
 	Why      string
@@ -167,7 +168,7 @@ func withLog(e Evidence) Boot {
 		return Boot{Do: Wait, Why: fmt.Sprintf("the disk holds a log of member %x, and it was %s that ran here: it may be a copy; where the member lives the list would tell, and it can't be read: %s", e.WAL.Member, e.Ran, e.Why)}
 	case !e.Listed && e.Strange && !e.began():
 		return Boot{Do: Wait, Why: fmt.Sprintf("the disk holds a log of member %x, and never said that one ran here: it may be a copy; where the member lives the list would tell, and it can't be read: %s", e.WAL.Member, e.Why)}
-	case e.WAL.Forced > 0:
+	case e.WAL.Forced > e.Accepted:
 		return Boot{Do: Halt, Spoils: m.ID, Why: fmt.Sprintf("somebody made the log on this disk that of a ring of one (--force-new-cluster): member %x is alone in it from %d to %d, and what the others have acknowledged since is not there", e.WAL.Member, e.WAL.Forced, e.WAL.Last)}
 	case e.Lost != "":
 		return Boot{Do: Halt, Spoils: m.ID, Why: fmt.Sprintf("the log of member %x on this disk has forgotten what the member acknowledged, as the leader knows: %s", e.WAL.Member, e.Lost)}

@@ -78,6 +78,14 @@ func TestDecide(t *testing.T) {
 			"halt: somebody made the log on this disk that of a ring of one (--force-new-cluster): member 1 is alone in it from 75 to 77, and what the others have acknowledged since is not there"},
 		{"a log that was made that of a ring of one, and no list", with(log, func(e *launcher.Evidence) { e.WAL = &host.WAL{Member: 1, Cluster: ours, Last: 77, Forced: 75} }),
 			"halt: somebody made the log on this disk that of a ring of one (--force-new-cluster): member 1 is alone in it from 75 to 77, and what the others have acknowledged since is not there"},
+		{"a log that was made that of a ring of one, which somebody has taken for the ring since", with(log, func(e *launcher.Evidence) {
+			e.WAL, e.Accepted = &host.WAL{Member: 1, Cluster: ours, Last: 77, Forced: 75}, 76
+		}),
+			"start (resume): the disk holds the log of member 1 up to 77"},
+		{"a log that was made that of a ring of one once more since", with(log, func(e *launcher.Evidence) {
+			e.WAL, e.Accepted = &host.WAL{Member: 1, Cluster: ours, Last: 97, Forced: 95}, 76
+		}),
+			"halt: somebody made the log on this disk that of a ring of one (--force-new-cluster): member 1 is alone in it from 95 to 97, and what the others have acknowledged since is not there"},
 		{"a log that went further before", listed(log, ring.Member{ID: 1, Machine: "m1", Disk: "d1", Log: 90}, two),
 			"halt: the log of member 1 on this disk goes up to 77, and went up to 90 before: the disk was put back from an older copy, and has forgotten what the member acknowledged"},
 		{"a log with which raft gave up", with(listed(log, one, two), func(e *launcher.Evidence) { e.Lost = "panic: tocommit(90) is out of range [lastIndex(77)]" }),

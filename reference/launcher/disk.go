@@ -44,6 +44,10 @@ type Disk struct {
 	// Spoiled is the member whose log on the disk may never run again: it is damaged, or
 	// older than what the member acknowledged, or that of a ring of one.
 	Spoiled ring.ID `json:"spoiled,omitempty"`
+	// Accepted is a raft index up to which the log on the disk is the ring's, by a person's
+	// word, though somebody made it that of a ring of one. The ring has that word, too, and
+	// can't be asked while the only log waits for it. 0: there was none.
+	Accepted uint64 `json:"accepted,omitempty"`
 	// Release is the release of etcd that the member here runs: what it was started with
 	// first, and then what its record in the ring says. "": not yet written.
 	Release ring.Version `json:"release,omitempty"`

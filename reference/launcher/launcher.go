@@ -334,7 +334,7 @@ func (l *Launcher) evidence(look Look) Evidence {
 		e.Cluster = known.Identity.ClusterID()
 	}
 	ReadLog(l.host, &e)
-	e.Lost = l.starts.lost
+	e.Lost, e.Accepted = l.starts.lost, l.disk.Accepted
 	if e.Spoiled = l.disk.Spoiled; look.Unread == nil {
 		whose := e.Spoiled
 		if e.WAL != nil {

@@ -22,6 +22,7 @@ func (l *Launcher) Attend(ctx context.Context, look *Look) error {
 	if err := l.leave(ctx, look.View, look.running); err != nil {
 		return err
 	}
+	l.accept(*look)
 	l.Known.Members = look.View.ClientURLs()
 	if !l.Known.Answered {
 		l.Known.Answered = true
@@ -37,6 +38,25 @@ func (l *Launcher) Attend(ctx context.Context, look *Look) error {
 		return err
 	}
 	return l.tellLog(ctx, look)
+}
+
+// accept notes on the disk that its log is the ring's by a person's word, if the member here
+// itself has answered that: of two rings that were made of one each has its own. Whether its
+// etcd is one that this launcher started is no matter; a person may have.
+func (l *Launcher) accept(look Look) {
+	id, _, lives := recordOf(look.View, l.Machine, l.disk.ID)
+	if !lives || look.View.Answered != id || look.View.Accepted <= l.disk.Accepted {
+		return
+	}
+	d := l.disk
+	if d.Accepted = look.View.Accepted; d.Spoiled == id {
+		d.Spoiled = 0
+	}
+	if err := d.write(l.host); err != nil {
+		l.log.Say(host.EventTrouble, fmt.Sprintf("noting on the disk that this ring is the ring by a person's word: %v; without it no etcd starts here while nobody answers", err))
+		return
+	}
+	l.disk = d
 }
 
 // How often the ring is told how far the log on a disk goes, and by how much it must have
