@@ -10,7 +10,14 @@ package main
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
+	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -85,7 +92,9 @@ var deeds = map[string]deed{
 	"deaf":    {0, func([]string) error { signal.Ignore(syscall.SIGTERM); return nil }},
 	"asked":   {0, asked},
 	"serve":   {0, serve},
+	"encrypt": {0, encrypt},
 	"resolve": {1, resolve},
+	"point":   {1, point},
 	"ports":   {3, ports},
 	"fetch":   {1, fetch},
 }
@@ -128,6 +137,47 @@ func serve([]string) error {
 	}
 	go func() { fail(http.Serve(l, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))) }()
 	return nil
+}
+
+// encrypt answers at port 8443 from now on, with a certificate that nobody has vouched for.
+func encrypt([]string) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	is := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	own, err := x509.CreateCertificate(rand.Reader, is, is, key.Public(), key)
+	if err != nil {
+		return err
+	}
+	l, err := tls.Listen("tcp", ":8443", &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{own}, PrivateKey: key}}})
+	if err != nil {
+		return err
+	}
+	go func() { fail(http.Serve(l, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))) }()
+	return nil
+}
+
+// point says by which Services the address of a name has names.
+func point(w []string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	addresses, err := net.DefaultResolver.LookupHost(ctx, w[0])
+	if err != nil {
+		return err
+	}
+	var services []string
+	for _, a := range addresses {
+		names, err := net.DefaultResolver.LookupAddr(ctx, a)
+		if dns := (*net.DNSError)(nil); err != nil && !(errors.As(err, &dns) && dns.IsNotFound) {
+			return err
+		}
+		for _, name := range names {
+			services = append(services, strings.Split(name, ".")[1])
+		}
+	}
+	slices.Sort(services)
+	return write(message, fmt.Sprintf("%s: %v\n", w[0], services))
 }
 
 // resolve says how many addresses a name has.

@@ -242,12 +242,14 @@ func (n *names) each(namespace, service string, do func(discoveryv1.Endpoint, []
 	slices.SortFunc(all, func(a, b *discoveryv1.EndpointSlice) int { return strings.Compare(a.Name, b.Name) })
 	for _, s := range all {
 		for _, e := range s.Endpoints {
-			if e.Conditions.Ready == nil || *e.Conditions.Ready {
+			if named(e) {
 				do(e, s.Ports)
 			}
 		}
 	}
 }
+
+func named(e discoveryv1.Endpoint) bool { return e.Conditions.Ready == nil || *e.Conditions.Ready }
 
 func addressesOf(e discoveryv1.Endpoint) (all []netip.Addr) {
 	for _, text := range e.Addresses {
@@ -270,7 +272,8 @@ func hostOf(e discoveryv1.Endpoint) string {
 	return ""
 }
 
-// pointers are the names of an address.
+// pointers are the names of an address: of who is ready, as CoreDNS knows no others
+// (EndpointSliceToEndpoints in coredns/plugin/kubernetes/object).
 func (n *names) pointers(a netip.Addr) (all []string) {
 	every, err := n.slices.List(labels.Everything())
 	if err != nil {
@@ -278,7 +281,7 @@ func (n *names) pointers(a netip.Addr) (all []string) {
 	}
 	for _, s := range every {
 		for _, e := range s.Endpoints {
-			if slices.Contains(addressesOf(e), a) {
+			if named(e) && slices.Contains(addressesOf(e), a) {
 				all = append(all, hostOf(e)+"."+s.Labels[discoveryv1.LabelServiceName]+"."+s.Namespace+".svc."+zone)
 			}
 		}

@@ -15,7 +15,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -38,6 +37,10 @@ const (
 	healthy   = 10 * time.Minute // a container that ran so long is restarted at once again
 	resync    = 10 * time.Second // until it looks again for what a container lacks to be made
 	mostWords = 4096             // bytes of a termination message
+
+	starts     = 100 * time.Millisecond // that the runtime takes to start a container, at least
+	mostStarts = 3.0                    // by how many times that longer, at most
+	remounts   = 100 * time.Millisecond // until mounted volumes are looked at, at least: two loops of that
 )
 
 // container is one of a pod's, over all its lives. What is below over is guarded by the
@@ -172,11 +175,10 @@ func (c *container) pulled() bool {
 		if err == nil {
 			return true
 		}
+		held := waiting("ImagePullBackOff", fmt.Sprintf("Back-off pulling image %q: ErrImagePull: %v", c.called(), err))
 		c.change(func() { c.become(waiting("ErrImagePull", err.Error())) })
 		pause(c.ctx, relist)
-		c.change(func() {
-			c.become(waiting("ImagePullBackOff", fmt.Sprintf("Back-off pulling image %q: ErrImagePull: %v", c.spec.Image, err)))
-		})
+		c.change(func() { c.become(held) })
 		pause(c.ctx, wait)
 	}
 	return false
@@ -259,20 +261,22 @@ func (c *container) id() string {
 	return fmt.Sprintf("model://%s-%s-%d", c.pod.object.UID, c.spec.Name, c.lives)
 }
 
-// start starts the container's program.
+// start starts the container's program. One that starts again finds mounted what was
+// mounted, also while the API server is away: that it be looked at again is asked for as the
+// program is started, and which of the two is first is as it comes (WaitForAttachAndMount in
+// k8s.io/kubernetes/pkg/kubelet/volumemanager).
 func (c *container) start() error {
-	if !c.init || c.sidecar() {
-		if err := c.pod.settle(c.ctx); err != nil {
-			return err
-		}
+	if c.lives > 1 {
+		go c.pod.remount()
 	}
+	pause(c.ctx, utilwait.Jitter(starts, mostStarts))
 	root, err := c.assemble()
 	if err != nil {
 		return err
 	}
 	words := c.command()
 	if len(words) == 0 {
-		return fmt.Errorf("the image %s has no entrypoint, and the container no command", c.spec.Image)
+		return fmt.Errorf("the image %s has no entrypoint, and the container no command", c.called())
 	}
 	cmd := c.program(root, words)
 	// A pipe of its own: cmd's would be closed by whoever waits for the program, and what it
@@ -430,15 +434,11 @@ func (c *container) hook(ctx context.Context, h *corev1.LifecycleHandler) error 
 	return c.handle(ctx, corev1.ProbeHandler{Exec: h.Exec, HTTPGet: h.HTTPGet})
 }
 
-// bury ends what the container's processes left, unless others of the pod run.
+// bury ends what the container's first process left: they shared a table of processes, which
+// ends with its first.
 func (c *container) bury() {
-	c.pod.mu.Lock()
-	alone := !slices.ContainsFunc(c.pod.residents(), func(o *container) bool { return o != c && o.state.Running != nil })
-	c.pod.mu.Unlock()
-	if alone {
-		if err := c.pod.k.killAll(c.pod.machine); err != nil {
-			c.pod.k.complain("ending what a container left", err)
-		}
+	if err := c.pod.k.killThose(c.pod.machine, c.root); err != nil {
+		c.pod.k.complain("ending what a container left", err)
 	}
 }
 

@@ -58,7 +58,7 @@ func (c *container) configured() bool {
 // environment is that of the container's programs.
 func (c *container) environment() []string {
 	server := c.pod.k.Server
-	if f := c.pod.k.Proxy; f != nil && f.Image == c.spec.Image {
+	if f := c.pod.k.Proxy; f != nil && f.Image == c.called() {
 		server = f.At
 	}
 	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOSTNAME=" + c.pod.hostname(), "HOME=/", "TZ=UTC",
@@ -150,14 +150,17 @@ var subscript = regexp.MustCompile(`^metadata\.(labels|annotations)\['([^']+)'\]
 
 // field is one of the pod's fields that the downward API tells.
 func (p *pod) field(path string) (string, error) {
+	p.mu.Lock()
+	marks := p.marks
+	p.mu.Unlock()
 	if of := subscript.FindStringSubmatch(path); of != nil {
-		return map[string]map[string]string{"labels": p.object.Labels, "annotations": p.object.Annotations}[of[1]][of[2]], nil
+		return map[string]map[string]string{"labels": marks.labels, "annotations": marks.annotations}[of[1]][of[2]], nil
 	}
 	switch path {
 	case "metadata.labels":
-		return lines(p.object.Labels), nil
+		return lines(marks.labels), nil
 	case "metadata.annotations":
-		return lines(p.object.Annotations), nil
+		return lines(marks.annotations), nil
 	case "metadata.name":
 		return p.object.Name, nil
 	case "metadata.namespace":

@@ -9,9 +9,9 @@
 // the pod's address.
 //
 // It does what a ring can tell from the outside, with the kubelet's own times: init
-// containers, probes, back-off, termination messages, a pod's grace, mounted Secrets that
-// lag, tokens. It has no cgroups, users or eviction, and it does not find
-// containers again that a kubelet before it started: those end.
+// containers, probes, back-off, termination messages, a pod's grace and how it ended, mounted
+// Secrets that lag, tokens. It has no cgroups, users, logs or exec by the API, or eviction,
+// and it does not find containers again that a kubelet before it started: those end.
 package kubelet
 
 import (
@@ -23,6 +23,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -138,6 +139,16 @@ func (k *kubelet) killAll(machine byte) error {
 	return k.orders.Do(lockstep.Deed{Do: lockstep.DoSignal, Machines: []byte{machine}, Pids: pids, Signal: 9})
 }
 
+// killThose kills what runs at the number of a pod in the root directory of a container.
+func (k *kubelet) killThose(machine byte, root string) error {
+	pids, table := lockstep.Running(machine)
+	pids = slices.DeleteFunc(pids, func(pid int) bool {
+		env, err := os.ReadFile(filepath.Join(table, strconv.Itoa(pid), "environ"))
+		return err != nil || !slices.Contains(strings.Split(string(env), "\x00"), lockstep.RootEnv+"="+root)
+	})
+	return k.orders.Do(lockstep.Deed{Do: lockstep.DoSignal, Machines: []byte{machine}, Pids: pids, Signal: 9})
+}
+
 // watch hears of the node's pods.
 func (k *kubelet) watch(ctx context.Context) {
 	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
@@ -171,6 +182,7 @@ func (k *kubelet) heard(o *corev1.Pod) {
 	if !equality.Semantic.DeepEqual(p.status(o.Status), o.Status) {
 		p.touch()
 	}
+	p.update(o)
 	if o.DeletionTimestamp != nil && o.DeletionGracePeriodSeconds != nil {
 		p.end(time.Duration(*o.DeletionGracePeriodSeconds) * time.Second)
 	}

@@ -28,7 +28,7 @@ import (
 // pod is a pod from when it is heard of until it is gone.
 type pod struct {
 	k      *kubelet
-	object *corev1.Pod // as it was first heard of: what of it can change isn't used
+	object *corev1.Pod // as it was first heard of: what of it can change is in marks, and in its containers
 	dir    string
 	ctx    context.Context // ends when the pod is to end
 	cancel context.CancelFunc
@@ -40,6 +40,8 @@ type pod struct {
 	mu      sync.Mutex
 	grace   time.Duration // how long its containers have to end
 	ends    time.Time     // since when they are to; zero: they aren't
+	ended   bool          // nothing of it runs, or will
+	marks   marks
 	since   metav1.Time
 	machine byte // 0: it has no address yet
 	volume  string
@@ -49,8 +51,11 @@ type pod struct {
 	mains   []*container
 }
 
+// marks are what others write on a pod while it runs.
+type marks struct{ labels, annotations map[string]string }
+
 func newPod(k *kubelet, o *corev1.Pod) *pod {
-	p := &pod{k: k, object: o, dir: filepath.Join(k.Dir, "pods", string(o.UID)), dirty: make(chan struct{}, 1), since: now()}
+	p := &pod{k: k, object: o, dir: filepath.Join(k.Dir, "pods", string(o.UID)), dirty: make(chan struct{}, 1), since: now(), marks: marks{o.Labels, o.Annotations}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.beside, p.endBeside = context.WithCancel(context.Background())
 	for _, c := range o.Spec.InitContainers {
@@ -88,6 +93,22 @@ func (c *container) recall(known corev1.ContainerStatus) {
 			ContainerID: known.ContainerID, StartedAt: known.State.Running.StartedAt, FinishedAt: now()}}
 	case known.State.Waiting != nil:
 		c.state, c.last = c.last, corev1.ContainerState{}
+	}
+}
+
+// update takes over what of a pod can change. A main container whose image does is started
+// again with the other one, by no back-off, as it is another.
+func (p *pod) update(o *corev1.Pod) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.marks = marks{o.Labels, o.Annotations}
+	for i, c := range p.mains {
+		if next := o.Spec.Containers[i].Image; next != c.spec.Image {
+			c.spec.Image, c.wait = next, 0
+			if c.cmd != nil && c.state.Running != nil {
+				go c.stop(c.cmd, graceOf(o.Spec.TerminationGracePeriodSeconds))
+			}
+		}
 	}
 }
 
@@ -138,7 +159,12 @@ func (p *pod) residents() (all []*container) {
 	return append(all, p.mains...)
 }
 
-// live is the pod's life.
+// unmounts is how long a pod that has ended is there yet, as its volumes are unmounted, and
+// looked at (measured on kind).
+const unmounts = time.Second
+
+// live is the pod's life. That it has ended is told before it is deleted: who watches pods
+// sees each of them Failed, or Succeeded (the kubelet's status manager deletes no other).
 func (p *pod) live() {
 	posting, posted := context.WithCancel(context.Background())
 	var told sync.WaitGroup
@@ -150,9 +176,26 @@ func (p *pod) live() {
 	}
 	posted()
 	told.Wait()
+	p.finish()
+	p.k.until(context.Background(), "telling the end of pod "+p.String(), p.post)
+	pause(context.Background(), unmounts)
 	p.k.until(context.Background(), "clearing pod "+p.String(), func(context.Context) error { return p.clear() })
 	p.k.release(p)
 	p.k.until(context.Background(), "deleting pod "+p.String(), p.delete)
+}
+
+// finish has nothing of the pod run any more. Of a container that didn't when it was to end
+// nobody knows how it did (TerminatePod in k8s.io/kubernetes/pkg/kubelet/status).
+func (p *pod) finish() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
+	for _, c := range p.mains {
+		if each(p.inits, (*container).done) && c.state.Terminated == nil {
+			c.become(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "ContainerStatusUnknown",
+				Message: "The container could not be located when the pod was terminated"}})
+		}
+	}
 }
 
 // run sets the pod up and starts its containers. Where it is told to end meanwhile it has
@@ -172,6 +215,7 @@ func (p *pod) run() {
 		return
 	}
 	p.retry("setting up pod "+p.String(), p.setUp)
+	go p.refresh()
 	for _, c := range p.inits {
 		if !c.sidecar() && !c.once() {
 			return
@@ -191,7 +235,6 @@ func (p *pod) run() {
 		keeps[c] = true
 		go c.keep()
 	}
-	go p.refresh()
 }
 
 // dismiss ends the sidecars once the main containers have ended for good.
@@ -339,16 +382,24 @@ func (p *pod) status(before corev1.PodStatus) corev1.PodStatus {
 	if initialized && !slices.ContainsFunc(p.mains, func(c *container) bool { return c.state.Waiting != nil && c.last.Terminated == nil }) {
 		s.Phase = corev1.PodRunning
 	}
-	if p.over() {
+	over := p.over() || p.ended
+	if over {
 		s.Phase = corev1.PodFailed
-		if initialized && each(p.mains, func(c *container) bool { return c.state.Terminated.ExitCode == 0 }) {
+		if initialized && each(p.mains, func(c *container) bool { return c.state.Terminated != nil && c.state.Terminated.ExitCode == 0 }) {
 			s.Phase = corev1.PodSucceeded
 		}
 	}
 	s.InitContainerStatuses, s.ContainerStatuses = statuses(p.inits), statuses(p.mains)
-	s.Conditions = podConditions(before.Conditions, map[corev1.PodConditionType]bool{corev1.PodReadyToStartContainers: p.machine != 0 && !p.over(), corev1.PodInitialized: initialized,
-		corev1.ContainersReady: ready && initialized, corev1.PodReady: ready && initialized, corev1.PodScheduled: true})
+	s.Conditions = podConditions(before.Conditions, map[corev1.PodConditionType]bool{corev1.PodReadyToStartContainers: p.machine != 0 && !over, corev1.PodInitialized: initialized,
+		corev1.ContainersReady: ready && initialized, corev1.PodReady: ready && initialized && p.gated(before.Conditions), corev1.PodScheduled: true})
 	return s
+}
+
+// gated reports whether all that others have a say in says that the pod is ready.
+func (p *pod) gated(conditions []corev1.PodCondition) bool {
+	return each(p.object.Spec.ReadinessGates, func(g corev1.PodReadinessGate) bool {
+		return slices.ContainsFunc(conditions, func(c corev1.PodCondition) bool { return c.Type == g.ConditionType && c.Status == corev1.ConditionTrue })
+	})
 }
 
 // done reports whether an init container has done what the next ones wait for.
@@ -404,7 +455,7 @@ func (p *pod) running() (r Running, ok bool) {
 	if p.machine == 0 {
 		return r, false
 	}
-	r = Running{Namespace: p.object.Namespace, Name: p.object.Name, Labels: p.object.Labels, Machine: p.machine, Dir: p.dir, Volume: p.data(), Mains: map[string]int{}}
+	r = Running{Namespace: p.object.Namespace, Name: p.object.Name, Labels: p.marks.labels, Machine: p.machine, Dir: p.dir, Volume: p.data(), Mains: map[string]int{}}
 	if s := p.object.Spec; s.Hostname != "" && s.Subdomain != "" {
 		r.Host = fmt.Sprintf("%s.%s.%s.svc", s.Hostname, s.Subdomain, p.object.Namespace)
 	}

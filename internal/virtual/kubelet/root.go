@@ -71,11 +71,19 @@ func (c *container) assemble() (root string, err error) {
 
 // image is what the container is made of.
 func (c *container) image() (image.Image, error) {
-	i := slices.IndexFunc(c.pod.k.Images, func(i image.Image) bool { return i.Name == c.spec.Image })
+	name := c.called()
+	i := slices.IndexFunc(c.pod.k.Images, func(i image.Image) bool { return i.Name == name })
 	if i < 0 {
-		return image.Image{}, fmt.Errorf("there is no image %s on this node, and no registry", c.spec.Image)
+		return image.Image{}, fmt.Errorf("there is no image %s on this node, and no registry", name)
 	}
 	return c.pod.k.Images[i], nil
+}
+
+// called is the image's name, which may change.
+func (c *container) called() string {
+	c.pod.mu.Lock()
+	defer c.pod.mu.Unlock()
+	return c.spec.Image
 }
 
 // command is the container's command line.
@@ -96,7 +104,7 @@ func (c *container) command() []string {
 func (c *container) furnish() error {
 	domain := "svc.cluster.local"
 	files := map[string]string{
-		"/etc/hosts": fmt.Sprintf("127.0.0.1\tlocalhost\n%v\t%s\n", lockstep.Address(c.pod.machine), c.pod.hostname()),
+		"/etc/hosts": c.pod.hosts(domain),
 		// use-vc: names are asked for by TCP, as nothing else passes the world's network.
 		"/etc/resolv.conf":   fmt.Sprintf("nameserver %v\nsearch %s.%s %s cluster.local\noptions ndots:5 use-vc\n", c.pod.k.Names, c.pod.object.Namespace, domain, domain),
 		"/etc/hostname":      c.pod.hostname() + "\n",
@@ -114,6 +122,19 @@ func (c *container) furnish() error {
 	return nil
 }
 
+// hosts is the pod's own file of names: itself, whole and short, and what its spec adds.
+func (p *pod) hosts(domain string) string {
+	names := p.hostname()
+	if p.object.Spec.Subdomain != "" {
+		names = fmt.Sprintf("%s.%s.%s.%s\t%s", p.hostname(), p.object.Spec.Subdomain, p.object.Namespace, domain, names)
+	}
+	text := fmt.Sprintf("127.0.0.1\tlocalhost\n%v\t%s\n", lockstep.Address(p.machine), names)
+	for _, alias := range p.object.Spec.HostAliases {
+		text += alias.IP + "\t" + strings.Join(alias.Hostnames, "\t") + "\n"
+	}
+	return text
+}
+
 // mountVolumes has the pod's volumes where the container wants them.
 func (c *container) mountVolumes() error {
 	for _, m := range c.spec.VolumeMounts {
@@ -124,6 +145,9 @@ func (c *container) mountVolumes() error {
 		from, err := c.part(c.pod.place(c.pod.object.Spec.Volumes[i]), m)
 		if err == nil {
 			err = bind(from, c.within(m.MountPath))
+		}
+		if err == nil && (m.ReadOnly || made(c.pod.object.Spec.Volumes[i])) {
+			err = readOnly(c.within(m.MountPath))
 		}
 		if err != nil {
 			return err
@@ -186,6 +210,26 @@ func bind(from, to string) error {
 	}
 	if err := unix.Mount(from, to, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("mounting %s at %s: %w", from, to, err)
+	}
+	return nil
+}
+
+// made reports whether the volume's files are made of objects: no container writes to one,
+// whatever its mount says.
+func made(v corev1.Volume) bool {
+	return v.Secret != nil || v.ConfigMap != nil || v.Projected != nil || v.DownwardAPI != nil
+}
+
+// readOnly has nobody write at a mount. What else holds of it stays, as it must where
+// somebody without the right to change that had it mounted.
+func readOnly(at string) error {
+	var stat unix.Statfs_t
+	if err := unix.Statfs(at, &stat); err != nil {
+		return err
+	}
+	kept := uintptr(stat.Flags) & (unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_NOATIME | unix.MS_NODIRATIME | unix.MS_RELATIME)
+	if err := unix.Mount("", at, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|kept, ""); err != nil {
+		return fmt.Errorf("mounting %s read-only: %w", at, err)
 	}
 	return nil
 }

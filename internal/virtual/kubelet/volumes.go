@@ -21,11 +21,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilwait "k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 )
 
-// refreshPeriod is how often mounted Secrets, ConfigMaps and tokens are looked at again:
-// the kubelet's syncFrequency.
+// refreshPeriod is how often mounted Secrets, ConfigMaps and tokens are looked at again, at
+// most: the kubelet's syncFrequency, which it makes longer by up to a half.
 const refreshPeriod = time.Minute
 
 // place is where a volume's files are.
@@ -44,6 +45,8 @@ func (p *pod) provide(ctx context.Context, v corev1.Volume) error {
 	switch {
 	case v.PersistentVolumeClaim != nil:
 		return p.attach(ctx, v.PersistentVolumeClaim.ClaimName)
+	case v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumMemory: // which no power cut leaves
+		return errors.Join(os.RemoveAll(p.place(v)), os.MkdirAll(p.place(v), 0o777))
 	case v.EmptyDir != nil:
 		return os.MkdirAll(p.place(v), 0o777)
 	case v.HostPath != nil:
@@ -250,10 +253,18 @@ func (p *pod) token(ctx context.Context, files map[string]file, s corev1.Service
 // refresh keeps projected volumes up to date, while the pod lives.
 func (p *pod) refresh() {
 	for p.ctx.Err() == nil {
-		pause(p.ctx, refreshPeriod)
-		if err := p.settle(p.ctx); err != nil && p.ctx.Err() == nil {
-			p.k.complain("refreshing the volumes of pod "+p.String(), err)
-		}
+		p.settleAfter(utilwait.Jitter(refreshPeriod, jitter))
+	}
+}
+
+// remount has projected volumes looked at as something of the pod is started again: by a loop
+// that finds what is to be mounted, and another that mounts it.
+func (p *pod) remount() { p.settleAfter(utilwait.Jitter(remounts, 2)) }
+
+func (p *pod) settleAfter(wait time.Duration) {
+	pause(p.ctx, wait)
+	if err := p.settle(p.ctx); err != nil && p.ctx.Err() == nil {
+		p.k.complain("refreshing the volumes of pod "+p.String(), err)
 	}
 }
 
