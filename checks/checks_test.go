@@ -266,6 +266,17 @@ func TestAHistoryThatBreaksOffIsNoPass(t *testing.T) {
 	require.Equal(t, ringproof.Fail, learnerFirst.Finding(h, nil).Verdict)
 }
 
+// TestAClaimTakesWhatItsPodWrote until that ends, and not only what it had when it was deleted.
+func TestAClaimTakesWhatItsPodWrote(t *testing.T) {
+	h := claimless()
+	event(h, ringproof.Event{At: sec(42), Kind: ringproof.EventProcessExited, Machine: "m2"})
+	l := newLedger(h)
+	require.True(t, l.taken("m2", sec(41)))
+	require.False(t, l.taken("m2", sec(43)))
+	require.True(t, l.taken("m3", sec(43)), "its pod runs on")
+	require.False(t, l.taken("m1", sec(41)))
+}
+
 // leaves has a fault make the machine's log that of a ring of one.
 func leaves(h *ringproof.History, machine string) {
 	h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: "force", Fault: &ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Leave: ringproof.LeaveForced}})

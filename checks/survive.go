@@ -187,5 +187,5 @@ func (l *ledger) heldOn(machine string) int64 {
 // taken reports whether a fault took, after the moment, the disk that the machine
 // had then. A disk that went without a fault was the subject's to keep.
 func (l *ledger) taken(machine string, at ringproof.Instant) bool {
-	return slices.ContainsFunc(l.losses, func(e ringproof.Event) bool { return e.Machine == machine && e.At >= at })
+	return slices.ContainsFunc(l.losses, func(e ringproof.Event) bool { return e.Machine == machine && releasedAt(l.h, e) >= at })
 }
