@@ -26,6 +26,7 @@ func TestVariables(t *testing.T) {
 			&corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{"b": []byte("3"), "s": []byte("4")}})},
 		object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "p", Labels: map[string]string{"app": "x", "b/c": `"`}}},
 	}
+	p.marks.labels = p.object.Labels
 	object := corev1.LocalObjectReference{Name: "o"}
 	absent := corev1.LocalObjectReference{Name: "absent"}
 	optional := true
