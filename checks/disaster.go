@@ -4,6 +4,7 @@
 package checks
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -19,18 +20,12 @@ var disaster = Check{
 	Source: "etcd's disaster recovery guide; etcd-launcher and etcd-manager bootstrap anew over lost quorums",
 	Timed:  true,
 	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
-		if safely(h.Plan) {
-			return unknown("the plan isn't in mode %s", ringproof.ModeDisaster)
-		}
-		if seen := identities(h); len(seen) > 1 {
-			return with(fail(seen[1].at, "expected no second ring, saw cluster ID %x beside %x", seen[1].id, seen[0].id), seen[1].who)
-		}
-		if f, bad := forked(h); bad {
+		if f, bad := second(h); bad && !safely(h.Plan) {
 			return f
 		}
-		since, ok := struck(h)
-		if !ok {
-			return undone(h)
+		since, why := struck(h)
+		if why != "" {
+			return unknown("%s", why)
 		}
 		if f, bad := heedless(h, since); bad {
 			return f
@@ -54,12 +49,9 @@ var halts = Check{
 	Source: "etcd's disaster recovery guide: what is left to do is a person's decision; etcd-manager says it among a hundred other lines",
 	Timed:  true,
 	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
-		if safely(h.Plan) {
-			return unknown("the plan isn't in mode %s", ringproof.ModeDisaster)
-		}
-		since, ok := struck(h)
-		if !ok {
-			return undone(h)
+		since, why := struck(h)
+		if why != "" {
+			return unknown("%s", why)
 		}
 		said, ok := namesTheDisaster(h, since)
 		if !ok {
@@ -73,25 +65,30 @@ var halts = Check{
 
 func inDisaster(p ringproof.Plan) bool { return p.Mode == ringproof.ModeDisaster }
 
-// undone is said of a run in which the quorum was not lost.
-func undone(h *ringproof.History) ringproof.Finding {
-	if len(events(h, ringproof.EventFaultLanded)) == 0 {
-		return unknown("no fault landed: there was no disaster")
+// second finds a second ring, by its own ID or under that of the first.
+func second(h *ringproof.History) (ringproof.Finding, bool) {
+	if seen := identities(h); len(seen) > 1 {
+		return with(fail(seen[1].at, "expected no second ring, saw cluster ID %x beside %x", seen[1].id, seen[0].id), seen[1].who), true
 	}
-	return unknown("no pod has ended whose claim or volume was deleted: there was no disaster")
+	return forked(h)
 }
 
 // struck returns when the quorum was lost: with the disks of a majority, or else when the
-// last fault landed.
-func struck(h *ringproof.History) (ringproof.Instant, bool) {
+// last fault landed. why tells that it wasn't.
+func struck(h *ringproof.History) (since ringproof.Instant, why string) {
 	landed := events(h, ringproof.EventFaultLanded)
-	if len(landed) == 0 {
-		return 0, false
+	at, lost := fallen(h)
+	switch {
+	case safely(h.Plan):
+		return 0, fmt.Sprintf("the plan isn't in mode %s", ringproof.ModeDisaster)
+	case len(landed) == 0:
+		return 0, "no fault landed: there was no disaster"
+	case !lost:
+		return landed[len(landed)-1].At, ""
+	case at == ringproof.Forever:
+		return 0, "no pod has ended whose claim or volume was deleted: there was no disaster"
 	}
-	if at, lost := fallen(h); lost {
-		return at, at != ringproof.Forever
-	}
-	return landed[len(landed)-1].At, true
+	return at, ""
 }
 
 // fallen returns when a majority of those who voted before the first loss had lost their

@@ -42,6 +42,11 @@ func TestForceNewWritesWhatEtcdWrites(t *testing.T) {
 	theirs, err := logOf(t, b.dir)
 	require.NoError(t, err)
 	require.Equal(t, before.Last+1, ours.Forced, "after all that was there")
+	for dir, forced := range map[string]uint64{a.dir: 0, copied: ours.Forced, b.dir: theirs.Forced} {
+		log, err := Read(dir)
+		require.NoError(t, err)
+		require.Equal(t, forced, log.Forced(), dir)
+	}
 	// Before 3.7 etcd drops what the log doesn't know to be committed.
 	require.InDelta(t, theirs.Forced, ours.Forced, 1)
 	require.Equal(t, theirs.Member, ours.Member)

@@ -65,7 +65,7 @@ func (s Spec) CheckOwn(before Spec) error {
 		if !older || asked == before.Machines[machine].Version {
 			continue
 		}
-		return fmt.Errorf("machine %s: version %s refused: it is of an older minor than %s, which the ring runs or goes to, and a member isn't taken back", machine, asked, before.Version)
+		return fmt.Errorf("machine %s: version %s refused: it is of an older minor than %s, which the ring runs or goes to, and a member isn't taken back; take it out (%s.version=), or ask for one of that minor or the next", machine, asked, before.Version, machine)
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ func (p *pod) update(o *corev1.Pod) {
 	for i, c := range p.mains {
 		if next := o.Spec.Containers[i].Image; next != c.spec.Image {
 			c.spec.Image, c.wait = next, 0
-			if c.cmd != nil && c.state.Running != nil {
+			if c.state.Running != nil && p.ctx.Err() == nil {
 				go c.stop(c.cmd, graceOf(o.Spec.TerminationGracePeriodSeconds))
 			}
 		}
@@ -159,8 +159,8 @@ func (p *pod) residents() (all []*container) {
 	return append(all, p.mains...)
 }
 
-// unmounts is how long a pod that has ended is there yet, as its volumes are unmounted, and
-// looked at (measured on kind).
+// unmounts is about how long a pod that has ended is there yet: its volumes are unmounted, and
+// a loop of the kubelet's finds that they are.
 const unmounts = time.Second
 
 // live is the pod's life. That it has ended is told before it is deleted: who watches pods
