@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -126,25 +127,38 @@ func (s Seen) slotsOf(members []ring.Member) map[int]bool {
 func (s Seen) founded() bool { return s.Set != nil && s.Set.Annotations[kube.FoundedAnnotation] != "" }
 
 // replicas is how many slots there are to be: as many as are asked for, and as hold a
-// member. Where the list wasn't read there are never fewer than there were; and where there is no
-// set, or somebody has told it to keep fewer, as many as have claims: of seven members the three that
-// are asked for would never be a quorum.
+// member. Where the list wasn't read there are never fewer than there were.
 func (s Seen) replicas() int32 {
 	most := s.Ring.Spec.ClusterSize
 	held, listed := s.held()
-	if !listed && s.Set != nil {
-		most = max(most, ptr.Deref(s.Set.Spec.Replicas, 0))
-	}
-	if !listed && s.Identity != nil && (s.Set == nil || ptr.Deref(s.Set.Spec.Replicas, 0) < s.Ring.Spec.ClusterSize) {
-		for _, slot := range s.Slots {
-			if slot.Claim != nil {
-				most = max(most, int32(slot.Ordinal)+1)
-			}
-		}
+	if !listed {
+		most = max(most, s.kept())
 	}
 	for i, holds := range held { // order: the highest of them
 		if holds {
 			most = max(most, int32(i)+1)
+		}
+	}
+	return most
+}
+
+// kept is how many slots there were before, whatever somebody has scaled the set to since: of seven
+// members the three that are asked for would never be a quorum. Where no set tells there may have
+// been as many as have claims. A claim beside a set that tells may be that of a member which was
+// removed, and of whose removal its log knows nothing.
+func (s Seen) kept() (most int32) {
+	if s.Set != nil {
+		most = ptr.Deref(s.Set.Spec.Replicas, 0)
+		if slots, err := strconv.ParseInt(s.Set.Annotations[kube.SlotsAnnotation], 10, 32); err == nil {
+			return max(most, min(int32(slots), kube.MostSlots))
+		}
+	}
+	if s.Identity == nil || s.Set != nil && most >= s.Ring.Spec.ClusterSize {
+		return most
+	}
+	for _, slot := range s.Slots {
+		if slot.Claim != nil {
+			most = max(most, int32(slot.Ordinal)+1)
 		}
 	}
 	return most
@@ -199,9 +213,13 @@ func (s Seen) sized(asked *appsv1.StatefulSet, now time.Time) (next *appsv1.Stat
 	next = s.Set.DeepCopy()
 	next.Annotations = merged(s.Set.Annotations, nil)
 	next.Spec.Replicas = ptr.To(s.replicas())
+	slots := strconv.Itoa(int(*next.Spec.Replicas))
 	if before := ptr.Deref(s.Set.Spec.Replicas, 0); before != *next.Spec.Replicas {
-		why = append(why, fmt.Sprintf("%d slots become %d", before, *next.Spec.Replicas))
+		why = append(why, fmt.Sprintf("%d slots become %s", before, slots))
+	} else if s.Set.Annotations[kube.SlotsAnnotation] != slots {
+		why = append(why, "it is to tell how many slots there are")
 	}
+	next.Annotations[kube.SlotsAnnotation] = slots
 	if s.Identity != nil && !s.founded() {
 		next.Annotations[kube.FoundedAnnotation] = s.Identity.Token
 		why = append(why, "a ring was founded on its pods")
@@ -228,7 +246,7 @@ const nudgePace = 10 * time.Second // between two nudges of the StatefulSet's co
 // StatefulSet has made, whose end is no news to the one that has its name now; and if the claim
 // of a pod that no node takes is deleted, nothing happens to the pod that would have it look.
 func (s Seen) stalled(now time.Time) (what string) {
-	if now.Sub(s.Set.CreationTimestamp.Time) < nudgePace {
+	if age := now.Sub(s.Set.CreationTimestamp.Time); age >= 0 && age < nudgePace { // by a clock that is behind it is made for hours
 		return ""
 	}
 	last, err := time.Parse(time.RFC3339, s.Set.Annotations[kube.NudgedAnnotation])

@@ -109,8 +109,16 @@ func TestASetMadeAnewHasASlotForEachClaim(t *testing.T) {
 	s.Set = set.DeepCopy()
 	s.Set.Spec.Replicas = ptr.To[int32](0)
 	assert.EqualValues(t, 7, s.replicas(), "somebody has scaled it to none")
+	s.Set.Spec.Replicas = ptr.To[int32](3)
+	assert.EqualValues(t, 7, s.replicas(), "somebody has scaled it to what is asked for, of seven members")
+	s.Set.Annotations[kube.SlotsAnnotation] = "3"
+	assert.EqualValues(t, 3, s.replicas(), "the other claims are those of members that were removed")
 	s.Set.Spec.Replicas = ptr.To[int32](5)
 	assert.EqualValues(t, 5, s.replicas())
+	delete(s.Set.Annotations, kube.SlotsAnnotation)
+	assert.EqualValues(t, 5, s.replicas())
+	s.Set.Spec.Replicas = ptr.To[int32](0)
+	assert.EqualValues(t, 7, s.replicas(), "a set of before, scaled to none")
 	s.Identity = nil
 	s.Set = nil
 	assert.EqualValues(t, 3, s.replicas(), "no member was ever on those claims")

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -111,7 +112,8 @@ func (s Seen) set(version ring.Version) *appsv1.StatefulSet {
 		PersistentVolumeClaimRetentionPolicy: &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
 			WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType, WhenScaled: appsv1.RetainPersistentVolumeClaimRetentionPolicyType},
 	}}
-	made.Annotations = map[string]string{kube.TemplateAnnotation: digest(pod), kube.VersionAnnotation: string(version)}
+	made.Annotations = map[string]string{kube.TemplateAnnotation: digest(pod), kube.VersionAnnotation: string(version),
+		kube.SlotsAnnotation: strconv.Itoa(int(*made.Spec.Replicas))}
 	if from := s.from(); from != "" {
 		made.Annotations[kube.FromAnnotation] = string(from)
 	}

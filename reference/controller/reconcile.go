@@ -204,9 +204,10 @@ func (x *automation) step(ctx context.Context, asked *v1alpha1.EtcdRing) (o outc
 		return outcome{trouble: err, wait: "the ring's records are not understood"}
 	}
 	known := Seen{Ring: asked, Set: running, Identity: x.identity, Made: x.made.last}
-	if why := refused(asked, !known.static()); why != "" {
+	if why := refused(asked, known); why != "" {
 		return outcome{halt: why}
 	}
+	asked, unmet := met(asked, known)
 	view, unread := x.view(ctx, asked)
 	s, err := x.look(ctx, asked, view)
 	if err != nil {
@@ -233,7 +234,7 @@ func (x *automation) step(ctx context.Context, asked *v1alpha1.EtcdRing) (o outc
 		o.trouble = cmp.Or(o.trouble, err)
 	}
 	o.seen, o.waits, o.done = s, x.ground.Waits, done
-	o.refused = cmp.Or(invalid, x.ground.unsupported(s))
+	o.refused = cmp.Or(invalid, unmet, x.ground.unsupported(s))
 	return o
 }
 
@@ -246,19 +247,36 @@ func (s Seen) strange() string {
 	return fmt.Sprintf("%s there is, and is not of this ring: delete it, or make the ring under another name", strings.Join(s.Strange, ", "))
 }
 
-// refused is why nothing at all is done for a ring: what CEL lets nobody ask for.
-func refused(r *v1alpha1.EtcdRing, launchers bool) string {
+// refused is why nothing at all is done for a ring: what CEL lets nobody ask for, or, of a ring
+// without the launcher that is to begin, what it can't have.
+func refused(r *v1alpha1.EtcdRing, known Seen) string {
 	n := r.Spec.ClusterSize
 	_, err := ring.ParseVersion("v" + r.Spec.Version)
 	switch {
-	case n != staticSize && !launchers:
-		return fmt.Sprintf("%d members are asked for, and a ring without the launcher has %d: set spec.features.etcdLauncher to true", n, staticSize)
 	case n < 3 || n > kube.MostSlots || n%2 == 0:
 		return fmt.Sprintf("%d members are asked for: ask for 3, 5, 7 or 9", n)
+	case known.static() && n != staticSize && known.Set == nil && known.Identity == nil:
+		return resized(n)
 	case err != nil:
 		return err.Error()
 	}
 	return ""
+}
+
+// met is what is asked for with the size that a ring without the launcher has, and which it keeps,
+// and why it isn't the one asked for; "": it is. All else goes on: such a ring that was asked for five
+// was looked after by nobody, and its status said that it wasn't founded.
+func met(asked *v1alpha1.EtcdRing, known Seen) (as *v1alpha1.EtcdRing, unmet string) {
+	if !known.static() || asked.Spec.ClusterSize == staticSize {
+		return asked, ""
+	}
+	as = asked.DeepCopy()
+	as.Spec.ClusterSize = staticSize
+	return as, resized(asked.Spec.ClusterSize)
+}
+
+func resized(n int32) string {
+	return fmt.Sprintf("%d members are asked for, and a ring without the launcher has %d: set spec.features.etcdLauncher to true, or spec.clusterSize back to %d", n, staticSize, staticSize)
 }
 
 // launched reports whether launchers are asked for. A ring that says nothing, once it is

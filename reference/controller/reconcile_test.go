@@ -647,3 +647,23 @@ func TestARingThatWasNotCountedIsNotWhole(t *testing.T) {
 	answers.observed = ring.Observed{Listed: true}
 	require.Equal(t, metav1.ConditionTrue, degraded(answers).Status, "none of three votes")
 }
+
+// TestAStaticRingThatIsAskedForMore is looked after as it is, and says that it has three.
+func TestAStaticRingThatIsAskedForMore(t *testing.T) {
+	c := newCluster(t)
+	require.NoError(t, c.Create(t.Context(), &v1alpha1.RingDefaults{ObjectMeta: metav1.ObjectMeta{Name: "default"},
+		Spec: v1alpha1.RingDefaultsSpec{FeatureGates: v1alpha1.FeatureGates{EtcdLauncher: ptr.To(false)}}}))
+	require.NoError(t, c.Create(t.Context(), newRing(3)))
+	c.reconcile()
+	c.reconcile()
+	require.EqualValues(t, 3, *c.set().Spec.Replicas)
+	c.edit(func(r *v1alpha1.EtcdRing) { r.Spec.ClusterSize = 5 })
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "r"}}
+	require.NoError(t, c.Delete(t.Context(), service))
+	r := c.reconcile()
+	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(service), service), "what members find each other by is made by nobody")
+	require.EqualValues(t, 3, *c.set().Spec.Replicas)
+	assert.Contains(t, conditionOf(t, r, v1alpha1.Degraded).Message, "5 members are asked for, and a ring without the launcher has 3")
+	assert.NotEqual(t, "NotFounded", conditionOf(t, r, v1alpha1.Available).Reason)
+	assert.Equal(t, metav1.ConditionFalse, conditionOf(t, r, v1alpha1.Halted).Status)
+}

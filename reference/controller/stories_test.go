@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -115,6 +116,7 @@ func parseSeen(t *testing.T, d *datadriven.TestData) Seen {
 	}
 	d.MaybeScanArgs(t, "asks", &r.Spec.Version)
 	s.Set.Spec.Replicas = ptr.To(int32(replicas))
+	s.Set.Annotations[kube.SlotsAnnotation] = strconv.Itoa(replicas)
 	s.Set.CreationTimestamp = metav1.NewTime(epoch.Add(-time.Hour))
 	if d.HasArg("nudged") {
 		var ago string

@@ -45,6 +45,9 @@ const (
 	// NudgedAnnotation is on the StatefulSet: when it was last changed so that its
 	// controller looks again, as RFC 3339.
 	NudgedAnnotation = "etcd.ringproof.dev/nudged"
+	// SlotsAnnotation is on the StatefulSet: how many pods the controller has had it keep,
+	// whatever somebody has scaled it to since.
+	SlotsAnnotation = "etcd.ringproof.dev/slots"
 	// FoundedAnnotation is on the StatefulSet: the token of the ring that was founded on
 	// its pods. Without the founding record beside it the record was deleted, and no
 	// other ring is founded.

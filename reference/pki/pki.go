@@ -31,8 +31,9 @@ const (
 	AuthorityLifetime = 10 * 365 * 24 * time.Hour
 	// LeafLifetime is how long a certificate lives if nothing else is asked.
 	LeafLifetime = 365 * 24 * time.Hour
-	// Skew is how far a clock may be behind the one that made the authority.
-	Skew = 5 * time.Minute
+	// Skew is how far a clock may be behind the one that made the authority. A machine whose
+	// hardware clock keeps local time is half a day ahead until its clock is set.
+	Skew = 24 * time.Hour
 )
 
 // Authority signs. Its zero value doesn't.
