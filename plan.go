@@ -400,7 +400,7 @@ type Fault struct {
 	Target   string    `json:"target,omitempty"`   // a selector: leader, follower, learner, joining, all, m3, machine/2, …
 	Scope    string    `json:"scope,omitempty"`    // kill, pause: "process" (etcd), "agent" or "machine"; kube-kill, kube-pause: "controller", "kubelet", "kube-apiserver", …
 	Object   string    `json:"object,omitempty"`   // kube-delete, foreign-finalizer: the member's "pod", "claim" or "volume"; objects-deleted, objects-emptied: "services", "secrets", …
-	How      string    `json:"how,omitempty"`      // kube-delete: "graceful" or "forced"; statefulset-deleted, ring-deleted: "background", "foreground" or "orphan"; statefulset-scaled: "none", "fewer" or "more"
+	How      string    `json:"how,omitempty"`      // kube-delete: "graceful" or "forced"; statefulset-deleted, ring-deleted: "background", "foreground" or "orphan"; statefulset-scaled: "none", "minority", "fewer" or "more"
 	Shape    string    `json:"shape,omitempty"`    // partition: "split", "isolate", "one-way", "pair"
 	Action   string    `json:"action,omitempty"`   // agent-crash: the subject's action, "add-learner"
 	Effect   string    `json:"effect,omitempty"`   // agent-crash: one call at the subject's seams, "etcd member-add"; instead of Action
@@ -514,11 +514,13 @@ const (
 	Foreground = "foreground"
 )
 
-// How many pods a StatefulSet is told by hand to keep: none, or one fewer or more than it keeps.
+// How many pods a StatefulSet is told by hand to keep: none, the largest minority of those that it
+// keeps, or one fewer or more.
 const (
-	ScaledToNone = "none"
-	ScaledFewer  = "fewer"
-	ScaledMore   = "more"
+	ScaledToNone     = "none"
+	ScaledToMinority = "minority"
+	ScaledFewer      = "fewer"
+	ScaledMore       = "more"
 )
 
 // The objects of a member on Kubernetes.

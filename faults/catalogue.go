@@ -621,13 +621,13 @@ var catalogue = []Entry{
 		Doc: "on Kubernetes: somebody has the StatefulSet that makes the members' pods keep another number, as kubectl scale does. " +
 			"Pods that it is not to keep end, whatever their members are to the ring, and their claims stay",
 		Params: Params{
-			{Name: "how", Doc: "how many: none, one fewer than it keeps, or one more", Values: []string{ringproof.ScaledToNone, ringproof.ScaledFewer, ringproof.ScaledMore}},
+			{Name: "how", Doc: "how many: none, the largest minority of those that it keeps (three of seven), one fewer, or one more", Values: []string{ringproof.ScaledToNone, ringproof.ScaledToMinority, ringproof.ScaledFewer, ringproof.ScaledMore}},
 		},
 		Fairness: transient + " Pods are made anew on their claims, with every log. Whoever takes the number for what is asked of the ring removes members, or adds some, that nobody asked for.",
 		Heals:    "never by the harness: the subject has it keep its own number again",
 		Worlds:   onNodes,
 		Sentence: func(f ringproof.Fault) string {
-			return "have the members' StatefulSet keep " + worded(f.How, "no pods", ringproof.ScaledFewer, "one pod fewer", ringproof.ScaledMore, "one pod more")
+			return "have the members' StatefulSet keep " + worded(f.How, "no pods", ringproof.ScaledToMinority, "a minority of its pods", ringproof.ScaledFewer, "one pod fewer", ringproof.ScaledMore, "one pod more")
 		},
 	},
 	{

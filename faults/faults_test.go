@@ -206,6 +206,7 @@ func TestSentences(t *testing.T) {
 		"let 400d pass by all clocks, for 40s":                                          {Fault: &ringproof.Fault{Kind: ringproof.FaultTimePasses, By: ringproof.Duration(400 * 24 * 3600e9), For: ringproof.Duration(40e9)}},
 		"swap the disks of m1,m2":                                                       {Fault: &ringproof.Fault{Kind: ringproof.FaultDiskSwap, Target: "m1,m2"}},
 		"have the members' StatefulSet keep no pods":                                    {Fault: &ringproof.Fault{Kind: ringproof.FaultSetScaled, How: ringproof.ScaledToNone}},
+		"have the members' StatefulSet keep a minority of its pods":                     {Fault: &ringproof.Fault{Kind: ringproof.FaultSetScaled, How: ringproof.ScaledToMinority}},
 		"have the members' StatefulSet keep one pod fewer":                              {Fault: &ringproof.Fault{Kind: ringproof.FaultSetScaled, How: ringproof.ScaledFewer}},
 		"delete what asks for the ring and leave what it owns, for 20s":                 {Fault: &ringproof.Fault{Kind: ringproof.FaultRingDeleted, How: ringproof.Orphan, For: ringproof.Duration(20e9)}},
 		"lose the disk of leader, for good, off for 20s first":                          {Fault: &ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Target: "leader", For: ringproof.Duration(20e9)}},

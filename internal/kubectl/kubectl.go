@@ -228,7 +228,7 @@ func (c Client) set(ctx context.Context, m Member) (set *appsv1.StatefulSet, err
 // scale has the set keep another number of pods.
 func (c Client) scale(ctx context.Context, set *appsv1.StatefulSet, how string) (machines.Evidence, error) {
 	before := ptr.Deref(set.Spec.Replicas, 1)
-	after := map[string]int32{ringproof.ScaledFewer: before - 1, ringproof.ScaledMore: before + 1}[how]
+	after := map[string]int32{ringproof.ScaledToMinority: (before - 1) / 2, ringproof.ScaledFewer: before - 1, ringproof.ScaledMore: before + 1}[how]
 	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, after)
 	err := insist(ctx, func() error {
 		_, err := c.AppsV1().StatefulSets(set.Namespace).Patch(ctx, set.Name, types.MergePatchType, patch, metav1.PatchOptions{})
