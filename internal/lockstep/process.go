@@ -21,6 +21,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -57,6 +58,9 @@ type process struct {
 	stopped bool
 	jump    int64  // to where its clock jumps before it goes on; 0: nowhere
 	stat    string // the end of its line in /proc
+
+	heavy atomic.Bool // it took more memory than there is for it, and was ended
+	light func()      // stops looking whether it does
 }
 
 func (p *process) alive() bool { return p.sock != nil }
@@ -116,6 +120,7 @@ func (w *world) start(p *process, o order, files []*os.File, at int64) error {
 		ours.close()
 		return err
 	}
+	p.light = p.weigh(w.Memory)
 	ours.hunger = hunger{pid: p.cmd.Process.Pid, patience: w.Patience}
 	p.sock = ours
 	w.processes = append(w.processes, p)
@@ -178,6 +183,7 @@ func (p *process) reap() int {
 	if p.sock == nil {
 		return 0
 	}
+	p.light()
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait() // how it ended is in its state
 	p.sock.close()
@@ -200,6 +206,11 @@ func (p *process) quit() string {
 	_ = p.cmd.Process.Signal(syscall.SIGQUIT)
 	defer time.AfterFunc(10*time.Second, func() { _ = p.cmd.Process.Kill() }).Stop() // some heed no signal
 	_ = p.cmd.Wait()
+	return p.printed()
+}
+
+// printed is what the process printed last.
+func (p *process) printed() string {
 	if p.errors == nil {
 		return "(its goroutines are in its own log)"
 	}
@@ -217,6 +228,9 @@ func (w *world) end(p *process, at int64, status int) {
 		status = told
 	}
 	w.processes = slices.DeleteFunc(w.processes, func(q *process) bool { return q == p })
+	if p.heavy.Load() && w.failed == nil {
+		w.failed = w.tooHeavy(p)
+	}
 	w.note(at, "ends", p, status)
 	w.unlist(p)
 	w.hangUp(p, at)

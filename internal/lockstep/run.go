@@ -25,6 +25,7 @@ type Options struct {
 	Jitter   time.Duration // by up to as much more; 200 µs
 	Sync     time.Duration // a quarter of it a disk takes to sync, and up to as much more; 1 ms
 	Patience time.Duration // of a processor, for a process to become idle; 60 s
+	Memory   int64         // bytes that a process may have of its own; 4 GiB
 	Trace    func(line string)
 }
 
@@ -46,8 +47,8 @@ type Outcome struct {
 	Processes uint64
 }
 
-// ErrStuck marks a world that couldn't go on: a process that doesn't become idle, or one in
-// which nobody waits for anything any more. The error's text has what each goroutine waits for.
+// ErrStuck marks a world that couldn't go on: a process that doesn't become idle, or takes too
+// much memory, or one in which nobody waits for anything any more. The error's text has what each goroutine waits for.
 var ErrStuck = errors.New("the world is stuck")
 
 // Run runs the program and whatever it starts in lockstep, until the program ends or ctx
@@ -100,6 +101,7 @@ func newWorld(o Options) *world {
 			*d = is
 		}
 	}
+	o.Memory = cmp.Or(o.Memory, 4<<30)
 	return &world{Options: o, now: epoch, network: newNetwork()}
 }
 

@@ -222,6 +222,14 @@ func TestStuck(t *testing.T) {
 	}
 }
 
+// TestHeavy: a process that allocates in no time ends the world before the host runs out of memory.
+func TestHeavy(t *testing.T) {
+	_, said, err := lived(t, Options{Memory: 256 << 20}, "hoard")
+	require.ErrorIs(t, err, ErrStuck)
+	assert.Contains(t, err.Error(), "took more than 256 MiB of memory")
+	assert.Contains(t, said, "main.hoard")
+}
+
 // TestNags: a goroutine that never waits for another is no end of the world if it says so
 // each time.
 func TestNags(t *testing.T) {

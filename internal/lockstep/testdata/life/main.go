@@ -28,7 +28,7 @@ import (
 func main() {
 	begun = time.Now()
 	do := map[string]func(){"pipes": pipes, "count": count, "foreign": foreign, "talk": talk, "serve": serve, "signals": signals, "heed": heed, "sleep": sleep,
-		"harm": harm, "clock": clock, "disk": disk, "write": write, "spin": spin, "slow": slow, "echo": echo, "fed": fed, "wait": wait, "meet": meet, "sync": synced, "unheard": unheard, "greet": greet, "many": many, "brief": brief, "nag": nag, "press": press, "hearkens": hearkens, "floods": floods}[os.Args[1]]
+		"harm": harm, "clock": clock, "disk": disk, "write": write, "spin": spin, "hoard": hoard, "slow": slow, "echo": echo, "fed": fed, "wait": wait, "meet": meet, "sync": synced, "unheard": unheard, "greet": greet, "many": many, "brief": brief, "nag": nag, "press": press, "hearkens": hearkens, "floods": floods}[os.Args[1]]
 	do()
 }
 
@@ -293,6 +293,18 @@ func slow() {
 // spin never becomes idle.
 func spin() {
 	for {
+	}
+}
+
+// hoard never becomes idle, and keeps all that it makes.
+func hoard() {
+	var all [][]byte
+	for {
+		piece := make([]byte, 1<<20)
+		for i := range piece {
+			piece[i] = byte(len(all))
+		}
+		all = append(all, piece)
 	}
 }
 
