@@ -95,7 +95,7 @@ func (*Pods) Supports(s ringproof.Step) error {
 	case s.Op != nil && s.Op.Kind == ringproof.OpRestart && (s.Op.Changes() || s.Op.Scope != "" && s.Op.Scope != "process"),
 		s.Op != nil && s.Op.Kind == ringproof.OpRoll && s.Op.Scope != "" && s.Op.Scope != "process":
 		return fmt.Errorf("%s: in a pod only etcd is restarted so far (%w)", s.Op.Kind, errors.ErrUnsupported)
-	case s.Op != nil && !slices.Contains([]ringproof.OpKind{ringproof.OpScale, ringproof.OpUpgrade, ringproof.OpPeers, ringproof.OpEdit, ringproof.OpRestart, ringproof.OpRoll, ringproof.OpAsk}, s.Op.Kind):
+	case s.Op != nil && !slices.Contains([]ringproof.OpKind{ringproof.OpScale, ringproof.OpUpgrade, ringproof.OpPeers, ringproof.OpEdit, ringproof.OpRestart, ringproof.OpRoll, ringproof.OpAsk, ringproof.OpSuspend, ringproof.OpResume}, s.Op.Kind):
 		return fmt.Errorf("%s: an EtcdRing can't be asked for it (%w)", s.Op.Kind, errors.ErrUnsupported)
 	}
 	return nil
@@ -404,6 +404,9 @@ func (p *Pods) Ask(ctx context.Context, op ringproof.Op, _ []string, _ trial.Run
 	case ringproof.OpPeers:
 		r.Spec.Features.EtcdLauncher = ptr.To(op.Peers == "tls")
 		done = fmt.Sprintf("features.etcdLauncher: %t", *r.Spec.Features.EtcdLauncher)
+	case ringproof.OpSuspend, ringproof.OpResume:
+		r.Spec.Paused = op.Kind == ringproof.OpSuspend
+		done = fmt.Sprintf("paused: %t", r.Spec.Paused)
 	case ringproof.OpEdit:
 		patch, err := op.MergePatch()
 		if err != nil {

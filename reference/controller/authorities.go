@@ -199,7 +199,7 @@ func (x *automation) learnAuthorities(ctx context.Context) error {
 // everywhere, and reports whether it did.
 func (x *automation) renewAuthorities(ctx context.Context, s Seen) (bool, error) {
 	n := len(x.signers.all)
-	if n >= authoritiesAsked(s.Ring) || !x.formed || s.View == nil || s.static() || !x.stage.over {
+	if n >= authoritiesAsked(s.Ring) || s.Ring.Spec.Paused || !x.formed || s.View == nil || s.static() || !x.stage.over {
 		return false, nil
 	}
 	record, err := launcher.NewAuthority(x.host.Now(), n+1)

@@ -63,7 +63,9 @@ func ground(s Seen, now time.Time, patience time.Duration) Ground {
 	g.amend(s)
 	g.keepSet(s, now)
 	g.keepBudget(s)
-	g.check(s, now, patience)
+	if !s.Ring.Spec.Paused {
+		g.check(s, now, patience)
+	}
 	held, listed := s.held()
 	for _, slot := range s.Slots {
 		g.Static[slot.Name], g.Ending[slot.Name] = slot.static(), slot.ending()
@@ -77,6 +79,9 @@ func ground(s Seen, now time.Time, patience time.Duration) Ground {
 			if slot.Ordinal < int(s.Ring.Spec.ClusterSize) {
 				g.Waits = append(g.Waits, slot.Name+": "+why)
 			}
+		}
+		if s.Ring.Spec.Paused {
+			continue
 		}
 		if why := slot.misplaced(); why != "" {
 			g.Changes = append(g.Changes, deletion(slot.Pod, "its init container must look again: "+why))
@@ -175,6 +180,13 @@ func (g *Ground) keepSet(s Seen, now time.Time) {
 	if s.Set.DeletionTimestamp != nil {
 		return
 	}
+	if s.Ring.Spec.Paused {
+		next := s.Set.DeepCopy()
+		if why := s.nudged(next, now); why != "" {
+			g.Changes = append(g.Changes, update(next, why))
+		}
+		return
+	}
 	asked := s.set(g.course.template)
 	if g.course.from != "" {
 		asked.Annotations[kube.FromAnnotation] = string(g.course.from)
@@ -231,11 +243,20 @@ func (s Seen) sized(asked *appsv1.StatefulSet, now time.Time) (next *appsv1.Stat
 	if taken := takes(s.Ring, next); taken != "" {
 		why = append(why, taken)
 	}
-	if what := s.stalled(now); what != "" {
-		next.Annotations[kube.NudgedAnnotation] = now.UTC().Format(time.RFC3339)
-		why = append(why, "its controller has made no "+what+", and looks again when it changes")
+	if stalled := s.nudged(next, now); stalled != "" {
+		why = append(why, stalled)
 	}
 	return next, why
+}
+
+// nudged changes the set so that its controller looks again, and returns why; "": it need not.
+func (s Seen) nudged(next *appsv1.StatefulSet, now time.Time) (why string) {
+	what := s.stalled(now)
+	if what == "" {
+		return ""
+	}
+	next.Annotations = merged(next.Annotations, map[string]string{kube.NudgedAnnotation: now.UTC().Format(time.RFC3339)})
+	return "its controller has made no " + what + ", and looks again when it changes"
 }
 
 const nudgePace = 10 * time.Second // between two nudges of the StatefulSet's controller

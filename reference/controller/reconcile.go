@@ -219,6 +219,8 @@ func (x *automation) step(ctx context.Context, asked *v1alpha1.EtcdRing) (o outc
 	done, invalid, err := x.keep(ctx, s)
 	if err != nil && !aside(err) {
 		o = outcome{trouble: err, wait: "the ring's objects can't be changed"}
+	} else if x.identity == nil && s.Ring.Spec.Paused {
+		o = outcome{wait: "the ring isn't founded, as it is paused by the spec"}
 	} else if x.identity == nil && s.static() {
 		o = x.foundStatic(ctx, s)
 	} else if x.identity == nil {

@@ -115,6 +115,7 @@ func parseSeen(t *testing.T, d *datadriven.TestData) Seen {
 		s.Set.Annotations[kube.FromAnnotation] = from
 	}
 	d.MaybeScanArgs(t, "asks", &r.Spec.Version)
+	r.Spec.Paused = d.HasArg("paused")
 	s.Set.Spec.Replicas = ptr.To(int32(replicas))
 	s.Set.Annotations[kube.SlotsAnnotation] = strconv.Itoa(replicas)
 	s.Set.CreationTimestamp = metav1.NewTime(epoch.Add(-time.Hour))

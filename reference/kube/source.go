@@ -106,7 +106,7 @@ func Began(identity *store.Identity) ring.Security {
 // size retire. Peers that began with plain text go to TLS, as launchers run them now.
 func SpecOf(r *v1alpha1.EtcdRing, version ring.Version, identity *store.Identity) store.Spec {
 	names := Names{Namespace: r.Namespace, Ring: r.Name}
-	spec := store.Spec{Nodes: int(r.Spec.ClusterSize), Version: version, Security: ring.TLS,
+	spec := store.Spec{Nodes: int(r.Spec.ClusterSize), Version: version, Security: ring.TLS, Paused: r.Spec.Paused,
 		Flags: map[string]string{"listen-metrics-urls": fmt.Sprintf("http://127.0.0.1:%d", HealthPort)}}
 	if Began(identity) == ring.Plain {
 		spec.Peers, spec.PeersFrom = ring.TLS, ring.Plain

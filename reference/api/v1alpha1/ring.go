@@ -75,6 +75,12 @@ type EtcdRingSpec struct {
 	Scheduling Scheduling `json:"scheduling,omitempty"`
 	// +optional
 	Certificates Certificates `json:"certificates,omitempty"`
+	// Paused leaves the ring as it is, for whoever works on it by hand: no member is added,
+	// promoted, removed or restarted, and no pod, claim or size of the StatefulSet changed.
+	// What runs goes on: members that end are started again, certificates renewed, and objects
+	// made anew that somebody deletes. What is asked for meanwhile is done afterwards.
+	// +optional
+	Paused bool `json:"paused,omitempty"`
 }
 
 // Features are what of the ring is run by ringadm.
