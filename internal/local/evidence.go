@@ -12,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ringproof/ringproof"
@@ -99,7 +100,10 @@ func (w *World) readLog(n *node) (ringproof.MemberLog, raftlog.Log, error) {
 // Evidence reads the disks and asks the members, once.
 func (w *World) Evidence(ctx context.Context) (ringproof.Evidence, error) {
 	var e ringproof.Evidence
-	var err error
+	err := w.lacking()
+	if err != nil {
+		return e, err
+	}
 	if e.Final, err = w.lastObservation(ctx); err != nil {
 		return e, err
 	}
@@ -115,6 +119,22 @@ func (w *World) Evidence(ctx context.Context) (ringproof.Evidence, error) {
 	}
 	e.Starved, e.Pressure = w.pace.all(), since(w.pressed, pressed())
 	return e, ctx.Err()
+}
+
+// lacking is the error of a run in which the subject asked for what the world's model of a node
+// hasn't got: what became of that is nobody's fault.
+func (w *World) lacking() error {
+	var all []string
+	for _, n := range w.nodes {
+		if l, is := n.machine.(Limited); is {
+			all = append(all, l.Lacks()...)
+		}
+	}
+	slices.Sort(all)
+	if all = slices.Compact(all); len(all) == 0 {
+		return nil
+	}
+	return fmt.Errorf("nothing can be said of this run, as the subject's pods ask for more: %s; try it with --world kind", strings.Join(all, "; "))
 }
 
 // etcds says how the machines' etcds were started. The environment of one counts as

@@ -95,6 +95,9 @@ type Slotted interface {
 	Slot() (name, host string, here bool)
 }
 
+// Limited is a host that is a model, and knows what the subject asked for that it has not.
+type Limited interface{ Lacks() []string }
+
 // Reached is a host whose members' addresses the run can't reach but by it.
 type Reached interface {
 	Reach(ctx context.Context, address string) (net.Conn, error)

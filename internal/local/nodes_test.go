@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/ringproof/ringproof"
 )
@@ -87,4 +88,21 @@ func TestSlotIsWhereThePodRuns(t *testing.T) {
 	assert.Equal(t, "m2", at(other, off), "nobody else has it")
 	assert.Equal(t, "m1", at(was, other))
 	assert.Empty(t, at(other))
+}
+
+// modelled is a host that is a model.
+type modelled struct {
+	Host
+	lacks []string
+}
+
+func (m modelled) Lacks() []string { return m.lacks }
+
+// A run in which the subject asked for what a model hasn't got says nothing of the subject.
+func TestWhatAModelLacks(t *testing.T) {
+	w := &World{nodes: []*node{{machine: seat{}}, {machine: modelled{}}}}
+	require.NoError(t, w.lacking())
+	w.nodes = append(w.nodes, &node{machine: modelled{lacks: []string{"no b", "no a"}}}, &node{machine: modelled{lacks: []string{"no a"}}})
+	_, err := w.Evidence(t.Context())
+	require.ErrorContains(t, err, "no a; no b; try it with --world kind")
 }

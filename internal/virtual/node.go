@@ -35,6 +35,7 @@ type node struct {
 
 var _ local.Host = (*node)(nil)
 var _ local.Slotted = (*node)(nil)
+var _ local.Limited = (*node)(nil)
 
 // Add makes a node and starts its kubelet.
 func (c *cluster) Add(ctx context.Context, name string) (local.Host, error) {
@@ -94,6 +95,12 @@ func (n *node) hear(text string) {
 	if json.Unmarshal([]byte(text), &l) == nil && n.cluster.tell != nil {
 		n.cluster.tell(n.name, l.Text)
 	}
+}
+
+// Lacks is what pods there were asked to have that its kubelet hasn't got.
+func (n *node) Lacks() []string {
+	s, _ := kubelet.Read(n.dir()) // a kubelet that was never there has lacked nothing
+	return s.Lacks
 }
 
 // member is the pod with a claim; ok: there is one.

@@ -17,6 +17,7 @@ package kubelet
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -83,6 +84,7 @@ type kubelet struct {
 	out   io.Writer
 	pods  map[types.UID]*pod
 	order []types.UID // of the pods, by when each was heard of
+	lacks []string    // what pods were asked to have that it has not
 	taken map[byte]bool
 	last  int // index of the number given last
 }
@@ -178,6 +180,9 @@ func (k *kubelet) heard(o *corev1.Pod) {
 		go p.live()
 	}
 	k.mu.Unlock()
+	if err := beyond(o.Spec); err != nil {
+		k.complain("looking at the pod "+o.Name, err)
+	}
 	// The control plane says that pods of a silent node aren't ready: who is back says otherwise.
 	if !equality.Semantic.DeepEqual(p.status(o.Status), o.Status) {
 		p.touch()
@@ -186,6 +191,21 @@ func (k *kubelet) heard(o *corev1.Pod) {
 	if o.DeletionTimestamp != nil && o.DeletionGracePeriodSeconds != nil {
 		p.end(time.Duration(*o.DeletionGracePeriodSeconds) * time.Second)
 	}
+}
+
+// beyond says what of a pod nothing here heeds; nil: all of it is, for all that is known.
+func beyond(spec corev1.PodSpec) error {
+	switch {
+	case spec.HostNetwork:
+		return fmt.Errorf("%w hostNetwork", errLacks)
+	case spec.ActiveDeadlineSeconds != nil:
+		return fmt.Errorf("%w activeDeadlineSeconds", errLacks)
+	case spec.ShareProcessNamespace != nil && *spec.ShareProcessNamespace:
+		return fmt.Errorf("%w shareProcessNamespace", errLacks)
+	case len(spec.EphemeralContainers) > 0:
+		return fmt.Errorf("%w ephemeral containers", errLacks)
+	}
+	return nil
 }
 
 // missed is told of a pod that is no more: it was deleted by force, if it still runs.
@@ -251,8 +271,15 @@ func complainInto(name string) error {
 	return unix.Dup3(int(file.Fd()), 2, 0)
 }
 
+// errLacks marks what pods may be asked to have, and the model has not: what comes of such a pod says
+// nothing of whoever made it.
+var errLacks = errors.New("the model kubelet has no")
+
 // complain says what went wrong, for whoever looks into a run.
 func (k *kubelet) complain(what string, err error) {
+	if errors.Is(err, errLacks) {
+		k.lack(err.Error())
+	}
 	fmt.Fprintf(os.Stderr, "%s %s: %v\n", time.Now().UTC().Format("15:04:05.000"), what, err)
 }
 
@@ -288,7 +315,8 @@ func pause(ctx context.Context, d time.Duration) {
 
 // State is what runs on a node, for whoever harms it.
 type State struct {
-	Pods []Running `json:"pods"`
+	Pods  []Running `json:"pods"`
+	Lacks []string  `json:"lacks,omitempty"` // what pods were asked to have that no node of the model has
 }
 
 // Running is a pod that has an address.
@@ -306,11 +334,24 @@ type Running struct {
 
 const stateFile = "state.json"
 
+// lack notes what the model hasn't got.
+func (k *kubelet) lack(what string) {
+	k.mu.Lock()
+	known := slices.Contains(k.lacks, what)
+	if !known {
+		k.lacks = append(k.lacks, what)
+	}
+	k.mu.Unlock()
+	if !known {
+		k.note()
+	}
+}
+
 // note writes what runs on the node.
 func (k *kubelet) note() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s := State{Pods: []Running{}}
+	s := State{Pods: []Running{}, Lacks: k.lacks}
 	for _, uid := range k.order {
 		if r, ok := k.pods[uid].running(); ok {
 			s.Pods = append(s.Pods, r)

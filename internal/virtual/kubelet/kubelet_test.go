@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // The kubelet's back-off, as kind's shows it: none before the first restart (await sees to
@@ -28,6 +29,20 @@ func TestBackOff(t *testing.T) {
 		waited = append(waited, wait/time.Second)
 	}
 	assert.Equal(t, []time.Duration{10, 20, 40, 80, 160, 300, 300}, waited)
+}
+
+// TestLacks: what the model hasn't got is told, each once, to whoever judges the run.
+func TestLacks(t *testing.T) {
+	require.NoError(t, beyond(corev1.PodSpec{}))
+	k := &kubelet{Options: Options{Dir: t.TempDir()}}
+	p := &pod{k: k}
+	_, volume := p.projected(t.Context(), corev1.Volume{Name: "nfs", VolumeSource: corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{}}})
+	for _, err := range []error{beyond(corev1.PodSpec{HostNetwork: true}), volume, volume, errors.New("no such file")} {
+		k.complain("trying", err)
+	}
+	s, err := Read(k.Dir)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"the model kubelet has no hostNetwork", "the model kubelet has no volume like nfs of a pod"}, s.Lacks)
 }
 
 func TestExpand(t *testing.T) {

@@ -169,7 +169,7 @@ func (c *container) handle(ctx context.Context, h corev1.ProbeHandler) error {
 		}
 		return err
 	}
-	return fmt.Errorf("%w: a probe of this kind isn't modelled", errNotAsked)
+	return fmt.Errorf("%w: %w such probe or hook", errNotAsked, errLacks)
 }
 
 // call asks gRPC's own service for health.

@@ -79,7 +79,7 @@ func (p *pod) attach(ctx context.Context, name string) error {
 	case source.Local != nil:
 		dir = source.Local.Path
 	default:
-		return fmt.Errorf("the volume %s is neither a hostPath nor local", volume.Name)
+		return fmt.Errorf("%w volume like %s, which is neither a hostPath nor local", errLacks, volume.Name)
 	}
 	if _, err := os.Stat(dir); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (p *pod) projected(ctx context.Context, v corev1.Volume) (map[string]file, 
 	case v.DownwardAPI != nil:
 		return files, p.downward(files, v.DownwardAPI.Items, v.DownwardAPI.DefaultMode)
 	case v.Projected == nil:
-		return nil, errors.New("a volume of this kind isn't modelled")
+		return nil, fmt.Errorf("%w volume like %s of a pod", errLacks, v.Name)
 	}
 	for _, s := range v.Projected.Sources {
 		if err := p.source(ctx, files, s, v.Projected.DefaultMode); err != nil {
@@ -128,7 +128,7 @@ func (p *pod) source(ctx context.Context, files map[string]file, s corev1.Volume
 	case s.DownwardAPI != nil:
 		return p.downward(files, s.DownwardAPI.Items, mode)
 	}
-	return errors.New("a projection of this kind isn't modelled")
+	return fmt.Errorf("%w such source of a projected volume", errLacks)
 }
 
 // downward adds what the items tell of the pod itself.
