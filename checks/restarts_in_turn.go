@@ -132,11 +132,16 @@ func served(h *ringproof.History, machine string, from, to ringproof.Instant) bo
 	})
 }
 
-// harmed reports whether harm or an operator may be why an etcd ends, or is away: some has
-// hit its machine, and its member was not seen to serve since that was over.
+// harmed reports whether harm or an operator may be why an etcd ends, or is away.
 func harmed(h *ringproof.History, machine string, at ringproof.Instant) bool {
+	return byFault(h, machine, at) || slices.ContainsFunc(h.Plan.Steps, func(s ringproof.Step) bool { return byOperator(h, s, machine, at) })
+}
+
+// byFault reports whether harm may be why: some has hit the machine, and its member was not
+// seen to serve since that was over.
+func byFault(h *ringproof.History, machine string, at ringproof.Instant) bool {
 	for _, e := range events(h, ringproof.EventFaultLanded) {
-		if e = felt(h, e); e.Machine != machine && (e.Machine != "" || beside[e.Fault]) || e.At > at.Add(landing) || orphans(h.Plan, e) {
+		if e = felt(h, e); spares(h.Plan, e, machine) || e.At > at.Add(landing) {
 			continue
 		}
 		e.Machine = machine // who hits nobody by name hits all
@@ -144,21 +149,32 @@ func harmed(h *ringproof.History, machine string, at ringproof.Instant) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(h.Plan.Steps, func(s ringproof.Step) bool { return byOperator(h, s, machine, at) })
+	return false
 }
 
-// byOperator reports whether an operator's own restart may be why. Whom it ends is chosen
-// as it begins, so it counts as anybody.
+// spares reports whether what landed has not hit the machine's etcd. What is aimed at the
+// subject's controller lands on the machine that this one runs on, and no etcd there feels it.
+func spares(p ringproof.Plan, landed ringproof.Event, machine string) bool {
+	f, _ := faultOf(p, landed.Step)
+	other := landed.Machine != machine && (landed.Machine != "" || beside[landed.Fault])
+	return other || landed.Machine == "" && beside[landed.Fault] || f.Scope == ringproof.ScopeController || orphans(p, landed)
+}
+
+// byOperator reports whether an operator's own restart of the machine's etcd may be why. Whom a
+// step restarts is told as it is done; of one that never tells it may be anybody.
 func byOperator(h *ringproof.History, s ringproof.Step, machine string, at ringproof.Instant) bool {
 	if s.Op == nil || !s.Op.Bounces() || s.Op.InTurn() {
 		return false
 	}
-	_, during := stepEvents(h, s.Name)
-	if len(during) == 0 || during[0].At > at {
+	begun, during := stepEvents(h, s.Name)
+	if !begun || during[0].At > at {
 		return false
 	}
 	over := during[len(during)-1]
-	return over.Kind != ringproof.EventStepDone || over.At >= at || !served(h, machine, over.At, at)
+	if stepEnds[over.Kind] && over.Machine != "" && over.Machine != machine {
+		return false
+	}
+	return !stepEnds[over.Kind] || over.At >= at || !served(h, machine, over.At, at)
 }
 
 // momentary is harm that is over as soon as it is done: who serves again has come back.

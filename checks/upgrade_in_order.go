@@ -41,7 +41,7 @@ type passage struct {
 	at     ringproof.Instant // its etcd was ended
 	last   int               // the last look before; there is one after it
 	led    bool              // by the last look before the subject asked for it
-	harmed bool              // a fault had landed on its machine before, or an operator was restarting members
+	harmed bool              // harm on its machine was not over, or an operator was restarting members
 }
 
 func (r passage) String() string {
@@ -51,7 +51,7 @@ func (r passage) String() string {
 // upgradesOf lists the members that came to run another release, by when their etcd was
 // ended: the first end on their machine between the two.
 func upgradesOf(h *ringproof.History) (all []passage) {
-	latest, hit := map[ringproof.MemberID]ringproof.MemberView{}, landings(h)
+	latest := map[ringproof.MemberID]ringproof.MemberView{}
 	for _, o := range h.Observations {
 		for _, m := range o.Members {
 			if !m.Serving || m.Version == "" {
@@ -60,7 +60,7 @@ func upgradesOf(h *ringproof.History) (all []passage) {
 			was, known := latest[m.ID]
 			if known && was.Version != m.Version {
 				if u, ended := endOf(h, was, o.At); ended {
-					u.to, u.harmed = m.Version, hit.by(m.Machine, u.at) || hit.by("", u.at) || restarting(h, u.at)
+					u.to, u.harmed = m.Version, byFault(h, m.Machine, u.at) || restarting(h, u.at)
 					u.led = ledWhenAsked(h, u)
 					all = append(all, u)
 				}

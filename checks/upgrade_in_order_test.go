@@ -104,6 +104,10 @@ func TestUpgradeInOrder(t *testing.T) {
 			away(h, "m3", 5, 15)
 			event(h, ringproof.Event{At: sec(10.4), Kind: ringproof.EventFaultLanded, Machine: "m2", Step: "kill"})
 		}, ringproof.Pass, "3 members"},
+		{"harm ended it long before, and it has served since", rolled("3.6.16", 2, 3, 1), func(h *ringproof.History) {
+			away(h, "m3", 5, 15)
+			event(h, ringproof.Event{At: sec(1.4), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultKill, Step: "kill"})
+		}, ringproof.Fail, "expected m2 to be upgraded while all other voters serve, saw m3 away"},
 	} {
 		if test.harm != nil {
 			test.harm(test.h)
