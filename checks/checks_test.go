@@ -669,6 +669,26 @@ func TestPlantedBugs(t *testing.T) {
 		{check: "work-bounded", name: "more than harm explains", want: bug, plant: func(h *ringproof.History) {
 			insert(h, 3, append(append(grow(5), entry("remove", 5, 12)), append(grow(6), entry("remove", 6, 14))...)...)
 		}, says: "at most 6 membership changes, saw 9"},
+		{check: "work-bounded", name: "more than an alarm explains", want: bug, plant: func(h *ringproof.History) {
+			h.Plan.Ring.ReplaceAfter = ringproof.Duration(10 * time.Second)
+			hitEarly(h, ringproof.Fault{Kind: ringproof.FaultAlarmRaised, Target: "m3"})
+		}, says: "at most 8 membership changes, saw 9"},
+		{check: "work-bounded", name: "more than the store's outage explains", want: bug, plant: func(h *ringproof.History) {
+			h.Plan.Ring.ReplaceAfter = ringproof.Duration(10 * time.Second)
+			hitEarly(h, ringproof.Fault{Kind: ringproof.FaultStoreOutage})
+		}, says: "at most 8 membership changes, saw 9"},
+		{check: "work-bounded", name: "more than a pause explains for which nobody is replaced", want: bug, plant: func(h *ringproof.History) {
+			h.Plan.Ring.ReplaceAfter = ringproof.Duration(10 * time.Second)
+			hitEarly(h, ringproof.Fault{Kind: ringproof.FaultPause, Target: "m3", For: ringproof.Duration(3 * time.Second)})
+		}, says: "at most 8 membership changes, saw 9"},
+		{check: "work-bounded", name: "what a pause explains for which somebody is replaced", want: ringproof.Pass, plant: func(h *ringproof.History) {
+			h.Plan.Ring.ReplaceAfter = ringproof.Duration(10 * time.Second)
+			hitEarly(h, ringproof.Fault{Kind: ringproof.FaultPause, Target: "m3", For: ringproof.Duration(12 * time.Second)})
+		}, says: "9 membership changes of 12"},
+		{check: "work-bounded", name: "what short pauses explain that were one long absence", want: ringproof.Pass, plant: func(h *ringproof.History) {
+			h.Plan.Ring.ReplaceAfter = ringproof.Duration(10 * time.Second)
+			hitEarly(h, ringproof.Fault{Kind: ringproof.FaultPause, Target: "m2", For: ringproof.Duration(6 * time.Second)})
+		}, says: "9 membership changes of 11"},
 		{check: "work-bounded", name: "an absence that was asked for", want: ringproof.Pass, plant: func(h *ringproof.History) {
 			replacedInARestart(h, 10*time.Second)
 		}, says: "9 membership changes of 12"},
@@ -760,6 +780,13 @@ func TestPlantedBugs(t *testing.T) {
 func replacedInARestart(h *ringproof.History, pause time.Duration) {
 	h.Plan.Ring.ReplaceAfter = ringproof.Duration(10 * time.Second)
 	h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: "off", Op: &ringproof.Op{Kind: ringproof.OpRestart, Target: "m3", Scope: "machine", For: ringproof.Duration(pause)}})
+	insert(h, 3, append(append(grow(5), entry("remove", 5, 12)), append(grow(6), entry("remove", 6, 14))...)...)
+}
+
+// hitEarly has harm land early on, and two members more come and go.
+func hitEarly(h *ringproof.History, f ringproof.Fault) {
+	h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: "strike", Fault: &f})
+	event(h, ringproof.Event{At: sec(10.5), Kind: ringproof.EventFaultLanded, Step: "strike", Fault: f.Kind, Machine: f.Target})
 	insert(h, 3, append(append(grow(5), entry("remove", 5, 12)), append(grow(6), entry("remove", 6, 14))...)...)
 }
 

@@ -113,6 +113,7 @@ func texts(changes []ringproof.ConfChange) (all []string) {
 const (
 	replacement = 3
 	interrupted = 2 * replacement
+	takenBack   = 2 // an addition that was begun, and its removal
 )
 
 // explained is how many changes the operations ask for, and the absences and
@@ -133,7 +134,46 @@ func explained(h *ringproof.History) int {
 			n += interrupted
 		}
 	}
-	return n + replacement*overstayed(h) + outworn(h) + interrupted*len(events(h, ringproof.EventFaultLanded))
+	for _, e := range events(h, ringproof.EventFaultLanded) {
+		n += costOf(h.Plan, e)
+	}
+	return n + replacement*overstayed(h) + outworn(h)
+}
+
+// costOf is how many changes harm that has landed may cost. What takes no member for as long as
+// a spare waits costs an addition that it cuts off, which is taken back and made anew: nobody is
+// replaced for an alarm, or as the automation's store was away.
+func costOf(p ringproof.Plan, landed ringproof.Event) int {
+	f, known := faultOf(p, landed.Step)
+	if known && (unfelt(f, landed.Fault) || brief(p, f, landed.Fault)) {
+		return takenBack
+	}
+	return interrupted
+}
+
+// unfelt reports whether the harm ends no member and hides none: it comes to the automation, or to what
+// the automation goes by.
+func unfelt(f ringproof.Fault, landed ringproof.FaultKind) bool {
+	return f.Scope == ringproof.ScopeController || automations[landed]
+}
+
+// automations are the harms that no member feels.
+var automations = map[ringproof.FaultKind]bool{ringproof.FaultStoreOutage: true, ringproof.FaultStoreStale: true, ringproof.FaultStaleView: true,
+	ringproof.FaultSkippedView: true, ringproof.FaultAlarmRaised: true, ringproof.FaultKeysDamaged: true, ringproof.FaultDryRun: true, ringproof.FaultAPIOutage: true,
+	ringproof.FaultStatusEmptied: true, ringproof.FaultRecordsDeleted: true, ringproof.FaultUpgraded: true, ringproof.FaultKubeKill: true}
+
+// brief reports whether what the harm took is back before a spare takes its place. What of
+// several such comes to one long absence is counted by itself.
+func brief(p ringproof.Plan, f ringproof.Fault, landed ringproof.FaultKind) bool {
+	switch landed {
+	case ringproof.FaultMachineLoss, ringproof.FaultVolumeLoss, ringproof.FaultForeignHand, ringproof.FaultTimePasses, ringproof.FaultDiskSwap:
+		return false
+	case ringproof.FaultAgentCrash:
+		return f.For < p.Ring.ReplaceAfter
+	case ringproof.FaultKill:
+		return f.Scope != "machine" && !f.Permanent() && f.For < p.Ring.ReplaceAfter || f.For > 0 && f.For < p.Ring.ReplaceAfter
+	}
+	return f.For > 0 && f.For < p.Ring.ReplaceAfter
 }
 
 // relistings counts the members that were listed at another URL, each once.
@@ -174,31 +214,46 @@ func outlasts(op *ringproof.Op, r ringproof.RingSpec) bool {
 const stopping = ringproof.Duration(6 * time.Second)
 
 // overstayed counts the members that had been away for as long as a spare waits, in short
-// restarts, when they were removed: two pauses of four seconds with a visit between
+// restarts or by short harm, when they were removed: two pauses of four seconds with a visit between
 // them that nobody could hear of are one of eight; and so is one pause of four, if the
 // etcd before it waited four more for its clients to close their streams. Such a one may be
 // back by the time that the learner is there which was added in its stead.
 func overstayed(h *ringproof.History) int {
-	rests := pauses(h.Plan)
-	if len(rests) == 0 {
+	rests, hit := pauses(h.Plan), briefly(h)
+	if len(rests) == 0 && len(hit) == 0 {
 		return 0
 	}
 	l, all := newLedger(h), map[ringproof.MemberID]bool{}
+	struck := func(m ringproof.MemberID, at ringproof.Instant) bool {
+		return slices.ContainsFunc(hit, func(e ringproof.Event) bool {
+			return e.At <= at && (e.Machine == "" || e.Machine == l.homes[m].machine)
+		})
+	}
 	for _, c := range made(h) {
 		switch c.Kind {
 		case "remove":
-			if l.away(c.Member, c.At) && (len(rests) > 1 || l.lingered(c.Member, c.At, rests[0])) {
+			if l.away(c.Member, c.At) && (len(rests) > 1 || struck(c.Member, c.At) || len(rests) == 1 && l.lingered(c.Member, c.At, rests[0])) {
 				all[c.Member] = true
 			}
 		case "add-learner":
 			for m := range l.homes { // order: into a map
-				if l.away(m, c.At) && l.lingered(m, c.At, slices.Max(rests)) {
+				if l.away(m, c.At) && (struck(m, c.At) || len(rests) > 0 && l.lingered(m, c.At, slices.Max(rests))) {
 					all[m] = true
 				}
 			}
 		}
 	}
 	return len(all)
+}
+
+// briefly lists the harm that took members for a short time.
+func briefly(h *ringproof.History) (all []ringproof.Event) {
+	for _, e := range events(h, ringproof.EventFaultLanded) {
+		if f, known := faultOf(h.Plan, e.Step); known && !unfelt(f, e.Fault) && brief(h.Plan, f, e.Fault) {
+			all = append(all, e)
+		}
+	}
+	return all
 }
 
 // pauses are those of the plan's restarts in which nobody would be replaced.
