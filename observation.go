@@ -34,9 +34,18 @@ type MachineView struct {
 	Lost    bool   `json:"lost,omitempty"`  // gone for good
 	Disk    int    `json:"disk"`            // counts the disks it has had: 1, 2, …
 	Etcd    bool   `json:"etcd"`            // an etcd process runs
-	Clear   bool   `json:"clear,omitempty"` // it listens for peers without TLS; looked at where peers began in plain text beside clients that speak TLS
+	Clear   Answer `json:"clear,omitempty"` // whether it listens for peers without TLS; looked at where peers began in plain text beside clients that speak TLS
 	Agent   bool   `json:"agent"`           // the subject's process runs
 }
+
+// Answer is what is known of something: that it is so, that it isn't, or, as "", nothing.
+type Answer string
+
+// What is known.
+const (
+	Yes Answer = "yes"
+	No  Answer = "no"
+)
 
 // Is reports whether the host of a URL is the machine: its address, or of a pod's DNS name
 // a shorter form, or the whole with the cluster's domain.
@@ -284,6 +293,7 @@ func (b Budget) String() string {
 type Port struct {
 	Machine string `json:"machine"`
 	Admits  bool   `json:"admits,omitempty"` // it takes a client's certificate for a peer's, or answers who shows none
+	Plain   bool   `json:"plain,omitempty"`  // it answers who speaks plain text
 	Err     string `json:"err,omitempty"`    // why that is not known
 }
 

@@ -4,6 +4,7 @@
 package checks
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/ringproof/ringproof"
@@ -22,6 +23,11 @@ var noPlaintextPeer = Check{
 		if left := inClear(h.Evidence.Final); left != "" {
 			return fail(h.Evidence.Final.At, "expected no plain text among peers that were moved to TLS, saw %s at the end", left)
 		}
+		for _, p := range h.Evidence.PeerPorts {
+			if p.Plain {
+				return fail(h.Evidence.Final.At, "expected no plain text among peers that were moved to TLS, saw %s answer in it", p.Machine)
+			}
+		}
 		since, talks, seen := encryptedSince(h), h.Evidence.Talks, 0
 		for _, t := range talks {
 			if t.Plain > since {
@@ -34,6 +40,8 @@ var noPlaintextPeer = Check{
 		switch members := len(h.Evidence.Final.Members); {
 		case members == 0:
 			return unknown("the last look found no members")
+		case unheard(h.Evidence.Final) != "":
+			return unknown("whether %s listens for plain text is not known", unheard(h.Evidence.Final))
 		case members > 1 && seen == 0:
 			return unknown("no member listens for plain text any more, and what went between them was not seen")
 		}
@@ -64,8 +72,18 @@ func inClear(o ringproof.Observation) string {
 		if m.Plain() {
 			return fmt.Sprintf("%s listed at %s", m.Machine, m.PeerURLs[0])
 		}
-		if on, known := o.Machine(m.Machine); known && on.Clear {
+		if on, known := o.Machine(m.Machine); known && on.Clear == ringproof.Yes {
 			return m.Machine + " listen for plain text"
+		}
+	}
+	return ""
+}
+
+// unheard is a member's machine of which nobody knows whether it listens for plain text; "": none.
+func unheard(o ringproof.Observation) string {
+	for _, m := range o.Members {
+		if on, _ := o.Machine(m.Machine); on.Clear == "" {
+			return cmp.Or(m.Machine, m.ID.String())
 		}
 	}
 	return ""

@@ -25,7 +25,7 @@ func movedToTLS() *ringproof.History {
 				m.PeerURLs = []string{"https://10.0.0.1:2381"}
 			}
 			o.Members = append(o.Members, m)
-			o.Machines = append(o.Machines, ringproof.MachineView{Name: name, Clear: at < 20})
+			o.Machines = append(o.Machines, ringproof.MachineView{Name: name, Clear: map[bool]ringproof.Answer{true: ringproof.Yes, false: ringproof.No}[at < 20]})
 		}
 		h.Observations = append(h.Observations, o)
 	}
@@ -44,7 +44,14 @@ func TestNoPlaintextPeer(t *testing.T) {
 		says   string
 	}{
 		{"moved", func(*ringproof.History) {}, ringproof.Pass, "2 pairs of machines"},
-		{"a member listens for both", func(h *ringproof.History) { h.Evidence.Final.Machines[1].Clear = true }, ringproof.Fail, "m2 listen for plain text"},
+		{"a member listens for both", func(h *ringproof.History) { h.Evidence.Final.Machines[1].Clear = ringproof.Yes }, ringproof.Fail, "m2 listen for plain text"},
+		{"nobody knows whether a member listens for both", func(h *ringproof.History) { h.Evidence.Final.Machines[1].Clear = "" }, ringproof.Inconclusive, "whether m2 listens for plain text is not known"},
+		{"a machine without a member isn't known", func(h *ringproof.History) {
+			h.Evidence.Final.Machines = append(h.Evidence.Final.Machines, ringproof.MachineView{Name: "m4"})
+		}, ringproof.Pass, "2 pairs"},
+		{"a port answers in plain text, whatever flags say", func(h *ringproof.History) {
+			h.Evidence.PeerPorts = []ringproof.Port{{Machine: "m1"}, {Machine: "m2", Plain: true}}
+		}, ringproof.Fail, "saw m2 answer in it"},
 		{"a member is listed with both", func(h *ringproof.History) {
 			h.Evidence.Final.Members[2].PeerURLs = []string{"http://10.0.0.3:2380", "https://10.0.0.3:2381"}
 		}, ringproof.Fail, "m3 listed at http:"},

@@ -14,7 +14,7 @@ import (
 
 var clientsShowCertificates = ofPorts(Check{
 	Name:   "clients-show-certificates",
-	Claim:  "A member that speaks TLS answers no client that shows no certificate.",
+	Claim:  "A member that speaks TLS answers no client that shows no certificate, and none that speaks plain text.",
 	Source: "etcd's security guide: without --client-cert-auth whoever reaches port 2379 reads and writes everything",
 }, func(e *ringproof.Evidence) []ringproof.Port { return e.ClientPorts }, "who shows no certificate at its client port",
 	func(ringproof.Plan) []string { return []string{"listen-client-urls", "listen-client-http-urls"} }, secured)
@@ -39,7 +39,8 @@ func listensForPeers(p ringproof.Plan) []string {
 func secured(p ringproof.Plan) bool   { return p.Ring.Security == "tls" && safely(p) }
 func encrypted(p ringproof.Plan) bool { return secured(p) && (p.Ring.Peers == "" || p.Encrypts()) }
 
-// ofPorts judges what the members' ports do with somebody who has no right to them.
+// ofPorts judges what the members' ports do with somebody who has no right to them, and, where
+// they are to speak TLS from the first on, with who speaks plain text.
 func ofPorts(c Check, tried func(*ringproof.Evidence) []ringproof.Port, somebody string, listens func(ringproof.Plan) []string, suits func(ringproof.Plan) bool) Check {
 	c.Judge = func(h *ringproof.History, _ Values) ringproof.Finding {
 		if f, bad := listensInClear(h, listens(h.Plan)); bad {
@@ -53,6 +54,8 @@ func ofPorts(c Check, tried func(*ringproof.Evidence) []ringproof.Port, somebody
 				if m, on := h.Evidence.Final.On(p.Machine); on && m.Serving {
 					unsure = append(unsure, p.Machine+": "+p.Err)
 				}
+			case p.Plain && len(listens(h.Plan)) > 0:
+				return fail(h.Evidence.Final.At, "expected the member on %s to speak TLS alone, saw it answer in plain text", p.Machine)
 			case p.Admits:
 				return fail(h.Evidence.Final.At, "expected the member on %s to refuse %s, saw it answer", p.Machine, somebody)
 			default:

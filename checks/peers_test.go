@@ -29,11 +29,20 @@ func testPorts(t *testing.T, check Check, tried func(*ringproof.Evidence) *[]rin
 	require.Equal(t, ringproof.Inconclusive, judge(refuses, unseen), "m3 serves, and may admit anybody")
 	require.Equal(t, ringproof.Pass, judge(refuses, ringproof.Port{Machine: "m5", Err: "i/o timeout"}), "nobody serves there")
 	require.Equal(t, ringproof.Fail, judge(refuses, unseen, admits))
+	require.Equal(t, ringproof.Fail, judge(refuses, unseen, ringproof.Port{Machine: "m2", Plain: true}), "it answers who speaks plain text")
 	require.Equal(t, ringproof.Inconclusive, judge(unseen))
 	require.Equal(t, ringproof.Inconclusive, judge())
 	for security, suits := range map[string]bool{"tls": true, "plain": false} {
 		require.Equal(t, suits, check.Suits(ringproof.Plan{Ring: ringproof.RingSpec{Security: security}}), security)
 	}
+}
+
+// TestPeersOnTheirWayToTLS are heard in plain text, too; no-plaintext-peer says until when.
+func TestPeersOnTheirWayToTLS(t *testing.T) {
+	h := healthy()
+	h.Plan.Ring.Peers = "plain"
+	h.Evidence.PeerPorts = []ringproof.Port{{Machine: "m1", Plain: true}}
+	require.Equal(t, ringproof.Pass, peersTrustPeers.Finding(h, nil).Verdict)
 }
 
 // TestListensInClear: TLS without a certificate is refused on each port, and whoever speaks plain text

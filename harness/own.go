@@ -86,7 +86,7 @@ func (r *runner) outdated(m ringproof.MemberView) bool {
 func (r *runner) lingering(o ringproof.Observation) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.encrypted && slices.ContainsFunc(o.Machines, func(m ringproof.MachineView) bool { return m.Clear }) {
+	if r.encrypted && slices.ContainsFunc(o.Machines, func(m ringproof.MachineView) bool { return m.Etcd && m.Clear != ringproof.No }) {
 		return 15 * time.Second
 	}
 	return 0

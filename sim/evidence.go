@@ -57,7 +57,7 @@ func (m *Machine) tried(port *credentials, proven func(listener *identity) bool)
 	if err != nil {
 		return ringproof.Port{Machine: m.name, Err: err.Error()}
 	}
-	return ringproof.Port{Machine: m.name, Admits: listener == nil || !listener.auth || proven(listener)}
+	return ringproof.Port{Machine: m.name, Plain: listener == nil, Admits: listener == nil || !listener.auth || proven(listener)}
 }
 
 // readLog reads the log on the machine's disk; found is false when there is none.

@@ -147,12 +147,18 @@ func (m *Machine) view() ringproof.MachineView {
 		disk = m.away // an empty directory is no disk until somebody uses it
 	}
 	return ringproof.MachineView{Name: m.name, Address: m.address, Lost: m.lost, Disk: disk.numbers[m], Up: m.on && !m.lost && !m.paused(),
-		Etcd: m.on && m.etcd != nil, Clear: m.world.plan.Ring.Peers == "plain" && m.etcd.inClear(), Agent: m.on && m.agent != nil && !m.agent.ended}
+		Etcd: m.on && m.etcd != nil, Clear: m.inClear(), Agent: m.on && m.agent != nil && !m.agent.ended}
 }
 
-// inClear reports whether the process listens for peers without TLS.
-func (s *server) inClear() bool {
-	return s != nil && slices.Contains(slices.Collect(maps.Values(s.ports)), false)
+// inClear is whether the machine's etcd listens for peers without TLS, where peers are moved.
+func (m *Machine) inClear() ringproof.Answer {
+	switch {
+	case m.etcd == nil || m.world.plan.Ring.Peers != "plain":
+		return ""
+	case slices.Contains(slices.Collect(maps.Values(m.etcd.ports)), false):
+		return ringproof.Yes
+	}
+	return ringproof.No
 }
 
 func (m *Machine) paused() bool { return m.etcd != nil && m.etcd.process.paused }

@@ -109,7 +109,9 @@ func (w *World) machineViews() []ringproof.MachineView {
 		if !n.lost && !n.taken && n.machine.On() {
 			etcd, agent = w.etcd(n), w.life(n)
 		}
-		v.Clear = w.plan.Ring.Peers == "plain" && etcd != 0 && w.inClear(n)
+		if w.plan.Ring.Peers == "plain" && etcd != 0 {
+			v.Clear = inClear(w.peerURLs(n))
+		}
 		v.Etcd, v.Agent = etcd != 0, agent != 0 || w.vacant(n) || w.leads(n, etcd)
 		w.process(n, etcd, agent)
 		views = append(views, v)

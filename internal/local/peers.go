@@ -4,33 +4,50 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
+	"io"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/internal/look"
 )
 
-// peerURLs are where a machine's etcd listens for its peers; none: it isn't known.
+// peerURLs are where a machine's etcd listens for its peers; none: it isn't known. One that
+// reads a file goes by that alone.
 func (w *World) peerURLs(n *node) []string {
 	processes, _ := n.machine.Processes()
 	i := slices.IndexFunc(processes, w.isEtcd)
 	if i < 0 {
 		return nil
 	}
-	return strings.Split(look.Process(n.name, processes[i].Args, nil).Flags["listen-peer-urls"], ",")
+	flags := look.Process(n.name, processes[i].Args, nil).Flags
+	if flags["config-file"] != "" {
+		return nil
+	}
+	return strings.Split(flags["listen-peer-urls"], ",")
 }
 
-// inClear reports whether a machine's etcd listens for peers without TLS.
-func (w *World) inClear(n *node) bool {
-	return slices.ContainsFunc(w.peerURLs(n), func(u string) bool { return strings.HasPrefix(u, "http:") })
+// inClear is whether an etcd that was started with these URLs for its peers listens to them
+// without TLS. One that was started with none has them from a file or its environment.
+func inClear(urls []string) ringproof.Answer {
+	urls = slices.DeleteFunc(slices.Clone(urls), func(u string) bool { return strings.TrimSpace(u) == "" })
+	switch {
+	case slices.ContainsFunc(urls, func(u string) bool { return strings.HasPrefix(strings.TrimSpace(u), "http:") }):
+		return ringproof.Yes
+	case len(urls) == 0:
+		return ""
+	}
+	return ringproof.No
 }
 
 // peerPort is where a machine's etcd takes TLS from its peers; 0: it takes none.
@@ -88,24 +105,67 @@ func (w *World) ports(ctx context.Context) (peer, client []ringproof.Port) {
 	if w.plan.Ring.Peers == "plain" { // those that take TLS have come to another port
 		peers = w.peerPort
 	}
-	return w.tried(ctx, peers, w.secure.Certificates), w.tried(ctx, func(*node) int { return etcd.Client }, nil)
+	return w.tried(ctx, peers, etcd.Peer, w.secure.Certificates), w.tried(ctx, func(*node) int { return etcd.Client }, etcd.Client, nil)
 }
 
-// tried shows the certificates to that port of each machine that has it.
-func (w *World) tried(ctx context.Context, port func(*node) int, shown []tls.Certificate) (all []ringproof.Port) {
+// tried shows the certificates to that port of each machine that has it, and speaks plain text to
+// it and to the usual one.
+func (w *World) tried(ctx context.Context, port func(*node) int, usual int, shown []tls.Certificate) (all []ringproof.Port) {
 	for _, n := range w.present() {
 		if n.taken || !n.machine.On() || w.etcd(n) == 0 || port(n) == 0 {
 			continue
 		}
 		p := ringproof.Port{Machine: n.name}
 		for range 3 { // who is being refused may be hung up on before it hears why
-			if p.Admits, p.Err = admits(ctx, n.reach, n.at(port(n)), shown); p.Err == "" {
+			if p.Admits, p.Plain, p.Err = serves(ctx, n.reach, n.at(port(n)), n.at(usual), shown); p.Err == "" {
 				break
 			}
 		}
 		all = append(all, p)
 	}
 	return all
+}
+
+// serves is whether a port admits who shows these certificates, and whether it or the usual one
+// answers who speaks plain text. What is known of the one counts, whatever is not of the other.
+func serves(ctx context.Context, dial dialer, port, usual string, shown []tls.Certificate) (admitted, plain bool, unknown string) {
+	for _, address := range slices.Compact([]string{port, usual}) {
+		hears, why := hearsPlain(ctx, dial, address)
+		plain, unknown = plain || hears, cmp.Or(unknown, why)
+	}
+	if plain {
+		return false, true, ""
+	}
+	admitted, why := admits(ctx, dial, port, shown)
+	if admitted {
+		return true, false, ""
+	}
+	return false, false, cmp.Or(why, unknown)
+}
+
+// hearsPlain reports whether the port answers who speaks plain text. Who takes TLS alone hangs up,
+// as etcd does, answers with an alert, or says so, as Go's server does. Who speaks plain gRPC
+// alone answers with what is no HTTP/1.
+func hearsPlain(ctx context.Context, dial dialer, address string) (bool, string) {
+	ctx, cancel := context.WithTimeout(ctx, lastLook)
+	defer cancel()
+	client := http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}, Timeout: lastLook + time.Second}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/version", nil)
+	if err != nil {
+		return false, err.Error()
+	}
+	answer, err := client.Do(request)
+	switch {
+	case err == nil:
+		said, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10))
+		answer.Body.Close()
+		return !strings.Contains(string(said), "HTTP request to an HTTPS server"), ""
+	case strings.Contains(err.Error(), `malformed HTTP response "\x15\x03`), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.ECONNREFUSED):
+		return false, ""
+	case strings.Contains(err.Error(), "malformed HTTP"):
+		return true, ""
+	}
+	return false, err.Error()
 }
 
 // admits reports whether the port answers who shows these certificates. A listener
