@@ -442,7 +442,8 @@ func silent(spec Spec, o Observed) (Decision, bool) {
 		if d, waits := ending(o); waits {
 			return d, true
 		}
-		if i := slices.IndexFunc(o.Voters(), func(m Member) bool { return m.Lag > inStep }); i >= 0 {
+		// How far it is itself it doesn't say, and so is behind by all that others have applied.
+		if i := slices.IndexFunc(o.Voters(), func(m Member) bool { return m.Serving && m.Lag > inStep }); i >= 0 {
 			return wait("%s is %d entries behind", o.Voters()[i], o.Voters()[i].Lag)
 		}
 		d, _ := wait("voter %s does not answer, and is to restart: %s", m, spec.Restart[m.Machine])

@@ -210,6 +210,10 @@ func (w *world) here(m *entry) bool {
 // margin is how many of those here the ring can lose.
 func (w *world) margin() int { return w.count(w.here) - ring.Quorum(len(w.voters())) }
 
+// longLog is how many entries the ring's log had before, in what an observer sees: more than
+// a voter may be behind.
+const longLog = 5000
+
 func (w *world) observe() ring.Observed {
 	if w.unlisted != "" || !w.quorate() {
 		return ring.Observed{Why: cmp.Or(w.unlisted, "no quorum")}
@@ -226,6 +230,9 @@ func (w *world) observe() ring.Observed {
 		seen.Ready = m.learner && seen.Serving && m.caught >= 2
 		if !seen.Serving {
 			seen.Silent = w.now.Sub(m.quiet)
+		}
+		if !w.runs(m) { // it tells nothing, and is as far behind as others have come
+			seen.Applied, seen.Lag = 0, longLog+w.log
 		}
 		o.Members = append(o.Members, seen)
 	}
