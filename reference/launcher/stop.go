@@ -54,14 +54,14 @@ func (l *Launcher) end(ctx context.Context, grace time.Duration) error {
 func (l *Launcher) handOver(ctx context.Context, seen ring.Observed) time.Duration {
 	voters := seen.Voters()
 	leads := slices.IndexFunc(voters, func(m ring.Member) bool { return m.Leader })
-	other := slices.IndexFunc(voters, func(m ring.Member) bool { return !m.Leader && m.Serving })
-	switch {
-	case leads < 0:
+	if leads < 0 {
 		return leaderGrace // for all that is known
-	case voters[leads].Machine != l.Machine, other < 0:
+	}
+	to, able := seen.Successor(l.Known.Spec.Wanted(), voters[leads])
+	if voters[leads].Machine != l.Machine || !able {
 		return stopGrace
 	}
-	move := ring.Action{Kind: ring.MoveLeader, Member: voters[other].ID, Machine: voters[other].Machine, On: ring.Roles(seen.Members)}
+	move := ring.Action{Kind: ring.MoveLeader, Member: to.ID, Machine: to.Machine, On: ring.Roles(seen.Members)}
 	err := l.act(string(move.Kind), move.String(), move.Member.String(), func() error { return l.Do(ctx, l.Ring, move, admin.Unfenced()) })
 	if err != nil {
 		return leaderGrace

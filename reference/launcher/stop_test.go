@@ -52,3 +52,21 @@ func TestWhoMayStillLeadHasTime(t *testing.T) {
 		})
 	}
 }
+
+// TestWhoIsBehindIsHandedNothing: the first of the others had just come back, and was thousands
+// of entries behind. etcd refuses writes until he has them, or an election timeout is over.
+func TestWhoIsBehindIsHandedNothing(t *testing.T) {
+	var to string
+	l := &Launcher{log: &host.Recorder{Host: mute{}}, Config: Config{Machine: "m1",
+		Do: func(_ context.Context, _ *admin.Ring, a ring.Action, _ admin.Fence) error {
+			to = a.Machine
+			return nil
+		}}}
+	m1 := ring.Member{ID: 1, Machine: "m1", Leader: true, Serving: true}
+	m2 := ring.Member{ID: 2, Machine: "m2", Serving: true, Lag: 5000}
+	m3 := ring.Member{ID: 3, Machine: "m3", Serving: true}
+	l.handOver(t.Context(), ring.Observed{Members: []ring.Member{m1, m2, m3}})
+	assert.Equal(t, "m3", to)
+	l.handOver(t.Context(), ring.Observed{Members: []ring.Member{m1, m2}})
+	assert.Equal(t, "m2", to, "nobody else can")
+}

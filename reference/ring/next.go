@@ -561,18 +561,27 @@ func byLeaving(spec Spec, a, b Member) int {
 }
 
 // handOver moves leadership before its holder leaves, so that clients wait for
-// a hand-over and not for an election timeout; and to the one who leaves last,
-// so that they wait once. One that is behind is the last to take it: etcd refuses writes until
-// it has caught up, or an election timeout is over, and asked again each second it took none.
+// a hand-over and not for an election timeout.
 func (o Observed) handOver(spec Spec, from Member) (Decision, bool) {
-	others := where(o.Voters(), func(m Member) bool { return m.ID != from.ID && m.Serving })
-	if len(others) == 0 {
+	to, able := o.Successor(spec, from)
+	if !able {
 		return wait("%s leads and leaves, and nobody else can lead", from)
 	}
-	to := slices.MinFunc(others, func(a, b Member) int {
-		return cmp.Or(cmp.Compare(o.behind(a), o.behind(b)), byLeaving(spec, a, b))
-	})
 	return act(Action{Kind: MoveLeader, Member: to.ID, Machine: to.Machine, Why: from.String() + " leaves"})
+}
+
+// Successor is who takes the leadership of a voter that ends or leaves: of those who serve the
+// one who leaves last, so that clients wait once. One that is behind is the last to take it:
+// etcd refuses writes until it has caught up, or an election timeout is over, and asked again
+// each second it took none.
+func (o Observed) Successor(spec Spec, from Member) (to Member, able bool) {
+	others := where(o.Voters(), func(m Member) bool { return m.ID != from.ID && m.Serving })
+	if len(others) == 0 {
+		return Member{}, false
+	}
+	return slices.MinFunc(others, func(a, b Member) int {
+		return cmp.Or(cmp.Compare(o.behind(a), o.behind(b)), byLeaving(spec, a, b))
+	}), true
 }
 
 // short adds one learner while voters that stay are missing.
