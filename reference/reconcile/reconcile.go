@@ -32,8 +32,9 @@ type Reconciler struct {
 
 	observer admin.Observer
 	leading  bool
-	halted   bool      // what it said last is a halt of its own
-	unread   time.Time // since when the ring can't be read
+	halted   bool          // what it said last is a halt of its own
+	away     bool          // the ring can't be read
+	unread   time.Duration // since when, by the monotonic clock
 	notes    map[ring.ID]note
 }
 

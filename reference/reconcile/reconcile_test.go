@@ -186,3 +186,24 @@ func TestAPersonIsCalledOnceForEachReason(t *testing.T) {
 	r.Unread(ring.Spec{}, lost)
 	require.Equal(t, want[1:], p.said(), "the next time is another one")
 }
+
+// TestALostRingIsToldByTheTimeThatPasses: while a ring elected a leader the machine's clock was
+// set right, by an hour. A person was told that no quorum had answered for that long, and to
+// restore a backup.
+func TestALostRingIsToldByTheTimeThatPasses(t *testing.T) {
+	p := &place{now: time.Unix(1, 0)}
+	r, _ := reconciler(p, ring.Decision{})
+	var unread time.Duration
+	r.Next = func(_ ring.Spec, o ring.Observed) ring.Decision {
+		unread = o.Unread
+		return ring.Decision{Wait: "it can't be read"}
+	}
+	for _, c := range []struct{ up, clock, want time.Duration }{{want: 0}, {up: 1, clock: 3600, want: 1}, {up: 2, clock: -7200, want: 3}, {up: 20, want: 23}} {
+		p.up, p.now = p.up+c.up*time.Second, p.now.Add(c.clock*time.Second)
+		r.Unread(ring.Spec{}, errors.New("no endpoint answered"))
+		require.Equal(t, c.want*time.Second, unread)
+	}
+	r.Read()
+	r.Unread(ring.Spec{}, errors.New("no endpoint answered"))
+	require.Zero(t, unread, "it was read meanwhile")
+}

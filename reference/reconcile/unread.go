@@ -5,7 +5,6 @@ package reconcile
 
 import (
 	"strings"
-	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
@@ -16,11 +15,11 @@ import (
 // Unread says what it means that the ring can't be read, and returns that. Every process says
 // it, as nobody leads then.
 func (r *Reconciler) Unread(spec ring.Spec, why error) ring.Decision {
-	now := r.Log.Host.Now()
-	if r.unread.IsZero() || now.Before(r.unread) {
-		r.unread = now
+	now := r.Log.Host.Monotonic()
+	if !r.away {
+		r.away, r.unread = true, now
 	}
-	d := r.Next(spec, ring.Observed{Why: why.Error(), Unread: now.Sub(r.unread)})
+	d := r.Next(spec, ring.Observed{Why: why.Error(), Unread: now - r.unread})
 	r.Log.Say(host.EventWaiting, "the ring can't be read: "+why.Error())
 	if d.Halt != "" && WantsUser(why) {
 		// It answers: nothing is lost, and nothing to be restored.
@@ -34,8 +33,8 @@ func (r *Reconciler) Unread(spec ring.Spec, why error) ring.Decision {
 
 // Read says that the ring can be read: the next time that it can't is another one.
 func (r *Reconciler) Read() {
-	if !r.unread.IsZero() {
-		r.unread = time.Time{}
+	if r.away {
+		r.away = false
 		r.Log.Forget(host.EventHalted)
 	}
 }
