@@ -244,7 +244,7 @@ func Launch(ctx context.Context, h host.Host, d Disk, c Command) error {
 	if err := h.Process().Start(ctx, c.Args()); err != nil {
 		return err
 	}
-	for end := h.Now().Add(logWithin); !d.Launched && d.blank(h) && h.Now().Before(end); {
+	for end := h.Monotonic() + logWithin; !d.Launched && d.blank(h) && h.Monotonic() < end; {
 		if err := h.Sleep(ctx, logPace); err != nil {
 			break
 		}

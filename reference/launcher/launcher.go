@@ -68,7 +68,7 @@ type Launcher struct {
 	told         time.Time      // when the ring was told last how far the member's log goes
 	reached      reached        // and how far that was
 	absent       time.Time      // since when a ring is listed without a member here
-	second       time.Time      // since when another has this machine's name
+	second       absence        // of a name that is this machine's alone
 	uncleared    time.Time      // when the disk was last to be cleared and could not be
 	unnoted      time.Time      // when the disk was last to note how its member runs and could not
 	rest         time.Time      // until then there is nothing to do, unless etcd ends or the spec changes
@@ -212,7 +212,7 @@ func (l *Launcher) lookAfter() (running bool, err error) {
 		return false, fmt.Errorf("looking for the etcd process: %w", err)
 	}
 	if l.listens = listening(args); args != nil {
-		l.starts.runs(l.host.Now())
+		l.starts.runs(l.host.Monotonic())
 		return true, Mark(l.host, l.disk)
 	}
 	if l.starts.ended(l.host.Process().LastWords()) {
@@ -259,7 +259,7 @@ func (l *Launcher) boot(ctx context.Context, look Look) error {
 	l.halted = ""
 	switch b.Do {
 	case Start:
-		if l.starts.wait(l.host.Now()) > 0 {
+		if l.starts.wait(l.host.Monotonic()) > 0 {
 			return nil
 		}
 		if l.disk.Spoiled != 0 { // it could not be read for a while, and can now
@@ -284,10 +284,11 @@ func (l *Launcher) boot(ctx context.Context, look Look) error {
 	return nil
 }
 
-// spoils is whose log may never run again, and since when that is known.
+// spoils is whose log may never run again, and since when that is known, by the monotonic
+// clock.
 type spoils struct {
 	member ring.ID
-	since  time.Time
+	since  time.Duration
 }
 
 // spoilAfter is for a disk that can't be read for a moment, and for one that was put in
@@ -297,11 +298,11 @@ const spoilAfter = 10 * time.Second
 // spoil notes on the disk that the member on it is to be replaced, once that has been so
 // for some time: from then on its presence says so.
 func (l *Launcher) spoil(id ring.ID) error {
-	now := l.host.Now()
-	if l.spoils.member != id || now.Before(l.spoils.since) {
+	now := l.host.Monotonic()
+	if l.spoils.member != id {
 		l.spoils = spoils{id, now}
 	}
-	if id == 0 || id == l.disk.Spoiled || now.Sub(l.spoils.since) < spoilAfter {
+	if id == 0 || id == l.disk.Spoiled || now-l.spoils.since < spoilAfter {
 		return nil
 	}
 	return l.noteSpoiled(id)
@@ -375,7 +376,7 @@ func (l *Launcher) launch(ctx context.Context, b Boot, alone bool) error {
 		}
 	}
 	return l.act("launch", strings.Join(c.Args(), " "), "", func() error {
-		l.starts.begun(l.host.Now())
+		l.starts.begun(l.host.Monotonic())
 		return Launch(ctx, l.host, l.disk, c)
 	})
 }

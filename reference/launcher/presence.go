@@ -134,7 +134,7 @@ func (l *Launcher) lookForV2(schema string, applied uint64) {
 // presence says that the machine is there, and which disk is in it.
 func (l *Launcher) presence(view admin.View) admin.Presence {
 	p := admin.Presence{Machine: l.Machine, PeerURL: l.peerURL(), ClientURL: l.clientURL(), Disk: l.disk.ID,
-		Failing: cmp.Or(l.halted, l.starts.failing(l.host.Now())), Unsteady: l.starts.vain > 0, Used: l.disk.Launched, Versions: l.versions}
+		Failing: cmp.Or(l.halted, l.starts.failing(l.host.Monotonic())), Unsteady: l.starts.vain > 0, Used: l.disk.Launched, Versions: l.versions}
 	if l.v2.disk == l.disk.ID {
 		p.V2 = l.v2.told
 	}
@@ -181,15 +181,16 @@ type held struct{ disk, log string }
 // lease of an earlier life, with another disk or at another address, is waited for.
 func (l *Launcher) namesake(view admin.View) bool {
 	other, there := view.Namesake(l.presence(admin.View{}), l.Lease.ID)
-	now := l.host.Now()
-	if !there || l.second.IsZero() || l.second.After(now) {
-		l.second = now
-	}
 	if !there {
+		l.second = absence{}
 		return false
 	}
+	now := l.host.Monotonic()
+	if !l.second.is {
+		l.second = absence{is: true, since: now}
+	}
 	why := fmt.Sprintf("another machine is called %s: it is at %s with disk %s, and this one at %s with disk %s", l.Machine, other.PeerURL, other.Disk, l.peerURL(), l.disk.ID)
-	if now.Sub(l.second) < 2*admin.LeaseTTL {
+	if now-l.second.since < 2*admin.LeaseTTL {
 		l.log.Say(host.EventWaiting, why)
 	} else {
 		l.log.Say(host.EventHalted, why+": give each a name of its own, or stop one of the two")

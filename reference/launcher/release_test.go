@@ -114,7 +114,7 @@ func TestNothingIsStoppedThatCantBeNoted(t *testing.T) {
 	l.Ring, l.Binaries = &admin.Ring{Host: h}, map[ring.Version]string{"v3.5.35": "old", "v3.6.16": "new"}
 	look := Look{running: true, View: admin.View{Members: []*etcdserverpb.Member{{ID: 7, Name: "m1"}},
 		Bindings: map[ring.ID]admin.Binding{7: {Machine: "m1", Disk: "d1", Release: "v3.6.16"}}}}
-	l.starts.begun(h.Now())
+	l.starts.begun(h.Monotonic())
 
 	h.full = syscall.ENOSPC
 	_, err := l.follow(t.Context(), look)

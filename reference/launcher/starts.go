@@ -20,19 +20,19 @@ const (
 // starts is what came of the starts of this machine's etcd. An etcd that ends at
 // once would be started six times a second for as long as the agent lives.
 type starts struct {
-	at   time.Time // of the last that this agent made
-	open bool      // it has not been seen to end
-	vain int       // starts in a row that came to nothing
-	why  string    // the last words of the one by which it was too many
-	lost string    // by which raft knew that the log here ends before what it acknowledged; "": it didn't
+	at   time.Duration // of the last that this agent made, by the monotonic clock
+	open bool          // it has not been seen to end
+	vain int           // starts in a row that came to nothing
+	why  string        // the last words of the one by which it was too many
+	lost string        // by which raft knew that the log here ends before what it acknowledged; "": it didn't
 }
 
 // begun notes a start.
-func (s *starts) begun(now time.Time) { s.at, s.open = now, true }
+func (s *starts) begun(now time.Duration) { s.at, s.open = now, true }
 
 // runs notes a look at an etcd that runs.
-func (s *starts) runs(now time.Time) {
-	if since := now.Sub(s.at); since >= settled {
+func (s *starts) runs(now time.Duration) {
+	if now-s.at >= settled {
 		s.vain, s.why = 0, ""
 	}
 }
@@ -58,23 +58,19 @@ func (s *starts) ended(words string) (news bool) {
 }
 
 // wait is how long the next start must wait: two in a row need not, then twice as
-// long each time. A clock that went back is believed no further than that.
-func (s *starts) wait(now time.Time) time.Duration {
+// long each time.
+func (s *starts) wait(now time.Duration) time.Duration {
 	if s.vain < 3 {
 		return 0
 	}
 	pause := min(longest, 150*time.Millisecond<<min(s.vain-2, 10))
-	since := now.Sub(s.at)
-	if since < 0 || since >= pause {
-		return 0
-	}
-	return pause - since
+	return max(0, pause-(now-s.at))
 }
 
 // failing is why no etcd can start on this machine; "" when one can, for all that
 // is known.
-func (s *starts) failing(now time.Time) string {
-	if since := now.Sub(s.at); since > forgotten {
+func (s *starts) failing(now time.Duration) string {
+	if now-s.at > forgotten {
 		return ""
 	}
 	return s.why
