@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 
+	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/store"
 )
@@ -58,4 +60,20 @@ func TestASourceThatIsAwayIsTold(t *testing.T) {
 	assert.Empty(t, learn(200*time.Second, nil))
 	assert.Empty(t, learn(201*time.Second, errors.New("stale file handle")))
 	assert.Len(t, learn(220*time.Second, errors.New("stale file handle")), 1, "it is away again")
+}
+
+// TestWhomToAskIsRememberedWithoutASource: while the source was away for weeks every member was
+// replaced by another. An agent that started again asked those that had been there before, and
+// found no ring.
+func TestWhomToAskIsRememberedWithoutASource(t *testing.T) {
+	h := host.NewReal("m1", t.TempDir(), t.TempDir(), nil)
+	l := &Launcher{Config: Config{Machine: "m1"}, host: h, log: &host.Recorder{Host: h, DryRun: true}}
+	l.Known = Known{SpecNumber: 1, Formed: true}
+	for _, url := range []string{"http://10.0.0.2:2379", "http://10.0.0.7:2379"} {
+		members := []*etcdserverpb.Member{{ID: 7, ClientURLs: []string{url}}}
+		assert.NoError(t, l.Attend(t.Context(), &Look{View: admin.View{Members: members}}))
+		known, ok := recalled(h.Disk().Read)
+		assert.True(t, ok)
+		assert.Equal(t, []string{url}, known.Members)
+	}
 }

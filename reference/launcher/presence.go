@@ -23,11 +23,8 @@ func (l *Launcher) Attend(ctx context.Context, look *Look) error {
 		return err
 	}
 	l.accept(*look)
-	l.Known.Members = look.View.ClientURLs()
-	if !l.Known.Answered {
-		l.Known.Answered = true
-		l.remember()
-	}
+	l.Known.Members, l.Known.Answered = look.View.ClientURLs(), true
+	l.remember()
 	if l.log.DryRun {
 		return nil
 	}
