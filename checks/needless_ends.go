@@ -36,17 +36,26 @@ func needlessEnds(h *ringproof.History) (all []ringproof.Event) {
 // askedToEnd reports whether an operator had that very etcd restarted.
 func askedToEnd(h *ringproof.History, end ringproof.Event) bool {
 	return slices.ContainsFunc(h.Plan.Steps, func(s ringproof.Step) bool {
-		return s.Op != nil && turnsFor[s.Op.Kind] == 0 && byOperator(h, s, end.Machine, end.At)
+		return s.Op != nil && turnsFor(*s.Op) == 0 && byOperator(h, s, end.Machine, end.At)
 	})
 }
 
-// turnsFor is how often each etcd is ended for what is asked of every member in its turn: for
-// TLS it listens for both ways in between.
-var turnsFor = map[ringproof.OpKind]int{ringproof.OpRoll: 1, ringproof.OpUpgrade: 1, ringproof.OpEdit: 1, ringproof.OpPeers: 2}
+// turnsFor is how often each etcd is ended for what is asked of every member in its turn. For TLS
+// it listens for both ways in between; for other authorities it trusts both.
+func turnsFor(op ringproof.Op) int {
+	switch {
+	case op.Kind == ringproof.OpPeers, op.Kind == ringproof.OpEdit && strings.Contains(op.Params["field"], "authorit"):
+		return 2
+	case op.Kind == ringproof.OpRoll, op.InTurn():
+		return 1
+	}
+	return 0
+}
 
 // turn is what a step asks of each machine's etcd, and while it may be carried out.
 type turn struct {
 	kind   ringproof.OpKind
+	times  int // that each is ended
 	during ringproof.Span
 	spent  map[string]int // ends, by machine
 }
@@ -56,7 +65,7 @@ type turn struct {
 func turnsOf(h *ringproof.History) (all []turn) {
 	later := putOff(h.Plan)
 	for _, s := range h.Plan.Steps {
-		if s.Op == nil || turnsFor[s.Op.Kind] == 0 {
+		if s.Op == nil || turnsFor(*s.Op) == 0 {
 			continue
 		}
 		during := ringproof.Span{From: ringproof.Forever, To: ringproof.Forever}
@@ -68,7 +77,7 @@ func turnsOf(h *ringproof.History) (all []turn) {
 				during.To = e.At
 			}
 		}
-		all = append(all, turn{s.Op.Kind, during, map[string]int{}})
+		all = append(all, turn{s.Op.Kind, turnsFor(*s.Op), during, map[string]int{}})
 	}
 	superseded(all)
 	slices.SortStableFunc(all, func(a, b turn) int { return cmp.Compare(a.during.To, b.during.To) })
@@ -93,7 +102,7 @@ func superseded(all []turn) {
 // take reports whether the end is one that a step asks for, and has not had yet.
 func take(turns []turn, end ringproof.Event) bool {
 	for _, t := range turns {
-		if t.during.From <= end.At && end.At <= t.during.To && t.spent[end.Machine] < turnsFor[t.kind] {
+		if t.during.From <= end.At && end.At <= t.during.To && t.spent[end.Machine] < t.times {
 			t.spent[end.Machine]++
 			return true
 		}

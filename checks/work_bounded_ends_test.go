@@ -83,6 +83,14 @@ func TestWhatAnEndIsExcusedBy(t *testing.T) {
 			event(h, ringproof.Event{At: sec(40), Kind: ringproof.EventStepMissed, Step: "operate"})
 			ends(h, "m1", 42)
 		}, ringproof.Fail},
+		{"each comes to trust other authorities", func(h *ringproof.History) {
+			bounced(h, ringproof.Op{Kind: ringproof.OpEdit, Params: map[string]string{"field": "spec.certificates.authority", "value": "2"}}, 40, 60, "")
+			ends(h, "m1", 42, 45)
+		}, ringproof.Pass},
+		{"each has other resources", func(h *ringproof.History) {
+			bounced(h, ringproof.Op{Kind: ringproof.OpEdit, Params: map[string]string{"field": "spec.resources.requests.cpu", "value": "1"}}, 40, 60, "")
+			ends(h, "m1", 42, 45)
+		}, ringproof.Fail},
 		{"each is upgraded", func(h *ringproof.History) {
 			bounced(h, ringproof.Op{Kind: ringproof.OpUpgrade}, 40, 60, "")
 			ends(h, "m1", 42)
