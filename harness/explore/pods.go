@@ -122,6 +122,10 @@ func (c *composer) askedOfPods(n int) []ringproof.Trigger {
 	case c.draw(label("edits"), 4) == 3:
 		op = ringproof.Op{Kind: ringproof.OpEdit, Params: map[string]string{"field": "spec.resources.requests.memory", "value": fmt.Sprintf("%dMi", 101+n)}}
 		c.harm += podsAway
+	case c.suspended && c.draw(label("resumes"), 2) == 1:
+		op, c.suspended = ringproof.Op{Kind: ringproof.OpResume}, false
+	case c.pausable() && c.draw(label("pauses"), 5) == 4:
+		op, c.suspended = ringproof.Op{Kind: ringproof.OpSuspend}, true
 	default:
 		op.To = one(c.draw, label("to"), 3, 5)
 		more = op.To - c.asked
@@ -132,6 +136,12 @@ func (c *composer) askedOfPods(n int) []ringproof.Trigger {
 		return milestones(op, more)
 	}
 	return milestones(ringproof.Op{Kind: ringproof.OpRoll}, 0)
+}
+
+// pausable reports whether the ring may be suspended: nobody repairs its records then, and no
+// member that is restarted may start without its own.
+func (c *composer) pausable() bool {
+	return !c.suspended && !slices.ContainsFunc(c.kinds, func(e faults.Entry) bool { return e.Kind == ringproof.FaultKeysDamaged })
 }
 
 func upgrades(s ringproof.Step) bool { return s.Op != nil && s.Op.Kind == ringproof.OpUpgrade }

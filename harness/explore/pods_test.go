@@ -61,7 +61,7 @@ func TestAllIsDrawnInPods(t *testing.T) {
 	for _, kind := range inPods {
 		assert.True(t, kinds[kind], "%s is never drawn", kind)
 	}
-	for _, op := range []ringproof.OpKind{ringproof.OpScale, ringproof.OpUpgrade, ringproof.OpPeers} {
+	for _, op := range []ringproof.OpKind{ringproof.OpScale, ringproof.OpUpgrade, ringproof.OpPeers, ringproof.OpEdit, ringproof.OpSuspend, ringproof.OpResume} {
 		assert.True(t, ops[op], "%s is never drawn", op)
 	}
 }
