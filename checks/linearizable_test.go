@@ -370,3 +370,30 @@ func BenchmarkPorcupine(b *testing.B) {
 		return porcupine.CheckOperationsTimeout(m, ops, 20*time.Second) == porcupine.Ok
 	})
 }
+
+// TestAWriteComesAfterAllThatWasTold: of another key, too. A delete that found nothing at revision 3
+// is explained by no delete that was called once a put had been answered at revision 4.
+func TestAWriteComesAfterAllThatWasTold(t *testing.T) {
+	op := func(client int, from, to ringproof.Instant, kind ringproof.RequestKind, key string, revision int64) ringproof.Operation {
+		o := ringproof.Operation{Client: client, Call: from, Return: to, Request: ringproof.Request{Kind: kind, Key: key, Value: fmt.Sprint("v", from)}}
+		if revision > 0 {
+			o.Response = &ringproof.Response{Revision: revision}
+		}
+		return o
+	}
+	for late, want := range map[ringproof.Instant]ringproof.Verdict{3: ringproof.Pass, 5: ringproof.Fail} {
+		h := ringproof.History{Operations: []ringproof.Operation{
+			op(0, 1, 2, ringproof.RequestPut, "/w/1", 2),
+			op(1, 3, 9, ringproof.RequestDelete, "/w/1", 3),
+			op(2, 3, 4, ringproof.RequestPut, "/w/0", 4),
+			op(3, 3, ringproof.Forever, ringproof.RequestPut, "/w/0", 0),
+			op(4, late, ringproof.Forever, ringproof.RequestDelete, "/w/1", 0),
+			op(2, 7, 8, ringproof.RequestPut, "/w/0", 6), // so that the delete may have been done since
+		}}
+		for i := range h.Operations {
+			h.Operations[i].ID = i
+		}
+		f := linearizable.Finding(&h, nil)
+		require.Equal(t, want, f.Verdict, "called at %v: %s", late, f)
+	}
+}

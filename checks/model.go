@@ -26,6 +26,7 @@ type attempt struct {
 	keys     []int // of the model, that it writes or asks for
 	revision int64 // at which it took effect, or answered; 0: anywhere, or never
 	effect   bool  // it changed the keyspace at revision
+	floor    int64 // of one that took effect anywhere: a revision that there was before it was called
 	split    bool  // it is one request of a transaction
 }
 
@@ -108,11 +109,13 @@ func (m *etcdModel) step(s store, a attempt) (bool, store) {
 	}
 }
 
-// guess does a write without an answer, at the next revision that is free and
-// after the one at which its key is known.
+// guess does a write without an answer, at the next revision that is free, after the one at
+// which its key is known, and after all that were told before it was called, of whatever keys:
+// of a deletion called once a put of another key had been answered at revision 19 nothing can
+// have shown at 18.
 func (m *etcdModel) guess(s store, a attempt) store {
 	r, key := &a.op.Request, a.keys[0]
-	was, at := s.cells[key], max(s.revision, m.from[key])
+	was, at := s.cells[key], max(s.revision, m.from[key], a.floor)
 	if !a.split { // the parts of a transaction share a revision, so that none needs one of its own
 		at = m.free(at)
 	}

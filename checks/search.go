@@ -146,7 +146,7 @@ func (t *timeline) attempts(segments []segment) []attempt {
 			made = append(made, t.split(i, segments, effects[i])...)
 			continue
 		}
-		a := attempt{op: o, revision: effects[i], effect: effects[i] != 0}
+		a := attempt{op: o, revision: effects[i], effect: effects[i] != 0, floor: t.floor[i]}
 		switch {
 		case a.effect:
 		case o.Response != nil:
@@ -192,6 +192,7 @@ func (t *timeline) split(i int, segments []segment, effect int64) []attempt {
 			v.written = append(v.written, a.request.Key)
 		}
 		if one, ok := t.single(o, a, v, effect); ok {
+			one.floor = t.floor[i]
 			made = append(made, within(one, a.request.Key, segments, t.names)...)
 		}
 	}
