@@ -93,7 +93,9 @@ func left(h *ringproof.History, last int, machine string) bool {
 // serve in the last look: neither that nor the next found it serve, or it ended in between
 // too, of which no look tells. Who ended and served again by the next look was back before an
 // etcd that still ran then: one may take seconds to end, and answers nobody meanwhile. Who
-// ended after that look ended while this one was away, and is judged by that.
+// ended after that look ended while this one was away, and is judged by that. Whom harm had
+// end counts no more than where it keeps him away: he may be back before an etcd has ended that
+// was asked to before the harm.
 func anotherAway(h *ringproof.History, v ringproof.MemberView, last int, end ringproof.Event) bool {
 	from, next := h.Observations[last].At, h.Observations[last+1]
 	now, still := next.Member(v.ID)
@@ -102,7 +104,7 @@ func anotherAway(h *ringproof.History, v ringproof.MemberView, last int, end rin
 	}
 	return slices.ContainsFunc(events(h, ringproof.EventProcessExited), func(e ringproof.Event) bool {
 		back := now.Serving && e.At < next.At && next.At < end.At
-		return e.Machine == v.Machine && e.At >= from && e.At <= min(next.At, end.At) && !back
+		return e.Machine == v.Machine && e.At >= from && e.At <= min(next.At, end.At) && !back && !harmed(h, e.Machine, e.At)
 	})
 }
 

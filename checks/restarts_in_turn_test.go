@@ -68,6 +68,12 @@ func TestRestartsInTurn(t *testing.T) {
 			event(h, ringproof.Event{At: sec(19.6), Kind: ringproof.EventProcessExited, Machine: "m2"})
 			away(h, "m3", 18, 21)
 		}, ringproof.Pass, "3 ends"},
+		{"one that takes its time to end, while harm ends another that is back before", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(17.4), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultKill})
+			event(h, ringproof.Event{At: sec(17.5), Kind: ringproof.EventProcessExited, Machine: "m2"})
+			away(h, "m2", 18, 19)
+			away(h, "m3", 18, 21)
+		}, ringproof.Pass, "3 ends"},
 		{"harm was over long before", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(3), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultKill})
 			away(h, "m2", 12, 25)
