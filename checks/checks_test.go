@@ -874,6 +874,48 @@ func TestYearsOutwearAnyPatience(t *testing.T) {
 	}
 }
 
+// TestTheMarginIsThatOfTheSizeAskedForThen: a ring of five was to have three voters for a while. Once
+// it is to have five again, it may not be left with four.
+func TestTheMarginIsThatOfTheSizeAskedForThen(t *testing.T) {
+	for name, test := range map[string]struct {
+		back  float64 // from when on it is to have five again
+		plant func(h *ringproof.History)
+		says  string
+	}{
+		"while three are asked for": {back: 70},
+		"long after five are":       {back: 6, says: "expected remove of 6 to leave a margin of at least 2, saw 1"},
+		"just after five are":       {back: 17},
+		"while it can't hear of the five": {back: 6, plant: func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(5), Kind: ringproof.EventFaultLanded, Fault: ringproof.FaultStoreOutage, Step: "deaf"})
+		}},
+		"where two operators ask at once":           {back: 6, plant: func(h *ringproof.History) { h.Plan.Steps[2].Op.Rival = true }},
+		"where it isn't known that five were taken": {back: 6, plant: func(h *ringproof.History) { drop(h, ringproof.EventStepDone) }},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			h := healthy()
+			h.Plan.Ring.Size = 5
+			insert(h, 3, append(grow(5, 6), entry("remove", 6, 19))...)
+			for i, id := range []ringproof.MemberID{5, 6} {
+				h.Evidence.Changes[3+2*i].At, h.Evidence.Changes[4+2*i].At = sec(1+float64(id)/10), sec(1.05+float64(id)/10)
+			}
+			look(h, seen(18, 1, 1, 2, 3, 5, 6))
+			for _, s := range []struct {
+				name string
+				to   int
+				at   float64
+			}{{"less", 3, 3}, {"more", 5, test.back}} {
+				h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: s.name, Op: &ringproof.Op{Kind: ringproof.OpScale, To: s.to}})
+				event(h, ringproof.Event{At: sec(s.at), Kind: ringproof.EventStepBegun, Step: s.name})
+				event(h, ringproof.Event{At: sec(s.at + 0.5), Kind: ringproof.EventStepDone, Step: s.name})
+			}
+			if test.plant != nil {
+				test.plant(h)
+			}
+			judged(t, quorumMargin.Finding(h, nil), test.says)
+		})
+	}
+}
+
 // grow adds voters, one after another.
 func grow(ids ...ringproof.MemberID) (all []ringproof.ConfChange) {
 	for _, id := range ids {

@@ -15,7 +15,7 @@ import (
 // which one machine is lost have a margin of 1; adding a sixth voter that has
 // never started makes the quorum 4 and the margin 0, with nothing gained: that
 // is the subject's doing. Going from five healthy voters to three also ends
-// with less, as was asked; hence the margin of the smallest size asked for.
+// with less, as was asked; hence the margin of the size that was asked for then.
 var quorumMargin = Check{
 	Name:   "quorum-margin",
 	Claim:  "No change by the subject leaves fewer voters to spare, intact ones or serving ones, than before it and than the size asked for has.",
@@ -32,7 +32,7 @@ var quorumMargin = Check{
 		}
 		w := marginWalk{
 			ledger: newLedger(h), config: newConfig(), least: params.Int("min"),
-			grace: params.Duration("grace"), target: smallestAsked(h.Plan),
+			grace: params.Duration("grace"), sizes: sizesOf(h),
 		}
 		return w.judge()
 	},
@@ -45,7 +45,7 @@ type marginWalk struct {
 	stages []stage
 	least  int
 	grace  time.Duration
-	target int // size
+	sizes  []sizing
 	lowest int
 }
 
@@ -103,7 +103,7 @@ func (w *marginWalk) overtaken(c ringproof.ConfChange, before []ringproof.ConfCh
 	if since == 0 {
 		return false
 	}
-	then := marginWalk{ledger: w.ledger, config: w.stages[len(w.stages)-1-since].config.clone(), least: w.least, grace: w.grace, target: w.target}
+	then := marginWalk{ledger: w.ledger, config: w.stages[len(w.stages)-1-since].config.clone(), least: w.least, grace: w.grace, sizes: w.sizes}
 	_, bad := then.step(ringproof.ConfChange{Kind: c.Kind, Member: c.Member, At: asked})
 	return !bad
 }
@@ -131,7 +131,7 @@ func (w *marginWalk) rejected() (ringproof.Finding, bool) {
 			if s.made.From > r.At || i+1 < len(w.stages) && w.stages[i+1].made.To < r.At {
 				continue
 			}
-			as := marginWalk{ledger: w.ledger, config: s.config.clone(), least: w.least, grace: w.grace, target: w.target}
+			as := marginWalk{ledger: w.ledger, config: s.config.clone(), least: w.least, grace: w.grace, sizes: w.sizes}
 			if f, bad = as.step(ringproof.ConfChange{Kind: r.Kind, Member: r.Member, At: r.At}); !bad {
 				break
 			}
@@ -172,14 +172,14 @@ func (w *marginWalk) step(c ringproof.ConfChange) (ringproof.Finding, bool) {
 	grace := w.grace + w.starvedBefore(at, w.grace)
 	moments := append(slices.Clip(commit), max(at.Add(-grace), 0))
 	moments = append(moments, w.lately(at, grace)...)
-	earlier := w.ahead(c, at, moments)
+	earlier, target := w.ahead(c, at, moments), w.smallest(w.made(c).From)
 	silent := w.silent(commit)
 	speaks := func(m ringproof.MemberID) bool { return w.intact(m, at) && !silent[m] }
 	heard := w.config.margin(speaks)
 	if !w.config.apply(c) {
 		return ringproof.Finding{}, false
 	}
-	if left := w.config.margin(speaks); len(silent) > 0 && left < min(heard, margin(w.target)) {
+	if left := w.config.margin(speaks); len(silent) > 0 && left < min(heard, margin(target)) {
 		return with(fail(at, "expected %s of %s to wait for voters that had not answered for %s, saw it lower what is left to spare of those that serve from %d to %d",
 			c.Kind, c.Member, hushed, heard, left), c.String()), true
 	}
@@ -191,7 +191,7 @@ func (w *marginWalk) step(c ringproof.ConfChange) (ringproof.Finding, bool) {
 	floor, lowered := true, c.Kind != "remove" || !w.away(c.Member, at)
 	for i, m := range moments {
 		after := w.config.margin(func(id ringproof.MemberID) bool { return started(id, m) })
-		lowered = lowered && after < min(earlier[i], margin(w.target))
+		lowered = lowered && after < min(earlier[i], margin(target))
 		if i < len(commit) {
 			floor = floor && after < earlier[i] && after < w.least
 		}
@@ -202,7 +202,7 @@ func (w *marginWalk) step(c ringproof.ConfChange) (ringproof.Finding, bool) {
 		return ringproof.Finding{}, false
 	}
 	return with(fail(at, "expected %s of %s to leave a margin of at least %d, saw %d: %s",
-		c.Kind, c.Member, max(w.least, min(earlier[0], margin(w.target))), after, w.roll(w.config, at)), c.String()), true
+		c.Kind, c.Member, max(w.least, min(earlier[0], margin(target))), after, w.roll(w.config, at)), c.String()), true
 }
 
 // ahead lists the margins ahead of the change, with what was lost at each of the moments.
@@ -309,7 +309,7 @@ func (w *marginWalk) took(disk home, old, o *ringproof.Observation) (f ringproof
 			continue
 		}
 		before, after := w.marginOf(s.config, old.At), w.marginOf(s.config, o.At)
-		if !w.votes(s.config, disk) || after >= min(before, margin(w.target)) && (after >= before || after >= w.least) {
+		if !w.votes(s.config, disk) || after >= min(before, margin(w.smallest(taken.From))) && (after >= before || after >= w.least) {
 			return ringproof.Finding{}, false
 		}
 		if !bad {
@@ -380,11 +380,49 @@ func (w *marginWalk) roll(c config, at ringproof.Instant) string {
 // margin is what a healthy ring of n voters has to spare.
 func margin(n int) int { return n - ringproof.Quorum(n) }
 
-func smallestAsked(p ringproof.Plan) int {
-	n := p.Ring.Size
-	for _, s := range p.Steps {
-		if s.Op != nil && s.Op.Kind == ringproof.OpScale && !s.Op.Refused && s.Op.To < n {
-			n = s.Op.To
+// sizing is a size that was asked for, from when, and when another was.
+type sizing struct {
+	size int
+	from ringproof.Instant
+	over ringproof.Instant // Forever: it is what was asked for last
+}
+
+// sizesOf lists the sizes that were asked for. One is over as a later one is done. Of one that
+// failed nobody knows whether it was taken; and of two that were asked for at once by two
+// operators, which came first.
+func sizesOf(h *ringproof.History) []sizing {
+	all := []sizing{{h.Plan.Ring.Size, 0, ringproof.Forever}}
+	rivals := slices.ContainsFunc(h.Plan.Steps, func(s ringproof.Step) bool { return s.Op != nil && s.Op.Rival })
+	for _, s := range h.Plan.Steps {
+		if s.Op == nil || s.Op.Kind != ringproof.OpScale || s.Op.Refused {
+			continue
+		}
+		begun, done := ringproof.Forever, ringproof.Forever
+		for _, e := range events(h, ringproof.EventStepBegun, ringproof.EventStepDone) {
+			switch {
+			case e.Step == s.Name && e.Kind == ringproof.EventStepBegun:
+				begun = e.At
+			case e.Step == s.Name:
+				done = e.At
+			}
+		}
+		for i := range all {
+			if !rivals && all[i].from <= begun {
+				all[i].over = min(all[i].over, done)
+			}
+		}
+		all = append(all, sizing{s.Op.To, begun, ringproof.Forever})
+	}
+	return all
+}
+
+// smallest is the smallest size that the subject may have gone by: what was asked for, or before,
+// as long as somebody may not have heard of the other.
+func (w *marginWalk) smallest(at ringproof.Instant) int {
+	n := 0
+	for _, s := range w.sizes {
+		if s.from <= at.Add(landing) && (s.over == ringproof.Forever || heard(w.h, s.over, at) >= at) && (n == 0 || s.size < n) {
+			n = s.size
 		}
 	}
 	return n
