@@ -110,13 +110,14 @@ func take(turns []turn, end ringproof.Event) bool {
 	return false
 }
 
-// putOff are the steps that ask every member for something in its turn where the ring is
-// suspended, too: such a step is done as it is heard, and carried out once the ring goes on.
+// putOff are the steps that may be carried out once they are done: those that ask every member for
+// something in its turn where the ring is suspended, too, as they are done when they are heard; and
+// a move to TLS, which is done by the list, in which no port that is open yet shows.
 func putOff(p ringproof.Plan) map[string]bool {
 	suspends := slices.ContainsFunc(p.Steps, func(s ringproof.Step) bool { return s.Op != nil && s.Op.Kind == ringproof.OpSuspend })
 	later := map[string]bool{}
 	for _, s := range p.Steps {
-		later[s.Name] = suspends && s.Op != nil && s.Op.InTurn()
+		later[s.Name] = s.Op != nil && (suspends && s.Op.InTurn() || s.Op.Kind == ringproof.OpPeers)
 	}
 	return later
 }

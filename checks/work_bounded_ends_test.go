@@ -87,6 +87,14 @@ func TestWhatAnEndIsExcusedBy(t *testing.T) {
 			bounced(h, ringproof.Op{Kind: ringproof.OpEdit, Params: map[string]string{"field": "spec.certificates.authority", "value": "2"}}, 40, 60, "")
 			ends(h, "m1", 42, 45)
 		}, ringproof.Pass},
+		{"each is moved to TLS, and closes its other port after that was done", func(h *ringproof.History) {
+			bounced(h, ringproof.Op{Kind: ringproof.OpPeers, Peers: "tls"}, 40, 60, "")
+			ends(h, "m1", 42, 63)
+		}, ringproof.Pass},
+		{"each is moved to TLS, and ended once more", func(h *ringproof.History) {
+			bounced(h, ringproof.Op{Kind: ringproof.OpPeers, Peers: "tls"}, 40, 60, "")
+			ends(h, "m1", 42, 50, 63)
+		}, ringproof.Fail},
 		{"each has other resources", func(h *ringproof.History) {
 			bounced(h, ringproof.Op{Kind: ringproof.OpEdit, Params: map[string]string{"field": "spec.resources.requests.cpu", "value": "1"}}, 40, 60, "")
 			ends(h, "m1", 42, 45)

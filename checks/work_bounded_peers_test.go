@@ -28,7 +28,7 @@ func TestEachMemberIsListedAnewOnce(t *testing.T) {
 	assert.Equal(t, ringproof.Fail, twice.Verdict, twice.Message)
 }
 
-// TestWhatIsAskedOfASuspendedRingIsDoneLater: the move to TLS is done, as the ring is
+// TestWhatIsAskedOfASuspendedRingIsDoneLater: an upgrade is done, as the ring is
 // suspended, and each etcd is restarted for it once the ring goes on.
 func TestWhatIsAskedOfASuspendedRingIsDoneLater(t *testing.T) {
 	ended := func(suspend bool) ringproof.Finding {
@@ -36,9 +36,9 @@ func TestWhatIsAskedOfASuspendedRingIsDoneLater(t *testing.T) {
 		if suspend {
 			suspended(h, 50, 55)
 		}
-		h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: "encrypt", Op: &ringproof.Op{Kind: ringproof.OpPeers, Peers: "tls"}})
-		event(h, ringproof.Event{At: sec(51), Kind: ringproof.EventStepBegun, Step: "encrypt"})
-		event(h, ringproof.Event{At: sec(52), Kind: ringproof.EventStepDone, Step: "encrypt"})
+		h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: "upgrade", Op: &ringproof.Op{Kind: ringproof.OpUpgrade, Version: "v3.7.3"}})
+		event(h, ringproof.Event{At: sec(51), Kind: ringproof.EventStepBegun, Step: "upgrade"})
+		event(h, ringproof.Event{At: sec(52), Kind: ringproof.EventStepDone, Step: "upgrade"})
 		event(h, ringproof.Event{At: sec(60), Kind: ringproof.EventProcessExited, Machine: "m1"})
 		return workBounded.Finding(h, map[string]string{"restarts": "0"})
 	}
