@@ -153,7 +153,7 @@ func TestHandshakes(t *testing.T) {
 		"no certificate, not asked":                  {shows, x.listener(t, false), "https://10.0.0.1:2379", 0, ""},
 		"another address":                            {good, demands, "https://10.0.0.2:2379", 0, "10.0.0.2"},
 		"too late":                                   {good, demands, "https://10.0.0.1:2379", 366 * 24 * time.Hour, "expired or is not yet valid"},
-		"too early":                                  {good, demands, "https://10.0.0.1:2379", -time.Hour, "expired or is not yet valid"},
+		"too early":                                  {good, demands, "https://10.0.0.1:2379", -pki.Skew - time.Hour, "expired or is not yet valid"},
 		"within the skew":                            {good, demands, "https://10.0.0.1:2379", -pki.Skew, ""},
 	} {
 		u, err := url.Parse(c.url)

@@ -466,7 +466,9 @@ func silent(spec Spec, o Observed) (Decision, bool) {
 		// One that hangs can't be told from one that has much to read at its start, so
 		// nobody is replaced for it unasked; nor while another is silent that stays: its
 		// log is whole, and may be what the ring comes to need.
-		if retires(spec, m) && m.Silent > max(spec.ReplaceAfter, comeUp) && allRetire(spec, quiet) {
+		// Nor before it is known that those who answer have their logs: without a launcher one
+		// may answer from memory, and the whole log is that of who hangs.
+		if retires(spec, m) && m.Silent > max(spec.ReplaceAfter, comeUp) && allRetire(spec, quiet) && !slices.ContainsFunc(o.Voters(), o.static) {
 			return gone(spec, o, m, "its machine retires and its etcd does not answer")
 		}
 	}
