@@ -11,6 +11,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -143,7 +144,7 @@ func (s Seen) left(records int) string {
 		if slot.Pod != nil {
 			all = append(all, "pod "+slot.Name)
 		}
-		if slot.Claim != nil {
+		if s.has(slot.Claim) {
 			all = append(all, "claim "+slot.Claim.Name)
 		}
 	}
@@ -151,6 +152,13 @@ func (s Seen) left(records int) string {
 		all = append(all, "claim "+claim.Name)
 	}
 	return cmp.Or(strings.Join(all, ", "), fmt.Sprintf("%d records", records))
+}
+
+// has reports whether a slot's claim goes with the ring: it is one that its set has made. A pod takes
+// the claim of its name, whoever made it, and what was on it before the ring is no matter of the
+// ring's: of a StatefulSet that had the name first all data were lost with a ring that never began.
+func (s Seen) has(claim *corev1.PersistentVolumeClaim) bool {
+	return claim != nil && claim.Labels[kube.RingLabel] == s.Ring.Name
 }
 
 // ending is what of a ring that is deleted may go next: the set, so that it makes no pods;
@@ -188,7 +196,7 @@ func ending(s Seen, records []client.Object, patience time.Duration) (changes []
 		return changes, false
 	}
 	for _, slot := range s.Slots {
-		if slot.Claim != nil {
+		if s.has(slot.Claim) {
 			left = true
 			add(slot.Claim)
 		}

@@ -379,6 +379,10 @@ func (s Seen) readyOf(members []ring.Member) (n int) {
 // whatever still runs there is refused by every peer, as its member is in no list.
 func (g *Ground) clear(s Seen, slot Slot, what Fate, why string, patience time.Duration) {
 	lost := what == Lost || what == Dark
+	if lost && s.Identity == nil && !s.has(slot.Claim) {
+		g.Waits = append(g.Waits, fmt.Sprintf("%s: %s, and somebody else has made the claim %s: delete it", slot.Name, why, slot.Claim.Name))
+		return
+	}
 	if lost && slot.Claim.DeletionTimestamp == nil {
 		g.Changes = append(g.Changes, deletion(slot.Claim, why))
 	}

@@ -204,6 +204,9 @@ func TestStrangersAreLeft(t *testing.T) {
 	labels := map[string]string{"app": "web"}
 	require.NoError(t, c.Create(t.Context(), &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "r"}, Spec: appsv1.StatefulSetSpec{
 		Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}}}}))
+	for i := range 3 { // of that set's pods: they are called as those of the ring would be
+		require.NoError(t, c.Create(t.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: fmt.Sprintf("data-r-%d", i), Labels: labels}}))
+	}
 	require.NoError(t, c.Create(t.Context(), newRing(3)))
 	before := c.set()
 	r := c.reconcile()
@@ -213,7 +216,13 @@ func TestStrangersAreLeft(t *testing.T) {
 		_, err := c.reconciler.Reconcile(t.Context(), request())
 		require.NoError(t, err)
 	}
-	assert.True(t, client.IgnoreNotFound(c.Get(t.Context(), request().NamespacedName, r)) == nil)
+	require.True(t, apierrors.IsNotFound(c.Get(t.Context(), request().NamespacedName, r)), "the ring is held")
+	claims := &corev1.PersistentVolumeClaimList{}
+	require.NoError(t, c.List(t.Context(), claims))
+	require.Len(t, claims.Items, 3, "somebody else's data went with a ring that never began")
+	for _, claim := range claims.Items {
+		assert.Nil(t, claim.DeletionTimestamp)
+	}
 	assert.Equal(t, before.UID, c.set().UID)
 	assert.Equal(t, before.Generation, c.set().Generation)
 }

@@ -38,7 +38,7 @@ import (
 //	  node NAME [dark=DURATION]                        a node, not ready for so long
 //	  slot N [member|learner] [WORDS...]               a slot, with a member in the list
 //	    pod=NODE, pending, ending, ready               its pod
-//	    claim=bound|unbound|lost|ending                its claim
+//	    claim=bound|unbound|lost|ending|foreign         its claim; somebody else has made it
 //	    volume=NODE|any|gone                           which node reaches its volume
 //	    static                                        its pod has no launcher
 //	    runs=V, told=V                                the release of its pod; that its member's record says
@@ -209,11 +209,14 @@ func (s *Seen) word(t *testing.T, slot *Slot, word string) {
 		slot.misplace(value == "before")
 	case "claim":
 		slot.Claim = &corev1.PersistentVolumeClaim{ObjectMeta: about("data-" + slot.Name)}
+		slot.Claim.Labels = namesOf(s.Ring).Labels(kube.MemberPart)
 		slot.Claim.Spec.VolumeName = "pv-" + slot.Name
-		slot.Claim.Status.Phase = map[string]corev1.PersistentVolumeClaimPhase{"bound": corev1.ClaimBound, "ending": corev1.ClaimBound, "lost": corev1.ClaimLost, "unbound": corev1.ClaimPending}[value]
+		slot.Claim.Status.Phase = map[string]corev1.PersistentVolumeClaimPhase{"bound": corev1.ClaimBound, "ending": corev1.ClaimBound, "foreign": corev1.ClaimBound, "lost": corev1.ClaimLost, "unbound": corev1.ClaimPending}[value]
 		switch value {
 		case "unbound":
 			slot.Claim.Spec.VolumeName = ""
+		case "foreign":
+			slot.Claim.Labels = nil
 		case "ending":
 			slot.Claim.DeletionTimestamp = ptr.To(metav1.NewTime(epoch))
 		}
