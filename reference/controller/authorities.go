@@ -159,9 +159,9 @@ func (s stage) rolls(view *admin.View) map[string]string {
 // authoritiesAsked is how many generations of authorities a ring is to have had.
 func authoritiesAsked(r *v1alpha1.EtcdRing) int { return max(1, int(r.Spec.Certificates.Authority)) }
 
-// learnAuthorities reads who signs the ring's certificates, or makes the first. Of two that
-// make some the first wins, and is read.
-func (x *automation) learnAuthorities(ctx context.Context) error {
+// learnAuthorities reads who signs the ring's certificates, or makes the first, of a ring that was
+// not founded. Of two that make some the first wins, and is read.
+func (x *automation) learnAuthorities(ctx context.Context, founded bool) error {
 	if x.signers != nil {
 		return nil
 	}
@@ -170,7 +170,7 @@ func (x *automation) learnAuthorities(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(records) == 0 && x.identity != nil {
+	if len(records) == 0 && founded {
 		return errors.New("the ring's authorities are gone: restore their records, or all members refuse whom others sign for; none are made anew")
 	}
 	if len(records) == 0 {
@@ -211,5 +211,5 @@ func (x *automation) renewAuthorities(ctx context.Context, s Seen) (bool, error)
 		return false, err
 	}
 	x.signers, x.stage, x.certified = nil, stage{}, certified{} // all is read anew
-	return true, x.learnAuthorities(ctx)
+	return true, x.learnAuthorities(ctx, true)
 }

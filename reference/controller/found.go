@@ -61,8 +61,8 @@ func (x *automation) record(ctx context.Context, identity store.Identity) outcom
 }
 
 // learn reads the records that are not known yet. A ring's are immutable: what was read
-// stays true.
-func (x *automation) learn(ctx context.Context) error {
+// stays true. founded: the set says that there are some.
+func (x *automation) learn(ctx context.Context, founded bool) error {
 	if !x.marked {
 		if err := store.Init(ctx, x.records.Unmarked); err != nil {
 			return err
@@ -78,7 +78,7 @@ func (x *automation) learn(ctx context.Context) error {
 			x.identity = &identity
 		}
 	}
-	if err := x.learnAuthorities(ctx); err != nil {
+	if err := x.learnAuthorities(ctx, founded || x.identity != nil); err != nil {
 		return err
 	}
 	if err := x.learnMade(ctx); err != nil {

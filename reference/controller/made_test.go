@@ -289,3 +289,29 @@ func TestARingThatIsNoMoreGetsNoRecords(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, left, len(deleted)-1, "all but what pods are made with, which is noted in the next turn")
 }
+
+// TestNobodyElseSignsForAFoundedRing: all its records were deleted, and who knew them has gone. Its
+// members trust no other authorities, and showed certificates of others from the next handshake on.
+func TestNobodyElseSignsForAFoundedRing(t *testing.T) {
+	c := founded(t)
+	deleted, err := kube.Records{Live: c.Client, Namespace: "n", Ring: "r"}.Objects(t.Context())
+	require.NoError(t, err)
+	for _, o := range deleted {
+		require.NoError(t, c.Delete(t.Context(), o))
+	}
+	certificates := func() *corev1.Secret {
+		s := &corev1.Secret{}
+		require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: "n", Name: "r-0-tls"}, s))
+		return s
+	}
+	before := certificates()
+	c.restart()
+	var r *v1alpha1.EtcdRing
+	for range 2 {
+		r = c.reconcile()
+	}
+	for file, was := range before.Data { // order: each by itself
+		assert.True(t, string(was) == string(certificates().Data[file]), file)
+	}
+	assert.Contains(t, conditionOf(t, r, v1alpha1.Degraded).Message, "authorities are gone: restore")
+}

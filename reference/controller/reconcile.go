@@ -199,11 +199,15 @@ func (x *automation) step(ctx context.Context, asked *v1alpha1.EtcdRing) (o outc
 	if err != nil {
 		return outcome{trouble: err, wait: "the ring's objects can't be read"}
 	}
-	if err := cmp.Or(x.restore(ctx, asked), x.learn(ctx)); err != nil {
+	known := Seen{Ring: asked, Set: running}
+	if running != nil && !ours(asked, running) {
+		known.Set = nil
+	}
+	if err := cmp.Or(x.restore(ctx, asked), x.learn(ctx, known.founded())); err != nil {
 		x.restored = time.Time{}
 		return outcome{trouble: err, wait: "the ring's records are not understood"}
 	}
-	known := Seen{Ring: asked, Set: running, Identity: x.identity, Made: x.made.last}
+	known.Identity, known.Made = x.identity, x.made.last
 	if why := refused(asked, known); why != "" {
 		return outcome{halt: why}
 	}
