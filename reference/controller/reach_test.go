@@ -4,13 +4,21 @@
 package controller
 
 import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/api/v1alpha1"
@@ -26,6 +34,70 @@ type clock struct {
 }
 
 func (c *clock) Monotonic() time.Duration { return c.now }
+
+// network is a host from which a ring is reached that lists its members, and takes no write, or
+// none is.
+type network struct {
+	host.Host
+	cluster uint64
+	voters  int // 0: it is cut off
+	dialled []string
+}
+
+func (n *network) Dial(endpoint string, _ *tls.Config) (host.Etcd, error) {
+	n.dialled = append(n.dialled, endpoint)
+	return lists{of: n}, nil
+}
+
+// lists is a client of it.
+type lists struct {
+	host.Etcd
+	of *network
+}
+
+func (lists) Close() error { return nil }
+
+func (l lists) MemberList(context.Context, ...clientv3.OpOption) (*clientv3.MemberListResponse, error) {
+	if l.of.voters == 0 {
+		return nil, errors.New("nobody answers")
+	}
+	list := &clientv3.MemberListResponse{Header: &etcdserverpb.ResponseHeader{ClusterId: l.of.cluster, MemberId: 1}}
+	for i := range l.of.voters {
+		name := fmt.Sprintf("r-%d", i)
+		list.Members = append(list.Members, &etcdserverpb.Member{ID: uint64(i) + 1, Name: name, PeerURLs: []string{"https://" + name + ".r.n.svc:2380"}})
+	}
+	return list, nil
+}
+
+func (l lists) Get(context.Context, string, ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	return &clientv3.GetResponse{Header: &etcdserverpb.ResponseHeader{ClusterId: l.of.cluster, MemberId: 1}}, nil
+}
+
+func (lists) Grant(context.Context, int64) (*clientv3.LeaseGrantResponse, error) {
+	return nil, errors.New("no lease is given")
+}
+
+// through has a controller that knows nothing reach its ring by a network.
+func (c *cluster) through(n *network, api client.Client) {
+	c.t.Helper()
+	identity, there := c.identity()
+	require.True(c.t, there)
+	n.Host, n.cluster = host.NewReal("controller", c.t.TempDir(), c.t.TempDir(), nil), identity.ClusterID()
+	c.reconciler = New(Config{Client: api, Live: api, Host: n, Image: "ringadm:test", ReplaceAfter: time.Minute, Next: ring.Next, Do: do})
+}
+
+// TestEverySlotIsAsked: a ring was founded with three and has nine members. The nodes of the founders
+// are off, and so was the one of the controller before: six of nine serve.
+func TestEverySlotIsAsked(t *testing.T) {
+	c := founded(t)
+	c.edit(func(r *v1alpha1.EtcdRing) { r.Spec.ClusterSize = 9 })
+	c.reconcile()
+	require.EqualValues(t, 9, *c.set().Spec.Replicas)
+	n := &network{}
+	c.through(n, c.Client)
+	c.reconcile()
+	assert.Contains(t, n.dialled, "https://r-8.r.n.svc:2379")
+}
 
 // seenReady is a founded ring of three of whose pods so many are ready.
 func seenReady(ready int) Seen {

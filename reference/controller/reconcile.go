@@ -212,7 +212,8 @@ func (x *automation) step(ctx context.Context, asked *v1alpha1.EtcdRing) (o outc
 		return outcome{halt: why}
 	}
 	asked, unmet := met(asked, known)
-	view, unread := x.view(ctx, asked)
+	known.Ring = asked
+	view, unread := x.view(ctx, known)
 	s, err := x.look(ctx, asked, view)
 	if err != nil {
 		return outcome{trouble: err, wait: "the ring's objects can't be read"}
@@ -310,12 +311,14 @@ func sameStorage(a, b corev1.PersistentVolumeClaim) bool {
 	return ptr.Equal(a.Spec.StorageClassName, b.Spec.StorageClassName) && a.Spec.Resources.Requests.Storage().Cmp(*b.Spec.Resources.Requests.Storage()) == 0
 }
 
-// view reads the ring. Nothing is read of one that isn't founded.
-func (x *automation) view(ctx context.Context, asked *v1alpha1.EtcdRing) (*admin.View, error) {
+// view reads the ring. Nothing is read of one that isn't founded. Where none answers of those listed
+// last, nor of its founders, each slot is asked: a ring of nine was founded with three, whose nodes are
+// off, and whoever has just begun to lead knows of nobody else.
+func (x *automation) view(ctx context.Context, known Seen) (*admin.View, error) {
 	if x.identity == nil {
 		return nil, nil
 	}
-	credentials, changed, err := x.signers.credentials(x.host.Now(), asked.Name, x.stage)
+	credentials, changed, err := x.signers.credentials(x.host.Now(), known.Ring.Name, x.stage)
 	if err != nil {
 		return nil, err
 	}
@@ -327,6 +330,9 @@ func (x *automation) view(ctx context.Context, asked *v1alpha1.EtcdRing) (*admin
 	endpoints := slices.Clone(x.members)
 	for _, f := range x.identity.Members {
 		endpoints = append(endpoints, f.ClientURL)
+	}
+	for i := range known.replicas() {
+		endpoints = append(endpoints, namesOf(known.Ring).ClientURL(namesOf(known.Ring).Slot(int(i))))
 	}
 	x.ring.Use(endpoints...)
 	view, err := x.ring.View(ctx)
