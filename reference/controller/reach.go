@@ -4,6 +4,7 @@
 package controller
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -16,11 +17,11 @@ import (
 // manager's node-monitor-grace-period): those that are so after a minute are.
 const resignAfter = time.Minute
 
-// stands reports whether as many pods of the ring are ready as are a quorum: their etcds run and
-// have their logs, so that it isn't lost. Whether they hear each other a pod that is ready
+// stands reports whether as many pods of the ring are ready as are a quorum of those who voted last,
+// whatever is asked for by now: their etcds run and have their logs, so that it isn't lost. Whether they hear each other a pod that is ready
 // doesn't say: it is asked for a read of its own (/readyz without linearizable_read).
 func (s Seen) stands() bool {
-	return s.Ring != nil && s.ready() >= ring.Quorum(int(s.Ring.Spec.ClusterSize))
+	return s.Ring != nil && s.ready() >= ring.Quorum(cmp.Or(s.Voters, int(s.Ring.Spec.ClusterSize)))
 }
 
 // listen notes whether a ring was heard, and resigns once none is, and one has served all the

@@ -35,6 +35,17 @@ type clock struct {
 
 func (c *clock) Monotonic() time.Duration { return c.now }
 
+// ready has pods be so, by their status.
+func (c *cluster) ready(pods ...string) {
+	c.t.Helper()
+	for _, name := range pods {
+		pod := &corev1.Pod{}
+		require.NoError(c.t, c.Get(c.t.Context(), client.ObjectKey{Namespace: "n", Name: name}, pod))
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		require.NoError(c.t, c.Status().Update(c.t.Context(), pod))
+	}
+}
+
 // network is a host from which a ring is reached that lists its members, and takes no write, or
 // none is.
 type network struct {
@@ -84,6 +95,32 @@ func (c *cluster) through(n *network, api client.Client) {
 	require.True(c.t, there)
 	n.Host, n.cluster = host.NewReal("controller", c.t.TempDir(), c.t.TempDir(), nil), identity.ClusterID()
 	c.reconciler = New(Config{Client: api, Live: api, Host: n, Image: "ringadm:test", ReplaceAfter: time.Minute, Next: ring.Next, Do: do})
+}
+
+// TestWhetherARingStandsItsVotersSay, and not what is asked for: of three two are a quorum, whether
+// nine are asked for by now or not, and of five that are to become three they are none.
+func TestWhetherARingStandsItsVotersSay(t *testing.T) {
+	for name, test := range map[string]struct {
+		voters int
+		asked  int32
+		want   metav1.ConditionStatus
+	}{
+		"two of three, and it is to have nine":   {3, 9, metav1.ConditionUnknown},
+		"two of three":                           {3, 3, metav1.ConditionUnknown},
+		"two of five, and it is to have three":   {5, 3, metav1.ConditionFalse},
+		"two of three, which are to become five": {3, 5, metav1.ConditionUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, n := founded(t), &network{voters: test.voters}
+			c.through(n, c.Client)
+			require.Equal(t, metav1.ConditionTrue, conditionOf(t, c.reconcile(), v1alpha1.Available).Status)
+			c.ready("r-0", "r-1")
+			c.edit(func(r *v1alpha1.EtcdRing) { r.Spec.ClusterSize = test.asked })
+			n.voters = 0
+			is := conditionOf(t, c.reconcile(), v1alpha1.Available)
+			assert.Equal(t, test.want, is.Status, is.Message)
+		})
+	}
 }
 
 // TestEverySlotIsAsked: a ring was founded with three and has nine members. The nodes of the founders

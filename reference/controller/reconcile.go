@@ -135,6 +135,7 @@ type automation struct {
 	lease      admin.Lease
 	reconciler *reconcile.Reconciler
 	members    []string // client URLs of the members last listed
+	voters     int      // how many of them vote
 	certified  certified
 	restored   time.Time // when the records were looked at last
 	invalid    invalid
@@ -339,8 +340,18 @@ func (x *automation) view(ctx context.Context, known Seen) (*admin.View, error) 
 	if err != nil {
 		return nil, err
 	}
-	x.members = view.ClientURLs()
+	x.members, x.voters = view.ClientURLs(), voters(view)
 	return &view, nil
+}
+
+// voters counts the members that vote.
+func voters(v admin.View) (n int) {
+	for _, m := range v.Members {
+		if !m.IsLearner {
+			n++
+		}
+	}
+	return n
 }
 
 // look sees what there is, and decides what there is to be. What can't be taken back is
@@ -348,7 +359,7 @@ func (x *automation) view(ctx context.Context, known Seen) (*admin.View, error) 
 // that was replaced since.
 func (x *automation) look(ctx context.Context, asked *v1alpha1.EtcdRing, view *admin.View) (s Seen, err error) {
 	for _, from := range []client.Reader{x.Client, x.Live} {
-		if s, err = look(ctx, from, Seen{Ring: asked, Image: x.Image, Identity: x.identity, Made: x.made.last, View: view, Heard: heard(x.observed), Last: x.last}); err != nil {
+		if s, err = look(ctx, from, Seen{Ring: asked, Image: x.Image, Identity: x.identity, Made: x.made.last, View: view, Voters: x.voters, Heard: heard(x.observed), Last: x.last}); err != nil {
 			return s, err
 		}
 		x.last = cmp.Or(s.Set, x.last)

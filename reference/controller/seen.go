@@ -40,6 +40,7 @@ type Seen struct {
 	Identity *store.Identity     // the founding record
 	Made     store.Made          // what pods were to be made with, by the records; its zero: nothing was noted
 	View     *admin.View         // the ring, read with a quorum in this turn; nil: it wasn't
+	Voters   int                 // how many voted when this process read it last; 0: it never has
 	Heard    map[string]bool     // machines whose members served a turn ago
 	Last     *appsv1.StatefulSet // as this process has seen it last; nil: it never has
 }
