@@ -31,6 +31,9 @@ func (r *Reconciler) listen(x *automation, o outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now, deaf := r.Host.Monotonic(), o.unheard()
+	if o.blind && o.seen.View == nil {
+		return // whether it would have been heard is not known
+	}
 	if o.seen.View != nil || o.answers {
 		r.heard = now
 	}

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -136,6 +139,36 @@ func TestEverySlotIsAsked(t *testing.T) {
 	assert.Contains(t, n.dialled, "https://r-8.r.n.svc:2379")
 }
 
+// speechless is an API server that doesn't tell of one kind.
+type speechless struct {
+	client.Client
+	of client.Object
+}
+
+func (s *speechless) Get(ctx context.Context, key client.ObjectKey, o client.Object, how ...client.GetOption) error {
+	if s.of != nil && reflect.TypeOf(o) == reflect.TypeOf(s.of) {
+		return apierrors.NewTooManyRequestsError("not now")
+	}
+	return s.Client.Get(ctx, key, o, how...)
+}
+
+// TestWhatWasNotSeenIsNotSaid: the API server doesn't answer for a moment, and that says nothing of
+// whether a ring was founded, or serves.
+func TestWhatWasNotSeenIsNotSaid(t *testing.T) {
+	for _, of := range []client.Object{&corev1.ConfigMap{}, &appsv1.StatefulSet{}, &corev1.Service{}} {
+		t.Run(fmt.Sprintf("%T", of), func(t *testing.T) {
+			c, n := founded(t), &network{voters: 3}
+			api := &speechless{Client: c.Client}
+			c.through(n, api)
+			require.Equal(t, metav1.ConditionTrue, conditionOf(t, c.reconcile(), v1alpha1.Available).Status)
+			api.of = of
+			is := conditionOf(t, c.reconcile(), v1alpha1.Available)
+			assert.NotEqual(t, metav1.ConditionFalse, is.Status, is.Message)
+			assert.NotEqual(t, "NotFounded", is.Reason)
+		})
+	}
+}
+
 // seenReady is a founded ring of three of whose pods so many are ready.
 func seenReady(ready int) Seen {
 	s := Seen{Ring: newRing(3), Identity: &store.Identity{}}
@@ -197,6 +230,20 @@ func TestResign(t *testing.T) {
 			assert.Equal(t, test.after, resigned)
 		})
 	}
+}
+
+// TestATurnWithoutALookIsNoAnswer: now and then the API server refuses a request, and the ring is cut
+// off all the while.
+func TestATurnWithoutALookIsNoAnswer(t *testing.T) {
+	c := &clock{Host: host.NewReal("controller", t.TempDir(), t.TempDir(), nil)}
+	resigned := false
+	r := New(Config{Host: c, Resign: func(error) { resigned = true }})
+	x := r.automation(newRing(3))
+	for ; c.now <= 2*time.Minute; c.now += 5 * time.Second {
+		r.listen(x, outcome{seen: seenReady(3)})
+		r.listen(x, outcome{blind: true})
+	}
+	assert.True(t, resigned)
 }
 
 // TestARingThatAnswersIsHeard, though it asks for a user's name: no other has one.

@@ -188,6 +188,7 @@ type outcome struct {
 	done     bool     // something was changed
 	ends     bool     // it is deleted
 	answers  bool     // it can't be read, and its members answer
+	blind    bool     // the ring was not looked at
 	trouble  error
 	observed ring.Observed
 }
@@ -198,7 +199,7 @@ func (o outcome) steady() bool { return o.wait == ring.Steady && o.trouble == ni
 func (x *automation) step(ctx context.Context, asked *v1alpha1.EtcdRing) (o outcome) {
 	running, err := get(ctx, x.Client, &appsv1.StatefulSet{}, asked.Namespace, namesOf(asked).Set())
 	if err != nil {
-		return outcome{trouble: err, wait: "the ring's objects can't be read"}
+		return outcome{trouble: err, wait: "the ring's objects can't be read", blind: true}
 	}
 	known := Seen{Ring: asked, Set: running}
 	if running != nil && !ours(asked, running) {
@@ -206,18 +207,18 @@ func (x *automation) step(ctx context.Context, asked *v1alpha1.EtcdRing) (o outc
 	}
 	if err := cmp.Or(x.restore(ctx, asked), x.learn(ctx, known.founded())); err != nil {
 		x.restored = time.Time{}
-		return outcome{trouble: err, wait: "the ring's records are not understood"}
+		return outcome{trouble: err, wait: "the ring's records are not understood", blind: true}
 	}
 	known.Identity, known.Made = x.identity, x.made.last
 	if why := refused(asked, known); why != "" {
-		return outcome{halt: why}
+		return outcome{halt: why, blind: x.identity != nil}
 	}
 	asked, unmet := met(asked, known)
 	known.Ring = asked
 	view, unread := x.view(ctx, known)
 	s, err := x.look(ctx, asked, view)
 	if err != nil {
-		return outcome{trouble: err, wait: "the ring's objects can't be read"}
+		return outcome{seen: Seen{View: view}, trouble: err, wait: "the ring's objects can't be read", blind: true}
 	}
 	if why := s.strange(); why != "" {
 		return outcome{seen: s, halt: why}

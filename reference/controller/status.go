@@ -116,6 +116,10 @@ func available(o outcome) metav1.Condition {
 		return condition(v1alpha1.Available, false, "Ending", o.why())
 	case o.seen.View != nil:
 		return condition(v1alpha1.Available, true, "Serves", "a quorum answers")
+	case o.blind: // it may serve, and may not have been founded
+		unknown := condition(v1alpha1.Available, false, "NotLookedAt", o.why())
+		unknown.Status = metav1.ConditionUnknown
+		return unknown
 	case o.seen.Identity == nil:
 		return condition(v1alpha1.Available, false, "NotFounded", o.why())
 	}
