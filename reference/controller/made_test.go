@@ -5,6 +5,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -314,4 +315,33 @@ func TestNobodyElseSignsForAFoundedRing(t *testing.T) {
 		assert.True(t, string(was) == string(certificates().Data[file]), file)
 	}
 	assert.Contains(t, conditionOf(t, r, v1alpha1.Degraded).Message, "authorities are gone: restore")
+}
+
+// full is an API server that takes no more records.
+type full struct{ client.Client }
+
+func (f full) Create(ctx context.Context, o client.Object, how ...client.CreateOption) error {
+	if o.GetAnnotations()[kube.KeyAnnotation] != "" {
+		return apierrors.NewForbidden(corev1.Resource("configmaps"), o.GetName(), errors.New("exceeded quota"))
+	}
+	return f.Client.Create(ctx, o, how...)
+}
+
+// TestARecordThatCanNotBeWrittenAgainStopsNothing else: who knows it looks after the ring.
+func TestARecordThatCanNotBeWrittenAgainStopsNothing(t *testing.T) {
+	c := founded(t)
+	r := c.reconcile()
+	records := kube.Records{Live: c.Client, Writer: full{c.Client}, Namespace: "n", Ring: "r"}
+	deleted, err := records.Objects(t.Context())
+	require.NoError(t, err)
+	for _, o := range deleted {
+		require.NoError(t, c.Delete(t.Context(), o))
+	}
+	x := c.reconciler.automation(r)
+	x.records.Unmarked, x.restored, x.formed = records, time.Time{}, true
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "r"}}
+	require.NoError(t, c.Delete(t.Context(), service))
+	r = c.reconcile()
+	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(service), service), "what members find each other by is made by nobody")
+	assert.Contains(t, conditionOf(t, r, v1alpha1.Degraded).Message, "exceeded quota")
 }

@@ -205,9 +205,10 @@ func (x *automation) step(ctx context.Context, asked *v1alpha1.EtcdRing) (o outc
 	if running != nil && !ours(asked, running) {
 		known.Set = nil
 	}
-	if err := cmp.Or(x.restore(ctx, asked), x.learn(ctx, known.founded())); err != nil {
+	unrestored := x.restore(ctx, asked)
+	if err := x.learn(ctx, known.founded()); err != nil {
 		x.restored = time.Time{}
-		return outcome{trouble: err, wait: "the ring's records are not understood", blind: true}
+		return outcome{trouble: cmp.Or(unrestored, err), wait: "the ring's records are not understood", blind: true}
 	}
 	known.Identity, known.Made = x.identity, x.made.last
 	if why := refused(asked, known); why != "" {
@@ -239,9 +240,10 @@ func (x *automation) step(ctx context.Context, asked *v1alpha1.EtcdRing) (o outc
 	} else {
 		o = x.lead(ctx, s)
 	}
-	if aside(err) {
-		o.trouble = cmp.Or(o.trouble, err)
+	if !aside(err) {
+		err = nil // it is told
 	}
+	o.trouble = cmp.Or(o.trouble, err, unrestored)
 	o.seen, o.waits, o.done = s, x.ground.Waits, done
 	o.refused = cmp.Or(invalid, unmet, x.ground.unsupported(s))
 	return o
@@ -390,16 +392,16 @@ func (x *automation) keep(ctx context.Context, s Seen) (done bool, invalid strin
 	if done, err := x.renewAuthorities(ctx, s); err != nil || done {
 		return done, "", err
 	}
+	var put error
 	if s.Set != nil {
 		if err := x.noteMade(ctx, s.Set); err != nil {
-			return false, "", err
+			put = putAside{err} // what pods are to be made with later is noted before that is changed
 		}
 	}
 	changes, err := x.certify(ctx, s)
 	if err != nil {
 		return false, "", err
 	}
-	var put error
 	for _, c := range append(changes, x.ground.Changes...) {
 		made, why, err := x.make(ctx, c)
 		switch {
