@@ -28,12 +28,23 @@ func founders(s Seen) (all []store.Founder, hold, halt string) {
 			return nil, "", slot.Name + ": " + err.Error()
 		case !told:
 			return nil, slot.Name + " has not told of its disk yet", ""
+		case slot.ready(): // it has told before an etcd ran
+			return nil, "", fmt.Sprintf("a member serves in %s, and there is no founding record: restore the ring's records", slot.Name)
 		case !e.Empty():
 			return nil, "", fmt.Sprintf("a member ran on the disk %s of %s (member %q of ring %q, up to %d), and there is no founding record: restore the ring's records, or delete its claims", e.Disk, slot.Name, e.Member, e.Cluster, e.Last)
 		}
 		all = append(all, store.Founder{Name: slot.Name, Machine: slot.Name, Disk: e.Disk, PeerURL: n.PeerURL(slot.Name, ring.TLS), ClientURL: n.ClientURL(slot.Name)})
 	}
 	return all, "", ""
+}
+
+// begins reports whether a ring is to be founded on what was seen.
+func (s Seen) begins() bool {
+	if s.Identity != nil || s.static() {
+		return false
+	}
+	all, _, _ := founders(s)
+	return len(all) > 0
 }
 
 // found makes the ring, if it is time to. The record is created if absent, so that there

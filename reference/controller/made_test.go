@@ -345,3 +345,65 @@ func TestARecordThatCanNotBeWrittenAgainStopsNothing(t *testing.T) {
 	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(service), service), "what members find each other by is made by nobody")
 	assert.Contains(t, conditionOf(t, r, v1alpha1.Degraded).Message, "exceeded quota")
 }
+
+// old is a client whose cache has pods as they were.
+type old struct {
+	client.Client
+	pods *corev1.PodList
+}
+
+func (o *old) List(ctx context.Context, l client.ObjectList, how ...client.ListOption) error {
+	if pods, is := l.(*corev1.PodList); is && o.pods != nil {
+		o.pods.DeepCopyInto(pods)
+		return nil
+	}
+	return o.Client.List(ctx, l, how...)
+}
+
+// TestNoRingIsFoundedOnDisksThatAreNoMore: the founding record is written once, and a cache shows what
+// a pod has told that was made anew since, with another disk.
+func TestNoRingIsFoundedOnDisksThatAreNoMore(t *testing.T) {
+	c := newCluster(t)
+	require.NoError(t, c.Create(t.Context(), newRing(3)))
+	c.reconcile()
+	for i := range 3 {
+		c.initEnds(fmt.Sprintf("r-%d", i), fmt.Sprintf(`{"disk":"d%d"}`, i))
+	}
+	cache := &old{Client: c.Client, pods: &corev1.PodList{}}
+	require.NoError(t, c.List(t.Context(), cache.pods))
+	for i := range 2 {
+		name := fmt.Sprintf("r-%d", i)
+		require.NoError(t, c.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name}}))
+		require.NoError(t, c.Delete(t.Context(), &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "data-" + name}}))
+	}
+	_, err := c.server.Reconcile()
+	require.NoError(t, err)
+	c.reconciler.Client = cache
+	c.reconcile()
+	_, there := c.identity()
+	require.False(t, there, "two of three founders have disks that are gone")
+	c.reconciler.Client = c.Client
+	for i := range 2 {
+		c.initEnds(fmt.Sprintf("r-%d", i), fmt.Sprintf(`{"disk":"e%d"}`, i))
+	}
+	c.reconcile()
+	identity, there := c.identity()
+	require.True(t, there)
+	assert.Equal(t, "e1", identity.Members[1].Disk)
+}
+
+// TestNoRingIsFoundedWhereOneServes: the set and the records were deleted, and the pods stayed. What
+// their init containers have told is of before the ring.
+func TestNoRingIsFoundedWhereOneServes(t *testing.T) {
+	c := newCluster(t)
+	require.NoError(t, c.Create(t.Context(), newRing(3)))
+	c.reconcile()
+	for i := range 3 {
+		c.initEnds(fmt.Sprintf("r-%d", i), fmt.Sprintf(`{"disk":"d%d"}`, i))
+	}
+	c.ready("r-1")
+	r := c.reconcile()
+	_, there := c.identity()
+	require.False(t, there)
+	assert.Contains(t, conditionOf(t, r, v1alpha1.Halted).Message, "a member serves in r-1")
+}

@@ -359,7 +359,7 @@ func voters(v admin.View) (n int) {
 
 // look sees what there is, and decides what there is to be. What can't be taken back is
 // decided on what the API server itself says: a cache that lags shows a volume as lost
-// that was replaced since.
+// that was replaced since, or founders on disks that are gone by now.
 func (x *automation) look(ctx context.Context, asked *v1alpha1.EtcdRing, view *admin.View) (s Seen, err error) {
 	for _, from := range []client.Reader{x.Client, x.Live} {
 		if s, err = look(ctx, from, Seen{Ring: asked, Image: x.Image, Identity: x.identity, Made: x.made.last, View: view, Voters: x.voters, Heard: heard(x.observed), Last: x.last}); err != nil {
@@ -368,7 +368,7 @@ func (x *automation) look(ctx context.Context, asked *v1alpha1.EtcdRing, view *a
 		x.last = cmp.Or(s.Set, x.last)
 		s.Quiet = x.quiet.count(s.away(), x.host.Now(), view == nil && x.identity != nil)
 		x.ground, x.seen = ground(s, x.host.Now(), x.ReplaceAfter), s
-		if !x.ground.destroys() {
+		if !x.ground.destroys() && !s.begins() {
 			return s, nil
 		}
 	}
