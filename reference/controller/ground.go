@@ -389,12 +389,15 @@ func (g *Ground) clear(s Seen, slot Slot, what Fate, why string, patience time.D
 	if slot.Pod == nil {
 		return
 	}
+	const stranding = "its node is gone, and no member of the ring runs in it"
 	stranded := slot.Pod.Spec.NodeName != "" && s.gone(slot.Pod.Spec.NodeName, patience)
 	switch {
 	case stranded && (lost || slot.Pod.DeletionTimestamp != nil):
-		force := deletion(slot.Pod, "its node is gone, and no member of the ring runs in it")
+		force := deletion(slot.Pod, stranding)
 		force.Force = true
 		g.Changes = append(g.Changes, force)
+	case stranded && slot.Ordinal < int(s.replicas()): // its volume holds, and it tolerates that nobody hears of its node: no other takes it on
+		g.Changes = append(g.Changes, deletion(slot.Pod, stranding))
 	case lost && slot.Pod.Spec.NodeName != "" && slot.Pod.DeletionTimestamp == nil:
 		g.Changes = append(g.Changes, deletion(slot.Pod, why))
 	}
