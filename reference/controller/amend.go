@@ -29,7 +29,7 @@ func (k Kept) amended(r *v1alpha1.EtcdRing) (next client.Object, why string) {
 	switch to := next.(type) {
 	case *corev1.Service:
 		from := k.Asked.(*corev1.Service).Spec
-		to.Spec.Selector, to.Spec.Ports, to.Spec.PublishNotReadyAddresses = from.Selector, from.Ports, from.PublishNotReadyAddresses
+		to.Spec.Selector, to.Spec.Ports, to.Spec.PublishNotReadyAddresses = from.Selector, onNodes(from.Ports, to.Spec.Ports), from.PublishNotReadyAddresses
 	case *rbacv1.Role:
 		to.Rules = k.Asked.(*rbacv1.Role).Rules
 	case *rbacv1.RoleBinding:
@@ -39,6 +39,18 @@ func (k Kept) amended(r *v1alpha1.EtcdRing) (next client.Object, why string) {
 		why = "it says something else than the ring needs"
 	}
 	return next, joined(why, takes(r, next))
+}
+
+// onNodes are the ports that are asked for, at the nodes' ports that the API server has given them: a
+// Service that somebody has reached from outside was written each second, to the same effect.
+func onNodes(asked, is []corev1.ServicePort) []corev1.ServicePort {
+	all := slices.Clone(asked)
+	for i := range all {
+		if at := slices.IndexFunc(is, func(p corev1.ServicePort) bool { return p.Port == all[i].Port && p.Protocol == all[i].Protocol }); at >= 0 {
+			all[i].NodePort = is[at].NodePort
+		}
+	}
+	return all
 }
 
 // ours reports whether an object of a name that the ring's has is the ring's: it owns it, or may.

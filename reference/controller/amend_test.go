@@ -30,6 +30,11 @@ func TestObjectsAreAmended(t *testing.T) {
 				service.Spec.ClusterIP, service.Spec.SessionAffinity = "10.0.0.1", corev1.ServiceAffinityNone
 			}
 		}, ""},
+		"reached from outside": {func(o client.Object) {
+			if service, is := o.(*corev1.Service); is {
+				service.Spec.Type, service.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, 31379
+			}
+		}, ""},
 		"services that choose nobody": {func(o client.Object) {
 			if service, is := o.(*corev1.Service); is {
 				service.Spec.Selector = map[string]string{"nobody": ""}
