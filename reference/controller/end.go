@@ -112,7 +112,7 @@ func (r *Reconciler) end(ctx context.Context, asked *v1alpha1.EtcdRing) (runtime
 	}
 	x := r.automation(asked)
 	x.ring.Close() // nobody asks it anything any more
-	s.Quiet = x.quiet.count(s.away(), r.Host.Now(), false)
+	s.Quiet = x.quiet.count(s.away(), r.Host.Monotonic(), false)
 	changes, done := ending(s, records, r.ReplaceAfter)
 	for _, c := range changes {
 		if err := x.log.Act(c.line(), func() error { return c.make(ctx, r.Client) }); err != nil {

@@ -90,11 +90,14 @@ func onOneNode(v *corev1.PersistentVolume) bool {
 // unreached is by what name it is counted for how long no node reaches a volume.
 func unreached(v *corev1.PersistentVolume) string { return "volume " + v.Name }
 
-// away are the nodes that aren't ready, and the volumes that no node reaches, since when by what the
-// control plane wrote: of volumes it writes nothing.
+// away are the nodes that aren't ready, the volumes that no node reaches, and the checks that have
+// failed, since when by what the control plane wrote: of all but nodes it writes nothing.
 func (s Seen) away() map[string]metav1.Time {
 	all := awayOf(s.Nodes)
 	for _, slot := range s.Slots {
+		if _, why := slot.tried(s.imageOf(s.asked())); why != "" {
+			all[failed(slot.Check)] = metav1.Time{}
+		}
 		if slot.Volume == nil || slot.Volume.Spec.NodeAffinity == nil || slot.Volume.Spec.NodeAffinity.Required == nil {
 			continue
 		}
@@ -124,20 +127,20 @@ type quiet map[string]spell
 
 // spell is a time in which a node was not ready.
 type spell struct {
-	began metav1.Time // as the control plane has it
-	last  time.Time   // when it was looked at last
+	began metav1.Time   // as the control plane has it
+	last  time.Duration // when it was looked at last, by the monotonic clock
 	long  time.Duration
 }
 
-// mostBetween is how much the time between two looks counts at most: a clock that is put
-// ahead counts no more.
+// mostBetween is how much the time between two looks counts at most: what happened in a longer
+// one nobody has seen.
 const mostBetween = 5 * time.Second
 
 // count counts on, and returns how long each of those has been away that are.
 // barred: the time since the last look doesn't count, as the ring has no quorum, and nobody
 // could be replaced. All nodes lose their power for longer than its patience, and come back
 // one after the other: with the second the ring serves, and the third has just not come yet.
-func (q *quiet) count(away map[string]metav1.Time, now time.Time, barred bool) map[string]time.Duration {
+func (q *quiet) count(away map[string]metav1.Time, now time.Duration, barred bool) map[string]time.Duration {
 	before, all := *q, map[string]time.Duration{}
 	*q = quiet{}
 	for name, began := range away { // order: each is counted by itself
@@ -146,7 +149,7 @@ func (q *quiet) count(away map[string]metav1.Time, now time.Time, barred bool) m
 			s = spell{began: began, last: now}
 		}
 		if !barred {
-			s.long += max(0, min(now.Sub(s.last), mostBetween))
+			s.long += max(0, min(now-s.last, mostBetween))
 		}
 		s.last = now
 		(*q)[name], all[name] = s, s.long

@@ -64,7 +64,7 @@ func ground(s Seen, now time.Time, patience time.Duration) Ground {
 	g.keepSet(s, now)
 	g.keepBudget(s)
 	if !s.Ring.Spec.Paused {
-		g.check(s, now, patience)
+		g.check(s, patience)
 	}
 	held, listed := s.held()
 	for _, slot := range s.Slots {

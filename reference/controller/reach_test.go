@@ -169,6 +169,33 @@ func TestWhatWasNotSeenIsNotSaid(t *testing.T) {
 	}
 }
 
+// jumpy is a host whose clock is set on, and on again, while hardly any time goes by.
+type jumpy struct {
+	host.Host
+	now time.Time
+}
+
+func (j *jumpy) Now() time.Time           { j.now = j.now.Add(5 * time.Second); return j.now }
+func (j *jumpy) Monotonic() time.Duration { return time.Second }
+
+// TestNoClockTakesANodeForDark, by which nobody waits.
+func TestNoClockTakesANodeForDark(t *testing.T) {
+	c := founded(t)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	require.NoError(t, c.Create(t.Context(), node))
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
+	require.NoError(t, c.Status().Update(t.Context(), node))
+	n := &network{voters: 3}
+	c.through(n, c.Client)
+	n.Host = &jumpy{n.Host, n.Host.Now()}
+	for range 5 {
+		c.reconcile()
+	}
+	x := c.reconciler.automation(c.reconcile())
+	assert.Contains(t, x.seen.Quiet, "a")
+	assert.Less(t, x.seen.Quiet["a"], 10*time.Second)
+}
+
 // seenReady is a founded ring of three of whose pods so many are ready.
 func seenReady(ready int) Seen {
 	s := Seen{Ring: newRing(3), Identity: &store.Identity{}}

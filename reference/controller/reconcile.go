@@ -366,7 +366,7 @@ func (x *automation) look(ctx context.Context, asked *v1alpha1.EtcdRing, view *a
 			return s, err
 		}
 		x.last = cmp.Or(s.Set, x.last)
-		s.Quiet = x.quiet.count(s.away(), x.host.Now(), view == nil && x.identity != nil)
+		s.Quiet = x.quiet.count(s.away(), x.host.Monotonic(), view == nil && x.identity != nil)
 		x.ground, x.seen = ground(s, x.host.Now(), x.ReplaceAfter), s
 		if !x.ground.destroys() && !s.begins() {
 			return s, nil

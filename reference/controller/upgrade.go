@@ -217,12 +217,16 @@ func (s Slot) triesHere(image string) bool {
 	return s.Check != nil && s.Pod != nil && s.Check.DeletionTimestamp == nil && s.Check.Spec.NodeName == s.Pod.Spec.NodeName && s.Check.Annotations[kube.ImagesAnnotation] == image
 }
 
-// checkAgain is how long a check stands that has failed.
+// checkAgain is how long a check stands that has failed, as this process has seen it: by a clock that
+// is a minute ahead of the API server's it went as soon as it failed, and by one behind never.
 const checkAgain = time.Minute
+
+// failed is by what name it is counted for how long a check has failed.
+func failed(check *corev1.Pod) string { return "check " + string(check.UID) }
 
 // check has the nodes of members try the release that is to be, and leaves no check behind,
 // be its node there or not: one that nobody ends would keep its slot from trying on another.
-func (g *Ground) check(s Seen, now time.Time, patience time.Duration) {
+func (g *Ground) check(s Seen, patience time.Duration) {
 	held, _ := s.held()
 	for _, slot := range s.Slots {
 		wanted := g.course.checked != "" && held[slot.Ordinal] && slot.Pod != nil && slot.Pod.Spec.NodeName != "" && slot.Pod.DeletionTimestamp == nil
@@ -238,7 +242,7 @@ func (g *Ground) check(s Seen, now time.Time, patience time.Duration) {
 		case slot.Check.DeletionTimestamp != nil:
 		case !wanted:
 			g.Changes = append(g.Changes, deletion(slot.Check, "nothing is left to try"))
-		case !slot.triesHere(image), why != "" && now.Sub(slot.Check.CreationTimestamp.Time) > checkAgain:
+		case !slot.triesHere(image), why != "" && s.Quiet[failed(slot.Check)] > checkAgain:
 			g.Changes = append(g.Changes, deletion(slot.Check, "it is to be tried anew"))
 		}
 	}
