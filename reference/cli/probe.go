@@ -60,8 +60,11 @@ func probeTurns(file string, live bool) error {
 	if err != nil {
 		return fmt.Errorf("the launcher has not taken a turn yet: %w", err)
 	}
-	if age := time.Since(info.ModTime()); live && age > lively {
+	switch age := time.Since(info.ModTime()); {
+	case live && age > lively:
 		return fmt.Errorf("the launcher took its last turn %s ago", age.Round(time.Second))
+	case live && age < -lively: // it would have said so anew
+		return fmt.Errorf("the launcher took its last turn by a clock that was set since, %s back", -age.Round(time.Second))
 	}
 	return nil
 }

@@ -27,6 +27,10 @@ func TestALauncherThatTakesNoTurnsIsNotAlive(t *testing.T) {
 
 	require.NoError(t, f.stamp(time.Now()))
 	require.NoError(t, probeTurns(file, true))
+
+	// A clock that was set back by an hour, and a launcher that hangs since.
+	require.NoError(t, f.stamp(time.Now().Add(time.Hour)))
+	require.ErrorContains(t, probeTurns(file, true), "by a clock that was set since")
 }
 
 // Releases before v3.5.11 have no /readyz: their pods were never ready, so that no client was led to
