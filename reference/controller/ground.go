@@ -120,7 +120,7 @@ func (s Seen) slotsOf(members []ring.Member) map[int]bool {
 	slots, n := map[int]bool{}, namesOf(s.Ring)
 	for _, m := range members {
 		at, ok := n.Ordinal(m.Machine)
-		slots[at] = slots[at] || ok
+		slots[at] = slots[at] || ok && at < kube.MostSlots // a record may be anybody's
 		for i := range kube.MostSlots {
 			slots[i] = slots[i] || slices.ContainsFunc(strings.Split(m.PeerURL, ","), func(u string) bool { return ring.Address(u) == n.Address(n.Slot(i)) })
 		}
@@ -153,7 +153,7 @@ func (s Seen) replicas() int32 {
 // removed, and of whose removal its log knows nothing.
 func (s Seen) kept() (most int32) {
 	if s.Set != nil {
-		most = ptr.Deref(s.Set.Spec.Replicas, 0)
+		most = min(ptr.Deref(s.Set.Spec.Replicas, 0), kube.MostSlots)
 		if slots, err := strconv.ParseInt(s.Set.Annotations[kube.SlotsAnnotation], 10, 32); err == nil {
 			return max(most, min(int32(slots), kube.MostSlots))
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,8 +21,10 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/api/v1alpha1"
 	"github.com/ringproof/ringproof/reference/kube"
+	"github.com/ringproof/ringproof/reference/ring"
 	"github.com/ringproof/ringproof/reference/store"
 )
 
@@ -120,9 +123,15 @@ func TestASetMadeAnewHasASlotForEachClaim(t *testing.T) {
 	assert.EqualValues(t, 5, s.replicas())
 	s.Set.Spec.Replicas = ptr.To[int32](0)
 	assert.EqualValues(t, 7, s.replicas(), "a set of before, scaled to none")
+	s.Set.Spec.Replicas = ptr.To[int32](1 << 30)
+	assert.EqualValues(t, kube.MostSlots, s.replicas(), "somebody has scaled it to what no ring has")
 	s.Identity = nil
 	s.Set = nil
 	assert.EqualValues(t, 3, s.replicas(), "no member was ever on those claims")
+	s.View = &admin.View{Members: []*etcdserverpb.Member{{ID: 1}, {ID: 2}, {ID: 3}}, Bindings: map[ring.ID]admin.Binding{1: {Machine: "r-1000000000"}, 2: {Machine: "r--1"}, 3: {Machine: "r-4"}}}
+	assert.EqualValues(t, 5, s.replicas(), "by a record that somebody has written")
+	_, why := (&automation{observed: ring.Observed{Members: s.View.RingMembers()}}).due(s, 2)
+	assert.Empty(t, why)
 }
 
 // TestRecordsAreRestored: by whoever knows them still; who doesn't makes no authorities that no member

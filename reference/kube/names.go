@@ -105,7 +105,7 @@ func (n Names) Slot(ordinal int) string { return n.Ring + "-" + strconv.Itoa(ord
 func (n Names) Ordinal(slot string) (ordinal int, ok bool) {
 	digits, ok := strings.CutPrefix(slot, n.Ring+"-")
 	ordinal, err := strconv.Atoi(digits)
-	return ordinal, ok && err == nil && n.Slot(ordinal) == slot
+	return ordinal, ok && err == nil && ordinal >= 0 && n.Slot(ordinal) == slot
 }
 
 // Claim is the claim of a slot.
