@@ -17,7 +17,7 @@ var clientsShowCertificates = ofPorts(Check{
 	Claim:  "A member that speaks TLS answers no client that shows no certificate, and none that speaks plain text.",
 	Source: "etcd's security guide: without --client-cert-auth whoever reaches port 2379 reads and writes everything",
 }, func(e *ringproof.Evidence) []ringproof.Port { return e.ClientPorts }, "who shows no certificate at its client port",
-	func(ringproof.Plan) []string { return []string{"listen-client-urls", "listen-client-http-urls"} }, secured)
+	listensForClients, secured)
 
 var peersTrustPeers = ofPorts(Check{
 	Name:   "peers-trust-peers",
@@ -25,10 +25,18 @@ var peersTrustPeers = ofPorts(Check{
 	Source: "etcd's security guide: peers that trust the clients' authority take raft messages from every client",
 }, func(e *ringproof.Evidence) []ringproof.Port { return e.PeerPorts }, "a client at its peer port", listensForPeers, encrypted)
 
+// listensForClients are the flags by which clients are heard, where they speak TLS.
+func listensForClients(p ringproof.Plan) []string {
+	if p.Ring.Security == "plain" {
+		return nil
+	}
+	return []string{"listen-client-urls", "listen-client-http-urls"}
+}
+
 // listensForPeers are the flags by which peers are heard, where they spoke TLS from the first on. On
 // the way there a member listens for both, and no-plaintext-peer says until when.
 func listensForPeers(p ringproof.Plan) []string {
-	if p.Ring.Peers != "" {
+	if p.Ring.Peers != "" || p.Ring.Security == "plain" {
 		return nil
 	}
 	return []string{"listen-peer-urls"}

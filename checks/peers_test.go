@@ -57,13 +57,16 @@ func TestListensInClear(t *testing.T) {
 		"to all, by a flag of its own":             {"listen-client-http-urls", "http://0.0.0.0:2380", "", clientsShowCertificates, ringproof.Fail},
 		"to peers":                                 {"listen-peer-urls", "https://10.0.0.1:2380,http://10.0.0.1:2381", "", peersTrustPeers, ringproof.Fail},
 		"to peers that are moved":                  {"listen-peer-urls", "http://10.0.0.1:2380,https://10.0.0.1:2381", "plain", peersTrustPeers, ringproof.Pass},
+		"to peers, where nobody speaks TLS":        {"listen-peer-urls", "http://10.0.0.1:2380", "none", peersTrustPeers, ringproof.Pass},
 		"to its own machine":                       {"listen-client-urls", "https://10.0.0.1:2379,http://127.0.0.1:2379,http://[::1]:2379,unix://etcd.sock", "", clientsShowCertificates, ringproof.Pass},
 		"to nobody":                                {"listen-client-urls", "https://10.0.0.1:2379", "", clientsShowCertificates, ringproof.Pass},
 		"metrics, which hold nothing of anybody's": {"listen-metrics-urls", "http://10.0.0.1:2381", "", clientsShowCertificates, ringproof.Pass},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := healthy()
-			h.Plan.Ring.Peers = c.peers
+			if h.Plan.Ring.Peers = c.peers; c.peers == "none" {
+				h.Plan.Ring.Peers, h.Plan.Ring.Security = "", "plain"
+			}
 			h.Evidence.ClientPorts, h.Evidence.PeerPorts = []ringproof.Port{{Machine: "m1"}}, []ringproof.Port{{Machine: "m1"}}
 			h.Evidence.Etcds = []ringproof.EtcdProcess{{Machine: "m1", Flags: map[string]string{c.flag: c.urls}}}
 			require.Equal(t, c.want, c.check.Finding(h, nil).Verdict)

@@ -136,6 +136,16 @@ func movedLeader(h *ringproof.History, during ringproof.Span) bool {
 	})
 }
 
+// looks are the last before the etcd was ended, and the next. The member may have answered
+// nobody for long before: without a quorum it doesn't serve, and waits until the others are back.
+func (r passage) looks(h *ringproof.History) (before, after ringproof.Observation) {
+	last := r.last
+	for last+2 < len(h.Observations) && max(h.Observations[last+1].At, h.Observations[last+1].Until) <= r.at {
+		last++
+	}
+	return h.Observations[last], h.Observations[last+1]
+}
+
 // wrong says what an upgrade's restart should have waited for. A restart that harm may
 // have caused is judged by its release alone. Who was seen not to serve before
 // and after was away when it was made.
@@ -147,7 +157,7 @@ func (r passage) wrong(h *ringproof.History) string {
 	if r.harmed {
 		return ""
 	}
-	before, after := h.Observations[r.last], h.Observations[r.last+1]
+	before, after := r.looks(h)
 	for _, v := range before.Voters() {
 		if v.ID == r.member.ID {
 			continue

@@ -100,6 +100,8 @@ func TestUpgradeInOrder(t *testing.T) {
 		{"down", rolled("3.5.9", 2, 3, 1), nil, ringproof.Fail, "saw it go from v3.5.35 to v3.5.9"},
 		{"over one that is away", rolled("3.6.16", 2, 3, 1), func(h *ringproof.History) { away(h, "m3", 5, 15) }, ringproof.Fail, "expected m2 to be upgraded while all other voters serve, saw m3 away"},
 		{"one that is away before and comes back", rolled("3.6.16", 2, 3, 1), func(h *ringproof.History) { away(h, "m3", 5, 11) }, ringproof.Pass, "3 members"},
+		{"one that was away with it, and is back", rolled("3.6.16", 2, 3, 1), func(h *ringproof.History) { away(h, "m2", 5, 11); away(h, "m3", 4, 10) }, ringproof.Pass, "3 members"},
+		{"one that was away with it, and is still", rolled("3.6.16", 2, 3, 1), func(h *ringproof.History) { away(h, "m2", 5, 11); away(h, "m3", 4, 13) }, ringproof.Fail, "saw m3 away"},
 		{"harm ended it", rolled("3.6.16", 2, 3, 1), func(h *ringproof.History) {
 			away(h, "m3", 5, 15)
 			event(h, ringproof.Event{At: sec(10.4), Kind: ringproof.EventFaultLanded, Machine: "m2", Step: "kill"})
