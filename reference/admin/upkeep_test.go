@@ -29,6 +29,7 @@ type kept struct {
 	done   []string
 	elects uint64 // who leads once one is defragmented; 0: who did
 	asked  func() // once each was asked how it is
+	behind int    // in how many answers m3 is far behind
 }
 
 func (k *kept) ring(t *testing.T) *Ring {
@@ -62,6 +63,11 @@ func (m keptMember) Get(context.Context, string, ...clientv3.OpOption) (*clientv
 
 func (m keptMember) Status(context.Context, string) (*clientv3.StatusResponse, error) {
 	is := &clientv3.StatusResponse{Header: &etcdserverpb.ResponseHeader{MemberId: m.id, Revision: 5}, Leader: m.leader, DbSize: int64(m.id) << 20}
+	if m.kept.behind == 0 || m.id != 3 {
+		is.Header.Revision += 5000
+	} else {
+		m.kept.behind--
+	}
 	if m.id == 3 && m.asked != nil {
 		m.asked()
 		m.asked = nil
@@ -109,6 +115,29 @@ func TestNobodyIsDefragmentedWhoLeads(t *testing.T) {
 		}
 		require.NoError(t, r.Defragment(t.Context(), time.Second, func(Defragmented) {}), name)
 		assert.Equal(t, c.done, c.ring.done, name)
+	}
+}
+
+// hurried is a host that needs no time to wait.
+type hurried struct{ host.Host }
+
+func (hurried) Sleep(ctx context.Context, _ time.Duration) error { return ctx.Err() }
+
+// TestNobodyIsDefragmentedBesideWhoIsBehind: without the other there would be no quorum in step, and
+// leadership would go to who refuses writes until it has caught up.
+func TestNobodyIsDefragmentedBesideWhoIsBehind(t *testing.T) {
+	for behind, want := range map[int]string{3: "", 1000: "m3 (3) is 5000 revisions behind"} {
+		k := &kept{leader: 1, behind: behind}
+		r := k.ring(t)
+		r.Host = hurried{r.Host}
+		err := r.Defragment(t.Context(), time.Second, func(Defragmented) {})
+		if want == "" {
+			require.NoError(t, err)
+			assert.Zero(t, k.behind, "somebody was defragmented before m3 had caught up")
+			continue
+		}
+		require.ErrorContains(t, err, want)
+		assert.Empty(t, k.done)
 	}
 }
 
