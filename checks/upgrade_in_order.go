@@ -136,14 +136,17 @@ func movedLeader(h *ringproof.History, during ringproof.Span) bool {
 	})
 }
 
-// looks are the last before the etcd was ended, and the next. The member may have answered
-// nobody for long before: without a quorum it doesn't serve, and waits until the others are back.
-func (r passage) looks(h *ringproof.History) (before, after ringproof.Observation) {
+// endedWithout reports whether another was away by the last look before the etcd was ended, and by the
+// next, too. The member may have answered nobody for long before that: without a quorum it doesn't
+// serve, and its restart waits until the others are back.
+func (r passage) endedWithout(h *ringproof.History, other ringproof.MemberID) bool {
 	last := r.last
 	for last+2 < len(h.Observations) && max(h.Observations[last+1].At, h.Observations[last+1].Until) <= r.at {
 		last++
 	}
-	return h.Observations[last], h.Observations[last+1]
+	before, was := h.Observations[last].Member(other)
+	after, still := h.Observations[last+1].Member(other)
+	return was && still && !before.Serving && !after.Serving
 }
 
 // wrong says what an upgrade's restart should have waited for. A restart that harm may
@@ -157,14 +160,14 @@ func (r passage) wrong(h *ringproof.History) string {
 	if r.harmed {
 		return ""
 	}
-	before, after := r.looks(h)
+	before, after := h.Observations[r.last], h.Observations[r.last+1]
 	for _, v := range before.Voters() {
 		if v.ID == r.member.ID {
 			continue
 		}
 		now, still := after.Member(v.ID)
 		switch {
-		case still && !v.Serving && !now.Serving:
+		case still && !v.Serving && !now.Serving && r.endedWithout(h, v.ID):
 			return fmt.Sprintf("expected %s to be upgraded while all other voters serve, saw %s away", r.member.Machine, v.Machine)
 		case still && r.led && v.Serving && now.Serving && v.Version == r.member.Version && now.Version == r.member.Version:
 			return fmt.Sprintf("expected the leader to be upgraded last, saw %s lead and %s still run %s", r.member.Machine, v.Machine, from)

@@ -102,6 +102,7 @@ func TestUpgradeInOrder(t *testing.T) {
 		{"one that is away before and comes back", rolled("3.6.16", 2, 3, 1), func(h *ringproof.History) { away(h, "m3", 5, 11) }, ringproof.Pass, "3 members"},
 		{"one that was away with it, and is back", rolled("3.6.16", 2, 3, 1), func(h *ringproof.History) { away(h, "m2", 5, 11); away(h, "m3", 4, 10) }, ringproof.Pass, "3 members"},
 		{"one that was away with it, and is still", rolled("3.6.16", 2, 3, 1), func(h *ringproof.History) { away(h, "m2", 5, 11); away(h, "m3", 4, 13) }, ringproof.Fail, "saw m3 away"},
+		{"one that is lost once its restart was begun", noticedLate(rolled("3.6.16", 2, 3, 1)), func(h *ringproof.History) { away(h, "m3", 12, 18) }, ringproof.Pass, "3 members"},
 		{"harm ended it", rolled("3.6.16", 2, 3, 1), func(h *ringproof.History) {
 			away(h, "m3", 5, 15)
 			event(h, ringproof.Event{At: sec(10.4), Kind: ringproof.EventFaultLanded, Machine: "m2", Step: "kill"})
