@@ -147,19 +147,10 @@ func serves(ctx context.Context, dial dialer, port, usual string, shown []tls.Ce
 // as etcd does, answers with an alert, or says so, as Go's server does. Who speaks plain gRPC
 // alone answers with what is no HTTP/1.
 func hearsPlain(ctx context.Context, dial dialer, address string) (bool, string) {
-	ctx, cancel := context.WithTimeout(ctx, lastLook)
-	defer cancel()
-	client := http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}, Timeout: lastLook + time.Second}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/version", nil)
-	if err != nil {
-		return false, err.Error()
-	}
-	answer, err := client.Do(request)
+	said, err := versionAt(ctx, dial, "http://"+address, nil)
 	switch {
 	case err == nil:
-		said, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10))
-		answer.Body.Close()
-		return !strings.Contains(string(said), "HTTP request to an HTTPS server"), ""
+		return !strings.Contains(said, "HTTP request to an HTTPS server"), ""
 	case strings.Contains(err.Error(), `malformed HTTP response "\x15\x03`), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.ECONNREFUSED):
 		return false, ""
 	case strings.Contains(err.Error(), "malformed HTTP"):
@@ -171,22 +162,31 @@ func hearsPlain(ctx context.Context, dial dialer, address string) (bool, string)
 // admits reports whether the port answers who shows these certificates. A listener
 // says that it refuses one, or wants one, in an alert; all else is unknown.
 func admits(ctx context.Context, dial dialer, address string, certificates []tls.Certificate) (bool, string) {
-	ctx, cancel := context.WithTimeout(ctx, lastLook)
-	defer cancel()
 	// Whom the listener trusts is looked at, and not who it is.
-	shown := &tls.Config{Certificates: certificates, InsecureSkipVerify: true}
-	client := http.Client{Transport: &http.Transport{DialContext: dial, TLSClientConfig: shown, DisableKeepAlives: true, TLSHandshakeTimeout: lastLook}, Timeout: lastLook + time.Second}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/version", nil)
-	if err != nil {
-		return false, err.Error()
-	}
-	answer, err := client.Do(request)
+	_, err := versionAt(ctx, dial, "https://"+address, &tls.Config{Certificates: certificates, InsecureSkipVerify: true})
 	switch {
 	case err == nil:
-		answer.Body.Close()
 		return true, ""
 	case strings.Contains(err.Error(), "remote error: tls: "):
 		return false, ""
 	}
 	return false, err.Error()
+}
+
+// versionAt is what a listener says first to who asks for etcd's version at it, within a look.
+func versionAt(ctx context.Context, dial dialer, url string, shown *tls.Config) (said string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lastLook)
+	defer cancel()
+	client := http.Client{Transport: &http.Transport{DialContext: dial, TLSClientConfig: shown, DisableKeepAlives: true, TLSHandshakeTimeout: lastLook}, Timeout: lastLook + time.Second}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/version", nil)
+	if err != nil {
+		return "", err
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10)) // that it answers is enough
+	return string(text), nil
 }

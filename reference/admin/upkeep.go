@@ -241,9 +241,6 @@ func (r *Ring) Defragment(ctx context.Context, limit time.Duration, done func(De
 // may just be late.
 const looks = 30
 
-// inStep is how many revisions a voter may be behind and be counted on while another is busy.
-const inStep = 1000
-
 // serving waits until every voter answers, and none is far behind, so that a member may be busy for a
 // while: who is behind can be part of a quorum, and takes no leadership before it has caught up.
 func (r *Ring) serving(ctx context.Context) (err error) {
@@ -259,7 +256,7 @@ func (r *Ring) serving(ctx context.Context) (err error) {
 			case a.Learner:
 			case a.Err != nil:
 				err = errors.Join(err, fmt.Errorf("%s does not answer: %w", a, a.Err))
-			case newest-a.Revision > inStep:
+			case newest-a.Revision > ring.InStep:
 				err = errors.Join(err, fmt.Errorf("%s is %d revisions behind", a, newest-a.Revision))
 			}
 		}

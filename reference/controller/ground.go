@@ -267,7 +267,7 @@ const nudgePace = 10 * time.Second // between two nudges of the StatefulSet's co
 // StatefulSet has made, whose end is no news to the one that has its name now; and if the claim
 // of a pod that no node takes is deleted, nothing happens to the pod that would have it look.
 func (s Seen) stalled(now time.Time) (what string) {
-	if age := now.Sub(s.Set.CreationTimestamp.Time); age >= 0 && age < nudgePace { // by a clock that is behind it is made for hours
+	if age := now.Sub(s.Set.CreationTimestamp.Time); age >= 0 && age < nudgePace { // a clock that is behind the API server's would have it be young for hours
 		return ""
 	}
 	last, err := time.Parse(time.RFC3339, s.Set.Annotations[kube.NudgedAnnotation])

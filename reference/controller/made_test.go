@@ -33,12 +33,18 @@ func founded(t *testing.T) *cluster {
 	c := newCluster(t)
 	require.NoError(t, c.Create(t.Context(), newRing(3)))
 	c.reconcile()
-	for i := range 3 {
-		c.initEnds(fmt.Sprintf("r-%d", i), fmt.Sprintf(`{"disk":"d%d"}`, i))
-	}
+	c.tellOfDisks()
 	c.reconcile()
 	c.reconcile()
 	return c
+}
+
+// tellOfDisks has the init containers of three pods end, each on an empty disk.
+func (c *cluster) tellOfDisks() {
+	c.t.Helper()
+	for i := range 3 {
+		c.initEnds(fmt.Sprintf("r-%d", i), fmt.Sprintf(`{"disk":"d%d"}`, i))
+	}
 }
 
 // edit changes the EtcdRing.
@@ -375,9 +381,7 @@ func TestNoRingIsFoundedOnDisksThatAreNoMore(t *testing.T) {
 	c := newCluster(t)
 	require.NoError(t, c.Create(t.Context(), newRing(3)))
 	c.reconcile()
-	for i := range 3 {
-		c.initEnds(fmt.Sprintf("r-%d", i), fmt.Sprintf(`{"disk":"d%d"}`, i))
-	}
+	c.tellOfDisks()
 	cache := &old{Client: c.Client, pods: &corev1.PodList{}}
 	require.NoError(t, c.List(t.Context(), cache.pods))
 	for i := range 2 {
@@ -407,9 +411,7 @@ func TestNoRingIsFoundedWhereOneServes(t *testing.T) {
 	c := newCluster(t)
 	require.NoError(t, c.Create(t.Context(), newRing(3)))
 	c.reconcile()
-	for i := range 3 {
-		c.initEnds(fmt.Sprintf("r-%d", i), fmt.Sprintf(`{"disk":"d%d"}`, i))
-	}
+	c.tellOfDisks()
 	c.ready("r-1")
 	r := c.reconcile()
 	_, there := c.identity()

@@ -79,6 +79,12 @@ func do(ctx context.Context, r *admin.Ring, a ring.Action, f admin.Fence) error 
 	return r.Do(ctx, a, f)
 }
 
+// withoutLaunchers are defaults by which a ring that doesn't say has none.
+func withoutLaunchers() *v1alpha1.RingDefaults {
+	return &v1alpha1.RingDefaults{ObjectMeta: metav1.ObjectMeta{Name: "default"},
+		Spec: v1alpha1.RingDefaultsSpec{FeatureGates: v1alpha1.FeatureGates{EtcdLauncher: ptr.To(false)}}}
+}
+
 func newRing(size int32) *v1alpha1.EtcdRing {
 	return &v1alpha1.EtcdRing{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "r"}, Spec: v1alpha1.EtcdRingSpec{
 		ClusterSize: size, Version: "3.6.16", Image: "etcd", Storage: v1alpha1.Storage{Size: resource.MustParse("1Gi")}}}
@@ -278,8 +284,7 @@ func TestLauncherStays(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	c := newCluster(t)
-	require.NoError(t, c.Create(t.Context(), &v1alpha1.RingDefaults{ObjectMeta: metav1.ObjectMeta{Name: "default"},
-		Spec: v1alpha1.RingDefaultsSpec{FeatureGates: v1alpha1.FeatureGates{EtcdLauncher: ptr.To(false)}}}))
+	require.NoError(t, c.Create(t.Context(), withoutLaunchers()))
 	require.NoError(t, c.Create(t.Context(), newRing(3)))
 	c.reconcile()
 	r := c.reconcile()
@@ -301,18 +306,14 @@ func TestDefaults(t *testing.T) {
 // is; and a cache that has not heard of them yet makes no launchers for a ring that is new.
 func TestDefaultsThatAreReplaced(t *testing.T) {
 	c := newCluster(t)
-	off := func() *v1alpha1.RingDefaults {
-		return &v1alpha1.RingDefaults{ObjectMeta: metav1.ObjectMeta{Name: "default"},
-			Spec: v1alpha1.RingDefaultsSpec{FeatureGates: v1alpha1.FeatureGates{EtcdLauncher: ptr.To(false)}}}
-	}
-	require.NoError(t, c.Create(t.Context(), off()))
+	require.NoError(t, c.Create(t.Context(), withoutLaunchers()))
 	require.NoError(t, c.Create(t.Context(), newRing(3)))
 	c.reconciler.Config.Client = &uncached{c.Client}
 	c.reconcile()
 	require.Nil(t, c.reconcile().Spec.Features.EtcdLauncher, "the cache has no defaults, and the API server has")
-	require.NoError(t, c.Delete(t.Context(), off()))
+	require.NoError(t, c.Delete(t.Context(), withoutLaunchers()))
 	require.Nil(t, c.reconcile().Spec.Features.EtcdLauncher)
-	require.NoError(t, c.Create(t.Context(), off()))
+	require.NoError(t, c.Create(t.Context(), withoutLaunchers()))
 	require.Nil(t, c.reconcile().Spec.Features.EtcdLauncher)
 }
 
@@ -335,8 +336,7 @@ func TestAFoundedRingIsNotNew(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, on)
 	}
-	require.NoError(t, launched.Create(t.Context(), &v1alpha1.RingDefaults{ObjectMeta: metav1.ObjectMeta{Name: "default"},
-		Spec: v1alpha1.RingDefaultsSpec{FeatureGates: v1alpha1.FeatureGates{EtcdLauncher: ptr.To(false)}}}))
+	require.NoError(t, launched.Create(t.Context(), withoutLaunchers()))
 	on, err := launched.reconciler.launches(t.Context(), newRing(3))
 	require.NoError(t, err)
 	assert.True(t, on, "turned off it reverts nobody")
@@ -356,8 +356,7 @@ func (u *uncached) Get(ctx context.Context, key client.ObjectKey, o client.Objec
 func TestWhatIsUnsetStaysOn(t *testing.T) {
 	c := founded(t)
 	c.edit(func(r *v1alpha1.EtcdRing) { r.Spec.Features.EtcdLauncher = nil })
-	require.NoError(t, c.Create(t.Context(), &v1alpha1.RingDefaults{ObjectMeta: metav1.ObjectMeta{Name: "default"},
-		Spec: v1alpha1.RingDefaultsSpec{FeatureGates: v1alpha1.FeatureGates{EtcdLauncher: ptr.To(false)}}}))
+	require.NoError(t, c.Create(t.Context(), withoutLaunchers()))
 	require.Equal(t, ptr.To(true), c.reconcile().Spec.Features.EtcdLauncher)
 }
 
@@ -651,8 +650,7 @@ func TestARingThatWasNotCountedIsNotWhole(t *testing.T) {
 // TestAStaticRingThatIsAskedForMore is looked after as it is, and says that it has three.
 func TestAStaticRingThatIsAskedForMore(t *testing.T) {
 	c := newCluster(t)
-	require.NoError(t, c.Create(t.Context(), &v1alpha1.RingDefaults{ObjectMeta: metav1.ObjectMeta{Name: "default"},
-		Spec: v1alpha1.RingDefaultsSpec{FeatureGates: v1alpha1.FeatureGates{EtcdLauncher: ptr.To(false)}}}))
+	require.NoError(t, c.Create(t.Context(), withoutLaunchers()))
 	require.NoError(t, c.Create(t.Context(), newRing(3)))
 	c.reconcile()
 	c.reconcile()

@@ -443,7 +443,7 @@ func silent(spec Spec, o Observed) (Decision, bool) {
 			return d, true
 		}
 		// How far it is itself it doesn't say, and so is behind by all that others have applied.
-		if i := slices.IndexFunc(o.Voters(), func(m Member) bool { return m.Serving && m.Lag > inStep }); i >= 0 {
+		if i := slices.IndexFunc(o.Voters(), func(m Member) bool { return m.Serving && m.Lag > InStep }); i >= 0 {
 			return wait("%s is %d entries behind", o.Voters()[i], o.Voters()[i].Lag)
 		}
 		d, _ := wait("voter %s does not answer, and is to restart: %s", m, spec.Restart[m.Machine])

@@ -116,9 +116,9 @@ func lacks(spec Spec, o Observed, behind []Member) (Decision, bool) {
 	return pass()
 }
 
-// inStep is how many entries a voter may be behind for the next to be restarted: fewer
+// InStep is how many entries a voter may be behind for the next to be restarted: fewer
 // than etcd keeps to send, so that none is sent the whole keyspace instead.
-const inStep = 1000
+const InStep = 1000
 
 // unsettled waits until what was begun has ended well: also the restart of a member for another
 // way to listen. Each machine looks whether all others serve before it ends its etcd, and two
@@ -183,7 +183,7 @@ func (o Observed) outOfStep() (Decision, bool) {
 		switch {
 		case o.unsteady(m):
 			return wait("%s serves, but its etcd has ended at its last start: it must run for some seconds first", m)
-		case m.Lag > inStep:
+		case m.Lag > InStep:
 			return wait("%s is %d entries behind", m, m.Lag)
 		}
 	}
@@ -203,7 +203,7 @@ func (o Observed) behind(m Member) uint64 {
 	switch {
 	case o.unsteady(m):
 		return math.MaxUint64
-	case m.Lag > inStep:
+	case m.Lag > InStep:
 		return m.Lag
 	}
 	return 0
