@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -290,6 +291,8 @@ func (k *kubelet) runPods() {
 			continue
 		case r == nil:
 			k.start(&pod)
+		default:
+			k.probe(r, &pod)
 		}
 		there[pod.UID] = true
 	}
@@ -314,7 +317,6 @@ func (k *kubelet) start(pod *corev1.Pod) {
 	found, err := kube.Find(h, pod.Name)
 	require.NoError(k.t, err)
 	pod.Status.Phase = corev1.PodRunning
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: kube.InitContainer, State: corev1.ContainerState{
 		Terminated: &corev1.ContainerStateTerminated{Message: `{"disk":"` + found.Disk + `"}`, FinishedAt: metav1.NewTime(epoch)}}}}
 	require.NoError(k.t, k.Status().Update(k.t.Context(), pod))
@@ -322,6 +324,24 @@ func (k *kubelet) start(pod *corev1.Pod) {
 	r := &run{slot: pod.Name, cancel: cancel, done: make(chan struct{}), host: h}
 	k.runs[pod.UID] = r
 	go r.turns(ctx, k.newLauncher(pod.Name, h, found))
+}
+
+// probe has the pod be ready while its etcd serves. One that is ready before any etcd runs is
+// taken for a member of a ring whose records are gone.
+func (k *kubelet) probe(r *run, pod *corev1.Pod) {
+	ready := corev1.ConditionFalse
+	answer, err := http.Get(fmt.Sprintf("http://%s:%d/readyz?exclude=linearizable_read", r.host.address, kube.HealthPort))
+	if err == nil {
+		_ = answer.Body.Close()
+	}
+	if err == nil && answer.StatusCode == http.StatusOK {
+		ready = corev1.ConditionTrue
+	}
+	if len(pod.Status.Conditions) == 1 && pod.Status.Conditions[0].Status == ready {
+		return
+	}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
+	require.NoError(k.t, k.Status().Update(k.t.Context(), pod))
 }
 
 // bind gives the pod a node, and its claim a volume there.
