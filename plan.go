@@ -331,6 +331,13 @@ const (
 	AlarmCorrupt = "CORRUPT" // no write is done
 )
 
+// What a fault's policy denies.
+const (
+	DeniesCreate = "create"
+	DeniesUpdate = "update"
+	DeniesDelete = "delete"
+)
+
 // Adds is what somebody else adds by the fault, as the kind of a ConfChange: "add-voter" or
 // "add-learner"; "": they remove.
 func (f Fault) Adds() string {
@@ -392,6 +399,7 @@ const (
 	FaultRecordsDeleted   FaultKind = "records-deleted"     // what the subject keeps of its ring in the cluster is deleted
 	FaultRingDeleted      FaultKind = "ring-deleted"        // what asks for the ring is deleted, and made anew
 	FaultUpgraded         FaultKind = "controller-upgraded" // the subject's controller gets another image
+	FaultAdmissionDenied  FaultKind = "admission-denied"    // a policy lets nobody create, update or delete one kind of objects
 )
 
 // Fault is one harm. Fields that a kind doesn't use stay zero.
@@ -399,7 +407,7 @@ type Fault struct {
 	Kind     FaultKind `json:"kind"`
 	Target   string    `json:"target,omitempty"`   // a selector: leader, follower, learner, joining, all, m3, machine/2, …
 	Scope    string    `json:"scope,omitempty"`    // kill, pause: "process" (etcd), "agent" or "machine"; kube-kill, kube-pause: "controller", "kubelet", "kube-apiserver", …
-	Object   string    `json:"object,omitempty"`   // kube-delete, foreign-finalizer: the member's "pod", "claim" or "volume"; objects-deleted, objects-emptied: "services", "secrets", …
+	Object   string    `json:"object,omitempty"`   // kube-delete, foreign-finalizer: the member's "pod", "claim" or "volume"; objects-deleted, objects-emptied, admission-denied: "services", "secrets", …
 	How      string    `json:"how,omitempty"`      // kube-delete: "graceful" or "forced"; statefulset-deleted, ring-deleted: "background", "foreground" or "orphan"; statefulset-scaled: "none", "minority", "fewer" or "more"
 	Shape    string    `json:"shape,omitempty"`    // partition: "split", "isolate", "one-way", "pair"
 	Action   string    `json:"action,omitempty"`   // agent-crash: the subject's action, "add-learner"
@@ -409,7 +417,7 @@ type Fault struct {
 	Leave    string    `json:"leave,omitempty"`    // volume-loss: "nothing", "directories", "identity", "copy-of-before", "damaged-log" or "ring-of-one"; keys-damaged: "nothing" or "nonsense"
 	At       string    `json:"at,omitempty"`       // start-failure: "before-log" or "after-log"
 	Remount  string    `json:"remount,omitempty"`  // volume-unmounted: "live" or "reboot"
-	Does     string    `json:"does,omitempty"`     // foreign-hand: "member-remove", "member-add" or "learner-add"
+	Does     string    `json:"does,omitempty"`     // foreign-hand: "member-remove", "member-add" or "learner-add"; admission-denied: "create", "update" or "delete"
 	Alarm    string    `json:"alarm,omitempty"`    // alarm-raised: "NOSPACE" or "CORRUPT"
 	Answers  string    `json:"answers,omitempty"`  // name-stale: "old-address", "nothing" or "other-machine"
 	From     string    `json:"from,omitempty"`     // volume-copy: a selector of whose data are copied; partition of a pair: of the other one

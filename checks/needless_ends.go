@@ -153,7 +153,8 @@ func misinformed(e ringproof.Event) bool {
 // beside are the faults that hit no machine's etcd where they hit no machine: of what runs
 // beside the ring.
 var beside = map[ringproof.FaultKind]bool{ringproof.FaultAPIOutage: true, ringproof.FaultKubeKill: true, ringproof.FaultKubePause: true, ringproof.FaultStatusEmptied: true,
-	ringproof.FaultObjectsDeleted: true, ringproof.FaultObjectsEmptied: true, ringproof.FaultRecordsDeleted: true, ringproof.FaultUpgraded: true}
+	ringproof.FaultObjectsDeleted: true, ringproof.FaultObjectsEmptied: true, ringproof.FaultRecordsDeleted: true, ringproof.FaultUpgraded: true,
+	ringproof.FaultAdmissionDenied: true}
 
 // amongHarm reports whether harm was on anywhere, or over for so short a time that not all have
 // caught up with it.

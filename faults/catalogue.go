@@ -691,6 +691,21 @@ var catalogue = []Entry{
 		Sentence: func(ringproof.Fault) string { return "give the controller another image" },
 	},
 	{
+		Kind: ringproof.FaultAdmissionDenied,
+		Doc: "on Kubernetes: a policy of the cluster's lets nobody create, update or delete objects of one kind in the namespaces of rings, as a policy engine does, a quota that is used up, " +
+			"or a webhook that is away. What is asked for is refused with Forbidden, and what there is runs on",
+		Params: Params{
+			{Name: "object", Doc: "of which kind", Values: []string{"pods", "persistentvolumeclaims", "statefulsets", "services", "secrets", "configmaps", "poddisruptionbudgets"}},
+			{Name: "does", Doc: "what nobody may do with them", Values: []string{ringproof.DeniesCreate, ringproof.DeniesUpdate, ringproof.DeniesDelete}},
+			lasts,
+		},
+		Fairness: transient + " A ring that serves needs no write to the API server. Who is refused one write goes on with what doesn't rest on it, says what was refused, and asks again: " +
+			"the StatefulSet's controller does so ever later, up to 1000 s.",
+		Heals:    "the policy is taken away",
+		Worlds:   onNodes,
+		Sentence: func(f ringproof.Fault) string { return "let nobody " + f.Does + " " + f.Object },
+	},
+	{
 		Kind: ringproof.FaultVolumeLoss,
 		Doc:  "the machine stops and its disk comes back empty, without etcd's data, or with a log that may never run again",
 		Params: Params{

@@ -94,7 +94,7 @@ func TestCatalogueIsWhole(t *testing.T) {
 		ringproof.FaultWrongRing, ringproof.FaultDuplicate, ringproof.FaultDryRun, ringproof.FaultKeysDamaged, ringproof.FaultAPIOutage,
 		ringproof.FaultForeignHand, ringproof.FaultAlarmRaised, ringproof.FaultSlowDisk, ringproof.FaultNameStale,
 		ringproof.FaultKubeDelete, ringproof.FaultForeignFinalizer, ringproof.FaultDrain, ringproof.FaultKubeKill, ringproof.FaultKubePause, ringproof.FaultStatusEmptied, ringproof.FaultSetDeleted,
-		ringproof.FaultSetScaled, ringproof.FaultObjectsDeleted, ringproof.FaultObjectsEmptied, ringproof.FaultRecordsDeleted, ringproof.FaultRingDeleted, ringproof.FaultUpgraded,
+		ringproof.FaultSetScaled, ringproof.FaultObjectsDeleted, ringproof.FaultObjectsEmptied, ringproof.FaultRecordsDeleted, ringproof.FaultRingDeleted, ringproof.FaultUpgraded, ringproof.FaultAdmissionDenied,
 	}
 	require.Len(t, faults.Kinds(), len(kinds))
 	for _, kind := range kinds {
@@ -208,6 +208,7 @@ func TestSentences(t *testing.T) {
 		"have the members' StatefulSet keep no pods":                                    {Fault: &ringproof.Fault{Kind: ringproof.FaultSetScaled, How: ringproof.ScaledToNone}},
 		"have the members' StatefulSet keep a minority of its pods":                     {Fault: &ringproof.Fault{Kind: ringproof.FaultSetScaled, How: ringproof.ScaledToMinority}},
 		"have the members' StatefulSet keep one pod fewer":                              {Fault: &ringproof.Fault{Kind: ringproof.FaultSetScaled, How: ringproof.ScaledFewer}},
+		"let nobody update secrets, for 20s":                                            {Fault: &ringproof.Fault{Kind: ringproof.FaultAdmissionDenied, Object: "secrets", Does: ringproof.DeniesUpdate, For: ringproof.Duration(20e9)}},
 		"delete what asks for the ring and leave what it owns, for 20s":                 {Fault: &ringproof.Fault{Kind: ringproof.FaultRingDeleted, How: ringproof.Orphan, For: ringproof.Duration(20e9)}},
 		"lose the disk of leader, for good, off for 20s first":                          {Fault: &ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Target: "leader", For: ringproof.Duration(20e9)}},
 		"1s after a member stopped answering (step dark), ask for 4 voters, which must be refused": {

@@ -25,7 +25,7 @@ const (
 var inPods = []ringproof.FaultKind{ringproof.FaultKill, ringproof.FaultPause, ringproof.FaultPartition, ringproof.FaultKubeDelete, ringproof.FaultKubeKill, ringproof.FaultKubePause,
 	ringproof.FaultAPIOutage, ringproof.FaultDrain, ringproof.FaultForeignFinalizer, ringproof.FaultVolumeLoss, ringproof.FaultMachineLoss, ringproof.FaultAgentCrash, ringproof.FaultStaleView, ringproof.FaultSkippedView, ringproof.FaultStatusEmptied,
 	ringproof.FaultForeignHand, ringproof.FaultKeysDamaged, ringproof.FaultSetDeleted,
-	ringproof.FaultSetScaled, ringproof.FaultObjectsDeleted, ringproof.FaultObjectsEmptied, ringproof.FaultRingDeleted, ringproof.FaultUpgraded}
+	ringproof.FaultSetScaled, ringproof.FaultObjectsDeleted, ringproof.FaultObjectsEmptied, ringproof.FaultRingDeleted, ringproof.FaultUpgraded, ringproof.FaultAdmissionDenied}
 
 // ofController are effects of the reference's controller.
 var ofController = []string{"etcd member-add", "etcd member-promote", "etcd member-remove", "etcd put", "etcd txn", "kube create statefulset", "kube update statefulset",
@@ -172,6 +172,9 @@ func (c *composer) faultInPods(n int, way []ringproof.Trigger) {
 		c.harm += podsRecovers
 	}
 	c.harm += max(f.For, 10*second)
+	if f.Kind == ringproof.FaultAdmissionDenied { // what asks for pods asks ever later, and again once it has waited as long
+		c.harm += f.For
+	}
 	c.plan.Steps = append(c.plan.Steps, step)
 }
 

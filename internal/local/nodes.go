@@ -46,7 +46,7 @@ var onNodes = slices.Concat([]ringproof.FaultKind{ringproof.FaultKill, ringproof
 
 // ofCluster are those that nothing but a cluster has.
 var ofCluster = []ringproof.FaultKind{ringproof.FaultAPIOutage, ringproof.FaultKubeDelete, ringproof.FaultForeignFinalizer, ringproof.FaultDrain, ringproof.FaultKubeKill, ringproof.FaultKubePause, ringproof.FaultStatusEmptied, ringproof.FaultSetDeleted,
-	ringproof.FaultSetScaled, ringproof.FaultObjectsDeleted, ringproof.FaultObjectsEmptied, ringproof.FaultRecordsDeleted, ringproof.FaultRingDeleted, ringproof.FaultUpgraded}
+	ringproof.FaultSetScaled, ringproof.FaultObjectsDeleted, ringproof.FaultObjectsEmptied, ringproof.FaultRecordsDeleted, ringproof.FaultRingDeleted, ringproof.FaultUpgraded, ringproof.FaultAdmissionDenied}
 
 // ofRing are those of what the ring's pods have in common.
 var ofRing = []ringproof.FaultKind{ringproof.FaultSetDeleted, ringproof.FaultSetScaled, ringproof.FaultObjectsDeleted, ringproof.FaultObjectsEmptied}
@@ -117,6 +117,8 @@ func (w *World) harmCluster(ctx context.Context, s ringproof.Step, targets []str
 		evidence, err = w.harmRing(ctx, f)
 	case f.Kind == ringproof.FaultUpgraded:
 		evidence, err = w.upgradeController(ctx)
+	case f.Kind == ringproof.FaultAdmissionDenied:
+		evidence, err = w.deny(ctx, s)
 	case f.Kind == ringproof.FaultKubeKill:
 		evidence, err = w.signalCluster(ctx, f.Scope, syscall.SIGKILL)
 	case f.Kind == ringproof.FaultKubePause && f.Scope != ringproof.ScopeKubelet:
@@ -220,6 +222,23 @@ func (w *World) upgradeController(ctx context.Context) (evidence string, err err
 	return e.String(), err
 }
 
+// deny has a policy deny what the step says, but in the namespace of the subject's own controller.
+func (w *World) deny(ctx context.Context, s ringproof.Step) (evidence string, err error) {
+	admin, err := w.admin()
+	if err != nil {
+		return "", err
+	}
+	var but []string
+	if subject, ok := w.Subject.(trial.Controlled); ok {
+		but = append(but, subject.Deployment().Namespace)
+	}
+	e, err := admin.Deny(ctx, policyOf(s), *s.Fault, but...)
+	return e.String(), err
+}
+
+// policyOf is the one by which a step denies.
+func policyOf(s ringproof.Step) string { return s.Name + ".ringproof.dev" }
+
 // A later controller is waited for only so long: what else is wrong may keep it from coming. It has
 // taken its first turn some seconds after it acts.
 const (
@@ -292,6 +311,8 @@ func (w *World) healCluster(ctx context.Context, s ringproof.Step, targets []str
 		err = w.asAdmin(func(admin kubectl.Client) error {
 			return w.eachKept(targets, func(k Kept) error { return admin.Uncordon(ctx, k.Node()) })
 		})
+	case f.Kind == ringproof.FaultAdmissionDenied:
+		err = w.asAdmin(func(admin kubectl.Client) error { return admin.Allow(ctx, policyOf(s)) })
 	case f.Kind == ringproof.FaultForeignFinalizer:
 		err = w.asAdmin(func(admin kubectl.Client) error { return admin.Release(ctx, finalizerOf(s)) })
 	default:
