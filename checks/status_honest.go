@@ -19,7 +19,10 @@ var statusHonest = Check{
 	Claim:  "What the status of the ring's object says was so a short time ago: whether the ring serves, how many vote, and that it is of what is asked for now.",
 	Source: "Kubernetes' API conventions: a status is the state last observed, and observedGeneration is that of which spec; cozystack's etcd-operator#367 returned before the status while etcd couldn't be reached",
 	Timed:  true,
-	Params: []Param{{"within", "60s", "how long it may say what is no longer so, while whoever writes it is alive"}},
+	Params: []Param{
+		{"within", "60s", "how long it may say what is no longer so, while whoever writes it is alive"},
+		{"least", "2", "how many times what it said must have been seen to be so, the last time at the end"},
+	},
 	Judge: func(h *ringproof.History, params Values) ringproof.Finding {
 		told := h.Evidence.Statuses
 		if len(told) < 2 {
@@ -43,6 +46,11 @@ var statusHonest = Check{
 			case ringproof.Inconclusive:
 				return starved(h, span, "the status said for %s %s, and %s are allowed", span.Length().Round(time.Second), c.says(said), within)
 			}
+		}
+		// A status that has been wrong for less than it may be when the run ends is no honest one
+		// yet, and of one that nobody compared with the ring nobody knows.
+		if times, last := borneOut(h); times < params.Int("least") || watchEnds(h).Sub(last) > unread {
+			return unknown("what the status said was seen to be so %d times, at last at %s; expected at least %d, and one at the end", times, last, params.Int("least"))
 		}
 		return pass("of %d readings of the status, %d of them while whoever writes it was alive, none was wrong for more than %s", len(told), judged, within)
 	},
@@ -119,6 +127,36 @@ func longestLie(h *ringproof.History, c claim) (longest ringproof.Span, said rin
 		}
 	}
 	return longest, said
+}
+
+// borneOut counts the readings whose words were seen to be so since the one before, and says when
+// the last of them was.
+func borneOut(h *ringproof.History) (times int, last ringproof.Instant) {
+	told := h.Evidence.Statuses
+	for n := 1; n < len(told); n++ {
+		over := ringproof.Span{From: told[n-1].At, To: told[n].At}
+		if written(told, n) && soSeen(h, told[n], over) {
+			times, last = times+1, told[n].At
+		}
+	}
+	return times, last
+}
+
+// soSeen reports whether the ring was looked at in the span, and all that the status says of it was so.
+func soSeen(h *ringproof.History, s ringproof.Status, over ringproof.Span) bool {
+	if s.Available == "False" {
+		return unserved(h, over)
+	}
+	says := s.Available == "True" || s.Voters >= 0
+	return says && s.Current && seenAs(h, over, func(o ringproof.Observation) bool {
+		return o.Fresh && (s.Voters < 0 || len(o.Voters()) == s.Voters)
+	})
+}
+
+// watchEnds is the end of the run, or of the readings where it isn't told.
+func watchEnds(h *ringproof.History) ringproof.Instant {
+	end, _ := ended(h)
+	return max(end, h.Evidence.Statuses[len(h.Evidence.Statuses)-1].At)
 }
 
 // seenAs reports whether the ring was looked at in the span, and was such each time.

@@ -83,13 +83,13 @@ func TestStatusHonest(t *testing.T) {
 		{"and nobody looks at the ring", func(h *ringproof.History) {
 			saying(h, 40, 140, available("True"))
 			h.Observations = h.Observations[:40]
-		}, ringproof.Pass, ""},
+		}, ringproof.Inconclusive, "20 times"},
 		{"and no member answers who looks", func(h *ringproof.History) {
 			saying(h, 40, 140, available("True"))
 			for i := range h.Observations {
 				h.Observations[i].Fresh, h.Observations[i].Members, h.Observations[i].Machines = false, nil, []ringproof.MachineView{{Up: true, Etcd: true}}
 			}
-		}, ringproof.Pass, ""},
+		}, ringproof.Inconclusive, "0 times"},
 		{"and no etcd runs", func(h *ringproof.History) {
 			saying(h, 40, 140, available("True"))
 			for i := range h.Observations {
@@ -104,7 +104,7 @@ func TestStatusHonest(t *testing.T) {
 		{"where harm may part it from the ring", func(h *ringproof.History) {
 			saying(h, 150, 240, available("False"))
 			h.Events = h.Events[:1]
-		}, ringproof.Pass, ""},
+		}, ringproof.Inconclusive, "at the end"},
 		{"it doesn't know", func(h *ringproof.History) { saying(h, 40, 240, available("Unknown")) }, ringproof.Pass, ""},
 		{"it is of an earlier spec", func(h *ringproof.History) { saying(h, 0, 70, func(s *ringproof.Status) { s.Current = false }) }, ringproof.Fail, "nothing of what is asked for now"},
 		{"it counts them wrong", func(h *ringproof.History) { saying(h, 150, 240, func(s *ringproof.Status) { s.Voters = 4 }) }, ringproof.Fail, "that 4 members vote"},
@@ -113,6 +113,19 @@ func TestStatusHonest(t *testing.T) {
 		}, ringproof.Inconclusive, "never while it said"},
 		{"nobody who writes it was ever seen", func(h *ringproof.History) { saying(h, 0, 240, func(s *ringproof.Status) { s.Alive = "" }) }, ringproof.Inconclusive, "never while it said"},
 		{"it counts nobody", func(h *ringproof.History) { saying(h, 0, 240, func(s *ringproof.Status) { s.Voters = -1 }) }, ringproof.Pass, ""},
+		{"it is wrong for the last half minute, of a minute that is allowed", func(h *ringproof.History) { saying(h, 210, 240, available("False")) }, ringproof.Inconclusive, "at the end"},
+		{"it counts them wrong at last", func(h *ringproof.History) {
+			saying(h, 210, 240, func(s *ringproof.Status) { s.Voters = 4 })
+		}, ringproof.Inconclusive, "at the end"},
+		{"it was read for two seconds", func(h *ringproof.History) { h.Evidence.Statuses = h.Evidence.Statuses[:2] }, ringproof.Inconclusive, "1 times"},
+		{"it was read for six seconds, and no more at the end", func(h *ringproof.History) {
+			h.Evidence.Statuses = h.Evidence.Statuses[:4]
+			event(h, ringproof.Event{At: sec(240), Kind: ringproof.EventRunEnds})
+		}, ringproof.Inconclusive, "3 times, at last at 6.5s"},
+		{"it was read for six seconds, of a run of ten", func(h *ringproof.History) {
+			h.Evidence.Statuses = h.Evidence.Statuses[:4]
+			event(h, ringproof.Event{At: sec(10), Kind: ringproof.EventRunEnds})
+		}, ringproof.Pass, "4 readings"},
 		{"it was never read", func(h *ringproof.History) { h.Evidence.Statuses = nil }, ringproof.Inconclusive, "read 0 times"},
 	} {
 		h := toldOf()

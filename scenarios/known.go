@@ -154,7 +154,7 @@ func Standard() Known {
 			{Name: "upgrade-in-order", Params: map[string]ParamKind{"least": ParamInteger}, needs: ringproof.Plan.Upgrades},
 			{Name: "restarts-in-turn", Params: map[string]ParamKind{"least": ParamInteger}, needs: ringproof.Plan.TakesTurns},
 			{Name: "no-plaintext-peer", needs: ringproof.Plan.Encrypts},
-			{Name: "status-honest", Params: map[string]ParamKind{"within": ParamDuration}, Modes: safe, needs: inPods},
+			{Name: "status-honest", Params: map[string]ParamKind{"within": ParamDuration, "least": ParamInteger}, Modes: safe, needs: inPods},
 			{Name: "no-doomed-claim", Modes: safe, needs: inPods},
 			{Name: "work-bounded", Params: map[string]ParamKind{"changes": ParamInteger, "restarts": ParamInteger}, Modes: safe},
 			{Name: "no-leftovers"},
