@@ -19,7 +19,7 @@ import (
 func heldDown(h *ringproof.History) (spans []ringproof.Span) {
 	l, grip := newLedger(h), grip{}
 	since := ringproof.Forever
-	for _, e := range events(h, ringproof.EventFaultLanded, ringproof.EventFaultHealed, ringproof.EventProcessExited) {
+	for _, e := range podsEnded(h, events(h, ringproof.EventFaultLanded, ringproof.EventFaultHealed, ringproof.EventProcessExited)) {
 		tighter := grip.take(h.Plan, e)
 		switch held := grip.holds(l.votersAt(e.At)); {
 		case held && tighter && since == ringproof.Forever:
@@ -32,6 +32,48 @@ func heldDown(h *ringproof.History) (spans []ringproof.Span) {
 		spans = append(spans, ringproof.Span{From: since, To: lastMoment(h)})
 	}
 	return spans
+}
+
+// podsEnded has what ended pods beside what makes them, or what asks for that, land on the machines
+// whose etcds ended for it, and heal machine by machine: once that one has ended, as no other is made
+// before, and where nobody asks for a ring, once somebody does again. From then on it is the
+// subject's to bring them back.
+func podsEnded(h *ringproof.History, all []ringproof.Event) (told []ringproof.Event) {
+	for _, e := range all {
+		switch takes := takesPods(h.Plan, e); {
+		case !takes:
+			told = append(told, e)
+		case e.Kind == ringproof.EventFaultLanded:
+			told = append(told, tookPods(h, e)...)
+		}
+	}
+	slices.SortStableFunc(told, func(a, b ringproof.Event) int { return cmp.Compare(a.At, b.At) })
+	return told
+}
+
+// takesPods reports whether the event is of such harm.
+func takesPods(p ringproof.Plan, e ringproof.Event) bool {
+	return (e.Fault == ringproof.FaultSetDeleted || e.Fault == ringproof.FaultRingDeleted) && !orphans(p, e)
+}
+
+// tookPods is how such harm has landed on each machine whose etcd ended for it, and healed.
+func tookPods(h *ringproof.History, landed ringproof.Event) (told []ringproof.Event) {
+	asked := landed.At
+	for _, e := range events(h, ringproof.EventFaultHealed) {
+		if e.Step == landed.Step && e.Fault == ringproof.FaultRingDeleted {
+			asked = max(asked, e.At)
+		}
+	}
+	for _, m := range slices.Sorted(maps.Keys(newLedger(h).machines)) {
+		landed.Machine = m
+		// Who served on for long has ended for something else.
+		if over := podEnded(h, landed); over > landed.At && !served(h, m, landed.At.Add(heeds), over) {
+			healed := landed
+			healed.Kind, healed.At = ringproof.EventFaultHealed, max(over, asked)
+			told = append(told, landed, healed)
+		}
+	}
+	return told
 }
 
 // votersAt are the machines of the voters as last seen before the moment, those left out
@@ -114,6 +156,8 @@ func gripOf(f ringproof.Fault, landed ringproof.FaultKind) (stops bool, apart st
 		return f.Scope == "machine" || f.Permanent(), "" // a loss that was downgraded
 	case ringproof.FaultPause:
 		return f.Scope != "agent", ""
+	case ringproof.FaultSetDeleted, ringproof.FaultRingDeleted:
+		return f.How != ringproof.Orphan, ""
 	case ringproof.FaultVolumeUnmounted:
 		return f.Remount == "reboot", ""
 	case ringproof.FaultPartition:

@@ -64,9 +64,20 @@ func TestHarmThatHoldsTheQuorumDown(t *testing.T) {
 	parted := func(shape string) ringproof.Fault {
 		return ringproof.Fault{Kind: ringproof.FaultPartition, Shape: shape}
 	}
+	set := func(how string) ringproof.Fault {
+		return ringproof.Fault{Kind: ringproof.FaultSetDeleted, How: how}
+	}
+	asking := func(how string) ringproof.Fault {
+		return ringproof.Fault{Kind: ringproof.FaultRingDeleted, How: how}
+	}
+	ended := func(h *ringproof.History, at float64) *ringproof.History {
+		return exits(exits(h, at, "m1"), at, "m2")
+	}
 	shrunk := hit(dark(40, 5, off), 0, 2, 32, "m1,m2")
 	shrunk.Observations = append(shrunk.Observations, votersOn(5, 3))
 	event(shrunk, ringproof.Event{At: sec(6), Kind: ringproof.EventProcessExited, Machine: "m4"})
+	servedOn := ended(hit(dark(40, 3, set("background")), 0, 2, 60, ""), 36)
+	servedOn.Observations = append(servedOn.Observations, votersOn(20, 3))
 	for _, test := range []struct {
 		name string
 		h    *ringproof.History
@@ -92,6 +103,16 @@ func TestHarmThatHoldsTheQuorumDown(t *testing.T) {
 		{"an alarm", hit(dark(40, 3, alarm), 0, 2, 32, "m1"), ringproof.Pass},
 		{"an alarm that is taken back", hit(dark(40, 3, alarm), 0, 2, 12, "m1"), ringproof.Fail},
 		{"an etcd that ended under an alarm", exits(exits(hit(dark(40, 3, alarm), 0, 2, 12, "m1,m2"), 3, "m1"), 3, "m2"), ringproof.Fail},
+		{"pods that end with what makes them", ended(hit(dark(26, 3, set("background")), 0, 2, 60, ""), 12), ringproof.Pass},
+		{"a subject that is slow to make it anew", ended(hit(dark(40, 3, set("foreground")), 0, 2, 60, ""), 12), ringproof.Fail},
+		{"pods that are left", hit(dark(26, 3, set(ringproof.Orphan)), 0, 2, 60, ""), ringproof.Fail},
+		{"no pod ended", hit(dark(26, 3, set("background")), 0, 2, 60, ""), ringproof.Fail},
+		{"pods that served on, and ended for something else", servedOn, ringproof.Fail},
+		{"one of three pods ended", exits(hit(dark(26, 3, set("background")), 0, 2, 60, ""), 12, "m1"), ringproof.Fail},
+		{"nobody asks for the ring", ended(hit(dark(40, 3, asking("background")), 0, 2, 32, ""), 4), ringproof.Pass},
+		{"nobody asks for it, and pods end later", ended(hit(dark(50, 3, asking("background")), 0, 2, 12, ""), 36), ringproof.Pass},
+		{"a subject that is slow when it is asked again", ended(hit(dark(50, 3, asking("background")), 0, 2, 32, ""), 4), ringproof.Fail},
+		{"nobody asks for it, and pods are left", ended(hit(dark(40, 3, asking(ringproof.Orphan)), 0, 2, 32, ""), 4), ringproof.Fail},
 		{"slow, and not gone", hit(dark(40, 3, ringproof.Fault{Kind: ringproof.FaultSlowNetwork}), 0, 2, 32, "m1,m2"), ringproof.Fail},
 	} {
 		t.Run(test.name, func(t *testing.T) {
