@@ -462,24 +462,6 @@ func TestMutantsHaveAScenarioAndACheck(t *testing.T) {
 	}
 }
 
-func TestEveryCheckIsTested(t *testing.T) {
-	tested := map[string]bool{}
-	for _, m := range subject.Mutants() {
-		tested[m.Check] = true
-	}
-	for _, s := range sources(t) {
-		if s.dir != "checks" || !s.test() {
-			continue
-		}
-		for _, c := range checks.All() {
-			tested[c.Name] = tested[c.Name] || strings.Contains(s.text, strconv.Quote(c.Name))
-		}
-	}
-	for _, c := range checks.All() {
-		hold(t, tested[c.Name], "no mutant and no test is failed by the check %s", c.Name)
-	}
-}
-
 // TestChecksAreKnown holds the scenarios' idea of the checks to the checks.
 func TestChecksAreKnown(t *testing.T) {
 	known := map[string]scenarios.Check{}
