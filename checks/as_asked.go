@@ -25,22 +25,23 @@ var runsAsAsked = Check{
 		for _, m := range h.Evidence.Final.Members {
 			asked, known := h.Evidence.Asked[m.Machine]
 			p, why := startOf(h, m.Machine)
-			switch {
-			case !known:
-				why = "what it was last asked to have is not known, as a restart failed"
-			case why == "":
-				looked++
-				if wrong := unlike(asked, p); len(wrong) > 0 {
+			if why == "" {
+				if wrong := unlike(asked, known, p); len(wrong) > 0 {
 					return with(fail(h.Evidence.Final.At, "expected the etcd of a member to run as it was asked to, saw that of %s with %s", p.Machine, wrong[0]), wrong...)
 				}
-				continue
+				why = map[bool]string{false: "what it was last asked to have is not known, as a restart failed"}[known]
 			}
-			unsure = append(unsure, m.Machine+": "+why)
+			switch {
+			case why == "":
+				looked++
+			case m.Serving: // one that doesn't is for converges to judge
+				unsure = append(unsure, m.Machine+": "+why)
+			}
 		}
-		if looked == 0 {
-			return with(unknown("of no member's etcd it is known how it was started"), unsure...)
+		if looked == 0 || len(unsure) > 0 {
+			return with(unknown("of %d members' etcds it is known that each is as it was asked to be, and of %d that serve how it was started, or was to be, is not", looked, len(unsure)), unsure...)
 		}
-		return with(pass("%d of %d members run as they were asked to", looked, looked+len(unsure)), unsure...)
+		return pass("%d of %d members run as they were asked to", looked, len(h.Evidence.Final.Members))
 	},
 	suits: safely,
 }
@@ -58,9 +59,10 @@ func startOf(h *ringproof.History, machine string) (p ringproof.EtcdProcess, why
 	return p, p.Err
 }
 
-// unlike lists what the process has otherwise than it was asked to have.
-func unlike(asked ringproof.Own, p ringproof.EtcdProcess) (wrong []string) {
-	if !slices.Contains(p.Releases, asked.Version) {
+// unlike lists what the process has otherwise than it was asked to have, as far as that is known,
+// or than any may have.
+func unlike(asked ringproof.Own, known bool, p ringproof.EtcdProcess) (wrong []string) {
+	if known && !slices.Contains(p.Releases, asked.Version) {
 		wrong = append(wrong, fmt.Sprintf("etcd %s, and not %s", strings.Join(p.Releases, " or "), asked.Version))
 	}
 	for _, name := range slices.Sorted(maps.Keys(asked.Flags)) {

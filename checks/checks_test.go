@@ -455,6 +455,19 @@ func TestPlantedBugs(t *testing.T) {
 		{check: "hash-equal", name: "releases that hash otherwise", want: gap, plant: func(h *ringproof.History) {
 			h.Evidence.Hashes[0].Version, h.Evidence.Hashes[1].Version, h.Evidence.Hashes[1].Hash = "v3.5.15", "v3.5.16", 8
 		}, says: "hash alike"},
+		{check: "hash-equal", name: "a third that gave no answer", want: gap, plant: func(h *ringproof.History) {
+			h.Evidence.Hashes = append(h.Evidence.Hashes, ringproof.Hash{Machine: "m3", Member: 3, Version: "3.6.1", Revision: 5, Err: "context deadline exceeded"})
+		}, says: "m3"},
+		{check: "hash-equal", name: "a third at another compaction", want: gap, plant: func(h *ringproof.History) {
+			h.Evidence.Hashes = append(h.Evidence.Hashes, ringproof.Hash{Machine: "m3", Member: 3, Version: "3.6.1", Revision: 5, Compact: 4, Hash: 9})
+		}, says: "m3"},
+		{check: "hash-equal", name: "a third that hashes otherwise", want: ok, plant: func(h *ringproof.History) {
+			h.Evidence.Hashes = append(h.Evidence.Hashes, ringproof.Hash{Machine: "m3", Member: 3, Version: "3.5.21", Revision: 5, Hash: 9})
+		}},
+		{check: "hash-equal", name: "hashes differ beside one that gave no answer", want: bug, plant: func(h *ringproof.History) {
+			h.Evidence.Hashes = append([]ringproof.Hash{{Machine: "m3", Member: 3, Version: "3.6.1", Revision: 5, Err: "context deadline exceeded"}}, h.Evidence.Hashes...)
+			h.Evidence.Hashes[1].Hash = 8
+		}, says: "revision 5"},
 		{check: "hash-equal", name: "one hash of three", want: gap, plant: func(h *ringproof.History) { h.Evidence.Hashes = h.Evidence.Hashes[:1] }, says: "no two members"},
 
 		{check: "available", name: "outage", want: bug, plant: func(h *ringproof.History) {
@@ -756,6 +769,16 @@ func TestPlantedBugs(t *testing.T) {
 				h.Evidence.Etcds[i].Releases = nil
 			}
 		}, says: "m1: of which release its program is, is not known"},
+		{check: "runs-as-asked", name: "one of three that serves isn't known", want: gap, plant: func(h *ringproof.History) { h.Evidence.Etcds = h.Evidence.Etcds[1:] }, says: "m1: no etcd was found there"},
+		{check: "runs-as-asked", name: "one of three that serves, and of which nobody knows what was asked", want: gap, plant: func(h *ringproof.History) { delete(h.Evidence.Asked, "m1") }, says: "m1: what it was last asked"},
+		{check: "runs-as-asked", name: "no guard, and nobody knows what was asked", want: bug, plant: func(h *ringproof.History) {
+			delete(h.Evidence.Asked, "m1")
+			h.Evidence.Etcds[0].Flags["strict-reconfig-check"] = "false"
+		}, says: "lets go what leaves no quorum"},
+		{check: "runs-as-asked", name: "one of three that doesn't run", want: ok, plant: func(h *ringproof.History) {
+			h.Evidence.Etcds = h.Evidence.Etcds[1:]
+			h.Evidence.Final.Members[0].Serving = false
+		}},
 		{check: "runs-as-asked", name: "nothing known", want: gap, plant: func(h *ringproof.History) { h.Evidence.Etcds = nil }, says: "how it was started"},
 		{check: "runs-as-asked", name: "nobody knows what was asked", want: gap, plant: func(h *ringproof.History) { h.Evidence.Asked = nil }, says: "how it was started"},
 		{check: "work-bounded", name: "no logs", want: gap, plant: func(h *ringproof.History) { h.Evidence.Changes = nil }, says: "logs were not read"},
