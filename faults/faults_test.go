@@ -55,6 +55,7 @@ func TestSelectSaysWhatThereWas(t *testing.T) {
 		"m2,m2":      "selecting m2,m2: found 1 of 2; there was voters m1 m2 m3, no learners, machines m1 m2 m3",
 		"m9":         "selecting m9: found 0 of 1; there was voters m1 m2 m3, no learners, machines m1 m2 m3",
 		"random":     "selecting random: it is drawn when a scenario is resolved, a plan holds none; there was voters m1 m2 m3, no learners, machines m1 m2 m3",
+		"lead":       "selecting lead: no process of the subject has said that it leads; there was voters m1 m2 m3, no learners, machines m1 m2 m3",
 		"leadr":      `selecting leadr: "leadr" is no selector; there was voters m1 m2 m3, no learners, machines m1 m2 m3`,
 	} {
 		_, err := faults.Select(selector, o)

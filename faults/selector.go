@@ -18,6 +18,10 @@ import (
 // it; a plan holds none.
 const Random = "random"
 
+// Lead is the selector of whoever leads the automation, which no observation of the ring
+// shows: who runs a plan goes by what the subject has told ([ringproof.EventLeads]).
+const Lead = "lead"
+
 // Selector documents one form of selector. N in a form stands for a number
 // from 1.
 type Selector struct {
@@ -39,6 +43,7 @@ var selectors = []Selector{
 	{"mN,mN", "the two machines with those names"},
 	{"machine/N", "the Nth machine by name, lost ones included"},
 	{"spare", "the first machine, by name, that is there and has no member"},
+	{Lead, "the machine whose agent leads the automation, by the subject's last word of that"},
 	{"all", "every machine that isn't lost"},
 	{"minority", "the largest set of voters that is no quorum, without the leader"},
 	{"leader-minority", "the largest set of voters that is no quorum, with the leader"},
@@ -54,7 +59,7 @@ func MemberForms() []string {
 }
 
 // MachineForms are the selectors that pick machines, members or not.
-func MachineForms() []string { return []string{"mN", "machine/N", "spare", "all"} }
+func MachineForms() []string { return []string{"mN", "machine/N", "spare", Lead, "all"} }
 
 // SetForms are the selectors that pick several voters.
 func SetForms() []string { return []string{"minority", "leader-minority", "majority"} }
@@ -154,6 +159,8 @@ func pick(kind, selector string, o ringproof.Observation) ([]string, error) {
 		return machinesThat(o, func(m ringproof.MachineView) bool { return !m.Lost }), nil
 	case "machine":
 		return machinesThat(o, func(ringproof.MachineView) bool { return true }), nil
+	case Lead:
+		return nil, fmt.Errorf("no process of the subject has said that it leads")
 	case Random:
 		return nil, fmt.Errorf("it is drawn when a scenario is resolved, a plan holds none")
 	}

@@ -4,6 +4,7 @@
 package harness
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 
@@ -93,6 +94,19 @@ func (r *record) observation() ringproof.Observation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.last
+}
+
+// lead is the machine whose process of the subject said last that it leads the automation;
+// "": none has.
+func (r *record) lead() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range slices.Backward(r.events) {
+		if e.Kind == ringproof.EventLeads {
+			return cmp.Or(e.By, e.Machine)
+		}
+	}
+	return ""
 }
 
 // unmet is what is seen now in place of what the assert wants.

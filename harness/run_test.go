@@ -207,6 +207,27 @@ func TestAFaultWaitsForItsTarget(t *testing.T) {
 	assert.GreaterOrEqual(t, second.At.Sub(first.At), vote)
 }
 
+// TestWhoLeadsTheAutomation: by the last word of that, and not who leads the ring, nor who
+// told of another's deeds since.
+func TestWhoLeadsTheAutomation(t *testing.T) {
+	w := &toy{}
+	w.harming = func(s ringproof.Step, _ []string) error {
+		if s.Name == "first" {
+			w.recorder.Record(ringproof.Event{Kind: ringproof.EventLeads, Machine: "m1"})
+			w.recorder.Record(ringproof.Event{Kind: ringproof.EventLeads, Machine: "m3"})
+			w.recorder.Record(ringproof.Event{Kind: ringproof.EventActionBegun, Machine: "m2", By: "m1", Action: "bind"})
+		}
+		return nil
+	}
+	kill := ringproof.Fault{Kind: ringproof.FaultKill, Scope: "agent"}
+	first, lead := kill, kill
+	first.Target, lead.Target = "m2", faults.Lead
+	h := play(t, w, ring(harmful("first", first), harmful("lead", lead)))
+	assert.Equal(t, "m3", only(t, h, ringproof.EventFaultLanded, "lead").Machine)
+	h = play(t, &toy{}, ring(harmful("lead", lead)))
+	assert.Contains(t, only(t, h, ringproof.EventFaultMissed, "lead").Text, "no process of the subject has said that it leads")
+}
+
 func TestAFaultWhoseTargetNeverComesIsMissed(t *testing.T) {
 	h := play(t, &toy{}, ring(harmful("lose", ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Target: "learner"})))
 	missed := only(t, h, ringproof.EventFaultMissed, "lose")

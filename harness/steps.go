@@ -508,6 +508,9 @@ func (r *runner) targets(selector string) ([]string, error) {
 	if selector == "" {
 		return nil, nil
 	}
+	if lead := r.record.lead(); selector == faults.Lead && lead != "" {
+		selector = lead
+	}
 	return faults.Select(selector, r.record.observation())
 }
 

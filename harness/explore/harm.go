@@ -58,8 +58,17 @@ func (c *composer) fault(n int, way []ringproof.Trigger) {
 	default:
 		step.After = c.soon(label)
 	}
+	if step.After != nil && ledBy(*step.After) && faults.Legal(faults.Lead, entry.Targets) && c.draw(label("lead"), 3) == 2 {
+		f.Target = faults.Lead
+	}
 	c.charge(f)
 	c.add(step)
+}
+
+// ledBy reports whether what is waited for is a change that the lead has just begun: it has
+// decided, and not asked yet whether what it decided on still holds.
+func ledBy(t ringproof.Trigger) bool {
+	return t.Event == ringproof.EventActionBegun && t.Since != ringproof.EventRunBegins && t.Delay == 0
 }
 
 // ofFounding is what happens while a ring is founded.
