@@ -51,7 +51,15 @@ func (r *Reconciler) settle(ctx context.Context, asked *v1alpha1.EtcdRing) error
 	if equality.Semantic.DeepEqual(asked, next) {
 		return nil
 	}
-	if err := r.Client.Update(ctx, next); err != nil {
+	return r.amend(ctx, asked, next)
+}
+
+// amend has an EtcdRing say what is new in next, if it is still as it was seen. An update of the
+// whole leaves out what this release's type hasn't got: a controller that was taken back to the
+// release before would have taken a ring out of its pause.
+func (r *Reconciler) amend(ctx context.Context, asked, next *v1alpha1.EtcdRing) error {
+	patch := client.MergeFromWithOptions(asked.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, next, patch); err != nil {
 		return err
 	}
 	next.DeepCopyInto(asked)
@@ -131,7 +139,7 @@ func (r *Reconciler) let(ctx context.Context, asked *v1alpha1.EtcdRing) error {
 	r.forget(client.ObjectKeyFromObject(asked))
 	let := asked.DeepCopy()
 	controllerutil.RemoveFinalizer(let, Finalizer)
-	return ignored(r.Client.Update(ctx, let), apierrors.IsNotFound)
+	return ignored(r.amend(ctx, asked, let), apierrors.IsNotFound)
 }
 
 // left says what there is of a ring that is deleted.
