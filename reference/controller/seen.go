@@ -171,8 +171,8 @@ func (s Slot) evidence() (e kube.Evidence, told bool, err error) {
 	return e, false, nil
 }
 
-// misplaced is why the member's container ended, if it found another disk than init
-// did, and init has not run since.
+// misplaced is why the member's container ended, if it found another disk than init did, and
+// neither has run since: one that runs again has found init's, or ends in its next turn.
 func (s Slot) misplaced() (why string) {
 	if s.Pod == nil || s.Pod.DeletionTimestamp != nil {
 		return ""
@@ -184,8 +184,11 @@ func (s Slot) misplaced() (why string) {
 		}
 	}
 	for _, c := range s.Pod.Status.ContainerStatuses {
+		if c.Name != kube.MemberContainer || c.State.Running != nil {
+			continue
+		}
 		for _, end := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
-			if c.Name == kube.MemberContainer && end != nil && ran != nil && strings.HasPrefix(end.Message, kube.MisplacedMessage) && !end.FinishedAt.Before(&ran.FinishedAt) {
+			if end != nil && ran != nil && strings.HasPrefix(end.Message, kube.MisplacedMessage) && !end.FinishedAt.Before(&ran.FinishedAt) {
 				return end.Message
 			}
 		}

@@ -46,7 +46,7 @@ import (
 //	    check=running|done|unpulled|broken            how its node's try of spec.version goes
 //	    edited, stuck                                 its pod was made before an edit of the spec; it runs nothing
 //	    pulls=REPOSITORY                              where its pod has the image from
-//	    misplaced, misplaced=before                    its container found another disk than init; before init ran again
+//	    misplaced, misplaced=before|runs               its container found another disk than init; before init ran again; and runs again
 //
 // Patience with nodes is a minute.
 func TestStories(t *testing.T) {
@@ -206,7 +206,7 @@ func (s *Seen) word(t *testing.T, slot *Slot, word string) {
 	case "ready":
 		slot.Pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	case "misplaced":
-		slot.misplace(value == "before")
+		slot.misplace(value)
 	case "claim":
 		slot.Claim = &corev1.PersistentVolumeClaim{ObjectMeta: about("data-" + slot.Name)}
 		slot.Claim.Labels = namesOf(s.Ring).Labels(kube.MemberPart)
@@ -255,15 +255,18 @@ func volumeOn(slot, node string) *corev1.PersistentVolume {
 	return v
 }
 
-func (s *Slot) misplace(before bool) {
+func (s *Slot) misplace(how string) {
 	ran, ended := epoch, epoch.Add(time.Second)
-	if before {
+	if how == "before" {
 		ran, ended = ended, ran
 	}
 	s.Pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: kube.InitContainer, State: corev1.ContainerState{
 		Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.NewTime(ran)}}}}
 	s.Pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: kube.MemberContainer, LastTerminationState: corev1.ContainerState{
 		Terminated: &corev1.ContainerStateTerminated{Message: kube.MisplacedMessage + "d1, and is none", FinishedAt: metav1.NewTime(ended)}}}}
+	if how == "runs" {
+		s.Pod.Status.ContainerStatuses[0].State.Running = &corev1.ContainerStateRunning{}
+	}
 }
 
 // TestNothingThatLivesIsDeleted: whatever is seen, no slot that a member of the list lives
