@@ -261,12 +261,14 @@ func (s Seen) strange() string {
 // refused is why nothing at all is done for a ring: what CEL lets nobody ask for, or, of a ring
 // without the launcher that is to begin, what it can't have.
 func refused(r *v1alpha1.EtcdRing, known Seen) string {
-	n := r.Spec.ClusterSize
+	n, fresh := r.Spec.ClusterSize, known.Set == nil && known.Identity == nil
 	_, err := ring.ParseVersion("v" + r.Spec.Version)
 	switch {
+	case fresh && namesOf(r).Refused() != "":
+		return "metadata.name: " + namesOf(r).Refused()
 	case n < 3 || n > kube.MostSlots || n%2 == 0:
 		return fmt.Sprintf("%d members are asked for: ask for 3, 5, 7 or 9", n)
-	case known.static() && n != staticSize && known.Set == nil && known.Identity == nil:
+	case fresh && known.static() && n != staticSize:
 		return resized(n)
 	case err != nil:
 		return err.Error()

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -576,6 +577,28 @@ func TestRefusals(t *testing.T) {
 		sets := &appsv1.StatefulSetList{}
 		require.NoError(t, c.List(t.Context(), sets))
 		assert.Empty(t, sets.Items)
+	}
+}
+
+// TestNamesThatNoObjectCanHave are refused by the controller, too, of a ring that is new; one that was
+// founded under such a name, where the API server takes it, is looked after.
+func TestNamesThatNoObjectCanHave(t *testing.T) {
+	for name, why := range map[string]string{
+		"r":                           "",
+		"r-2":                         "",
+		"r.2":                         "a letter first",
+		"2nd":                         "a letter first",
+		"r-client":                    "may not end with -client",
+		"r" + strings.Repeat("0", 40): "40 characters at most",
+	} {
+		r := newRing(3)
+		r.Name = name
+		if why == "" {
+			assert.Empty(t, refused(r, Seen{Ring: r}), name)
+			continue
+		}
+		assert.Contains(t, refused(r, Seen{Ring: r}), "metadata.name: "+why, name)
+		assert.Empty(t, refused(r, Seen{Ring: r, Identity: &store.Identity{Token: "t"}}), name)
 	}
 }
 

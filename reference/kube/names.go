@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/ringproof/ringproof/reference/ring"
 )
 
@@ -91,12 +93,33 @@ const MostSlots = 9
 // machine to the ring: a pod's name, its DNS name and a claim. It outlives its pods.
 type Names struct{ Namespace, Ring string }
 
+// longestRing is how long a ring's name may be: of its pods' and its pods' checks' names, which no
+// label may have more than 63 letters of, it is the beginning.
+const longestRing = 40
+
+// clientSuffix is what the Service that clients reach a ring by is called after the ring.
+const clientSuffix = "-client"
+
+// Refused is why no ring may be called so: its objects couldn't be; "": one may. The rules of the CRD
+// say the same.
+func (n Names) Refused() string {
+	switch {
+	case len(n.Ring) > longestRing:
+		return fmt.Sprintf("%d characters at most: names of pods and claims begin with it", longestRing)
+	case strings.HasSuffix(n.Ring, clientSuffix):
+		return fmt.Sprintf("may not end with %s, as the Service of another ring's clients does", clientSuffix)
+	case len(validation.IsDNS1035Label(n.Ring)) > 0:
+		return "a letter first, then letters, digits and '-': its Services and pods are called so"
+	}
+	return ""
+}
+
 // Set is the StatefulSet, the headless Service of the pods' DNS names, the account that
 // the pods run as, and its role.
 func (n Names) Set() string { return n.Ring }
 
 // Client is the Service that clients reach any member by.
-func (n Names) Client() string { return n.Ring + "-client" }
+func (n Names) Client() string { return n.Ring + clientSuffix }
 
 // Slot is the pod of an ordinal, and the machine that the ring knows.
 func (n Names) Slot(ordinal int) string { return n.Ring + "-" + strconv.Itoa(ordinal) }
