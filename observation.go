@@ -328,6 +328,14 @@ type EtcdProcess struct {
 	Err      string            `json:"err,omitempty"` // why they are not known
 }
 
+// Ending is what came of a ring that was deleted.
+type Ending struct {
+	Took Duration `json:"took"`           // from the deletion until nothing was left, or until nobody waited any more
+	Left []string `json:"left,omitempty"` // objects that were left then, as kubectl names them
+	Harm string   `json:"harm,omitempty"` // the evidence of the fault that was in force
+	Err  string   `json:"err,omitempty"`  // why it is not known what was left
+}
+
 // Evidence is what is read once, at the end of a run.
 type Evidence struct {
 	Final       Observation    `json:"final"`
@@ -349,6 +357,7 @@ type Evidence struct {
 	Etcds       []EtcdProcess  `json:"etcds,omitempty"`       // that run at the end
 	Asked       map[string]Own `json:"asked,omitempty"`       // by machine: the release and the flags that its etcd was last asked to have; no entry: not known
 	Leftovers   []string       `json:"leftovers"`             // processes or mounts that outlived Close
+	End         *Ending        `json:"end,omitempty"`         // of the ring, where the plan has it deleted
 	Budget      []Budget       `json:"budget,omitempty"`      // the fairness ledger's timeline
 	Unknown     []string       `json:"unknown,omitempty"`     // what could not be read, and why
 	Mute        []string       `json:"mute,omitempty"`        // machines whose etcd printed nothing that was found: nobody knows how it ended

@@ -33,11 +33,19 @@ type Plan struct {
 	Assumptions Assumptions `json:"assumptions"`
 	Invariants  []Invariant `json:"invariants"`
 	Steps       []Step      `json:"steps"`
+	End         *End        `json:"end,omitempty"` // how the ring is deleted, once all that was done with it can be judged; nil: it isn't
 
 	SubjectFile string      `json:"subjectFile,omitempty"` // the file that describes the subject; "": ringproof knows it
 	Untold      []EventKind `json:"untold,omitempty"`      // what such a subject tells nobody: no check may rest on it
 
 	Expect *Expect `json:"expect,omitempty"` // a saved plan's: what it came to when it was saved
+}
+
+// End is how a ring on Kubernetes is deleted for good. What becomes of its members from then on is
+// no matter of the other checks.
+type End struct {
+	Within Duration `json:"within"`          // by when nothing of it may be left
+	Fault  *Fault   `json:"fault,omitempty"` // in force meanwhile, from before it is deleted on
 }
 
 // Expect is what a run of a plan came to in the world that saved it.

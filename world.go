@@ -65,6 +65,14 @@ type World interface {
 	Close() error
 }
 
+// Ender is a world whose ring can be deleted for good.
+type Ender interface {
+	// Delete asks for it, and waits for nothing.
+	Delete(context.Context) error
+	// Left names the objects of the ring's that are there still, as kubectl does.
+	Left(context.Context) ([]string, error)
+}
+
 // Recorder takes events; it stamps their sequence and, if zero, their time.
 type Recorder interface{ Record(Event) }
 

@@ -221,7 +221,7 @@ func TestHealthyHistoryPasses(t *testing.T) {
 	h := healthy()
 	findings := Judge(h)
 	require.Equal(t, "assumptions", findings[0].Check)
-	require.Len(t, findings, len(All())-12+len(Always()), "all but disaster, halts, upkeep, leases, upgrade-in-order, restarts-in-turn, no-plaintext-peer, status-honest, no-doomed-claim, no-trespass and the two of certificates")
+	require.Len(t, findings, len(All())-13+len(Always()), "all but disaster, halts, leaves-nothing, upkeep, leases, upgrade-in-order, restarts-in-turn, no-plaintext-peer, status-honest, no-doomed-claim, no-trespass and the two of certificates")
 	for _, f := range findings {
 		require.Equal(t, ringproof.Pass, f.Verdict, f.String())
 	}
@@ -336,6 +336,11 @@ func TestADisasterAsksForWhatLiesWithinATransaction(t *testing.T) {
 			}
 		})
 	}
+}
+
+// ending is of a ring that was deleted in the end.
+func ending(e ringproof.Ending) func(*ringproof.History) {
+	return func(h *ringproof.History) { h.Plan.End, h.Evidence.End = &ringproof.End{Within: 60e9}, &e }
 }
 
 // TestPlantedBugs plants one bug, or takes away one piece of evidence, in a
@@ -849,6 +854,10 @@ func TestPlantedBugs(t *testing.T) {
 		{check: "no-doomed-claim", name: "one", want: bug, plant: func(h *ringproof.History) {
 			h.Evidence.Claims = []ringproof.Claim{{Machine: "m1", Ending: []ringproof.Object{{Name: "pvc default/data-r-0", UID: "c-1"}}}}
 		}, says: "being deleted under it"},
+		{check: "leaves-nothing", name: "nothing", want: ok, plant: ending(ringproof.Ending{Took: 9e9})},
+		{check: "leaves-nothing", name: "a claim", want: bug, plant: ending(ringproof.Ending{Took: 60e9, Left: []string{"persistentvolumeclaim/data-r-0"}, Harm: "m2 is off"}), says: "saw 1 objects after 1m0s, while m2 is off"},
+		{check: "leaves-nothing", name: "the fault did not land", want: gap, plant: ending(ringproof.Ending{Err: "kill did not land"}), says: "kill did not land"},
+		{check: "leaves-nothing", name: "it was never deleted", want: gap, plant: func(h *ringproof.History) { h.Plan.End = &ringproof.End{} }, says: "over before"},
 		{check: "no-doomed-claim", name: "none was read", want: gap, plant: func(h *ringproof.History) {}, says: "could not"},
 	} {
 		t.Run(test.check+"/"+strings.ReplaceAll(test.name, " ", "-"), func(t *testing.T) {
@@ -1609,7 +1618,7 @@ func TestEveryCheckIsDocumented(t *testing.T) {
 			require.NoError(t, sameForm(p.Default, p.Default))
 		}
 	}
-	require.Len(t, names, 34)
+	require.Len(t, names, 35)
 }
 
 func TestJudge(t *testing.T) {

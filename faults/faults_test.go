@@ -221,6 +221,12 @@ func TestSentences(t *testing.T) {
 	}
 }
 
+func TestSentenceOfEnd(t *testing.T) {
+	assert.Equal(t, "delete the ring, and expect within 2m that nothing of it is left", faults.SentenceOfEnd(ringproof.End{Within: ringproof.Duration(120e9)}))
+	assert.Equal(t, "cut the power of m2, for 10m; meanwhile delete the ring, and expect within 2m that nothing of it is left",
+		faults.SentenceOfEnd(ringproof.End{Within: ringproof.Duration(120e9), Fault: &ringproof.Fault{Kind: ringproof.FaultKill, Scope: "machine", Target: "m2", For: ringproof.Duration(600e9)}}))
+}
+
 // A fault at the subject's seams is on machines where nobody says that its controller is
 // meant.
 func TestCompletedLeavesBareWordsOut(t *testing.T) {

@@ -21,6 +21,15 @@ func Sentence(s ringproof.Step) string {
 	return strings.Join(parts, ", ")
 }
 
+// SentenceOfEnd says how the ring is deleted.
+func SentenceOfEnd(e ringproof.End) string {
+	text := fmt.Sprintf("delete the ring, and expect within %s that nothing of it is left", span(e.Within))
+	if e.Fault != nil {
+		text = harming(*e.Fault) + "; meanwhile " + text
+	}
+	return text
+}
+
 func beginning(s ringproof.Step) []string {
 	var parts []string
 	if len(s.Join) > 0 {

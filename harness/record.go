@@ -19,6 +19,7 @@ type record struct {
 	told func(ringproof.Event)
 
 	mu           sync.Mutex
+	closed       bool // what comes now is told, and no part of the history, but that a mutant was reached
 	events       []ringproof.Event
 	operations   pile.Of[ringproof.Operation]
 	watches      []ringproof.Watch
@@ -36,10 +37,19 @@ func (r *record) Record(e ringproof.Event) {
 	if e.At == 0 {
 		e.At = r.now()
 	}
-	r.events = append(r.events, e)
+	if !r.closed || e.Kind == ringproof.EventMutantReached {
+		r.events = append(r.events, e)
+	}
 	if r.told != nil {
 		r.told(e)
 	}
+}
+
+// close keeps what happens from now on out of the history.
+func (r *record) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
 }
 
 // since returns the events from index from on, and the next index.

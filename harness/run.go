@@ -188,6 +188,10 @@ func (r *runner) play(ctx context.Context) (ringproof.Evidence, error) {
 	evidence.Spec, evidence.Budget, evidence.Asked = r.wanted(), r.ledger.Timeline(), r.own
 	evidence.Vacant = r.leaving()
 	r.record.Record(ringproof.Event{Kind: ringproof.EventRunEnds})
+	if err == nil && r.plan.End != nil {
+		unwatch()
+		evidence.End = r.endRing(ctx, *r.plan.End)
+	}
 	return evidence, err
 }
 

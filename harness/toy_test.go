@@ -569,10 +569,16 @@ func loaded(clients int, steps ...ringproof.Step) ringproof.Plan {
 // the world closed.
 func play(t *testing.T, w *toy, p ringproof.Plan) ringproof.History {
 	t.Helper()
+	return playIn(t, w, w, p)
+}
+
+// playIn does so in a world that is the toy, and more.
+func playIn(t *testing.T, world ringproof.World, w *toy, p ringproof.Plan) ringproof.History {
+	t.Helper()
 	var h ringproof.History
 	synctest.Test(t, func(t *testing.T) {
 		var err error
-		h, err = Run(t.Context(), p, w, Options{})
+		h, err = Run(t.Context(), p, world, Options{})
 		require.NoError(t, err)
 		require.True(t, w.closed, "the world was left open")
 	})

@@ -39,6 +39,7 @@ type Spec struct {
 	Canary      *Canary     `json:"canary,omitempty" jsonschema_description:"a known bug of etcd that the scenario must show; ringproof gauge --canaries runs it"`
 	Invariants  []Invariant `json:"invariants,omitempty" jsonschema_description:"the checks that judge the history; all that fit the mode when absent"`
 	Steps       []Step      `json:"steps,omitempty" jsonschema_description:"what is done, in order; without steps the ring is created and judged"`
+	End         *End        `json:"end,omitempty" jsonschema_description:"on Kubernetes: the ring is deleted once all else can be judged, and nothing of it may be left"`
 }
 
 // Ring is the ring at the start.
@@ -91,6 +92,12 @@ type Step struct {
 	Op      *Op                `json:"op,omitempty" jsonschema_description:"an operation that is asked of the subject"`
 	Fault   *Fault             `json:"fault,omitempty" jsonschema_description:"a harm"`
 	Assert  *Assert            `json:"assert,omitempty" jsonschema_description:"a state that the ring must reach"`
+}
+
+// End is how the ring is deleted.
+type End struct {
+	Within ringproof.Duration `json:"within,omitempty" jsonschema_description:"by when nothing of it may be left; 120s when absent"`
+	Fault  *Fault             `json:"fault,omitempty" jsonschema_description:"a harm that is in force from before the deletion on"`
 }
 
 // After is a state to wait for.

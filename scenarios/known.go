@@ -158,6 +158,7 @@ func Standard() Known {
 			{Name: "no-doomed-claim", Modes: safe, needs: inPods},
 			{Name: "work-bounded", Params: map[string]ParamKind{"changes": ParamInteger, "restarts": ParamInteger}, Modes: safe},
 			{Name: "no-leftovers"},
+			{Name: "leaves-nothing", needs: ends},
 			{Name: "refusals", needs: asksTheUnsafe},
 			{Name: "no-trespass", needs: tempts},
 			{Name: "peers-trust-peers", Modes: safe, needs: encrypted},
@@ -177,6 +178,9 @@ func inPods(p ringproof.Plan) bool { return p.Ring.On == ringproof.OnKubernetes 
 
 // encrypted: they show them to each other too, in the end at least.
 func encrypted(p ringproof.Plan) bool { return secured(p) && (p.Ring.Peers == "" || p.Encrypts()) }
+
+// ends reports whether the ring is deleted in the end.
+func ends(p ringproof.Plan) bool { return p.End != nil }
 
 // operated: its clients ask members of themselves.
 func operated(p ringproof.Plan) bool { return p.Workload.Profile == "operator" }

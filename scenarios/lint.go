@@ -61,6 +61,7 @@ func (r review) all(world World, worlds []string) Diagnostics {
 	found = append(found, r.flags()...)
 	found = append(found, r.asserted()...)
 	found = append(found, r.names()...)
+	found = append(found, r.ending()...)
 	for i := range r.plan.Steps {
 		found = append(found, r.order(i)...)
 		found = append(found, r.trigger(i)...)
@@ -190,6 +191,20 @@ func (r review) names() (found Diagnostics) {
 		}
 	}
 	return found
+}
+
+// ending judges how the ring is deleted.
+func (r review) ending() Diagnostics {
+	if r.plan.End == nil {
+		return nil
+	}
+	if r.plan.Ring.On != ringproof.OnKubernetes {
+		return r.say("spec.end", Error, "S070", "write ring: {on: kubernetes}", "on machines nobody deletes a ring")
+	}
+	if slices.ContainsFunc(r.plan.Steps, func(s ringproof.Step) bool { return s.Fault != nil && s.Fault.Kind == ringproof.FaultRingDeleted }) {
+		return r.say("spec.end", Error, "S070", "leave out the end, or the ring-deleted", "the storage of a ring that is deleted and made anew stays")
+	}
+	return nil
 }
 
 // asserted judges the numbers of voters that are asserted. A request that is detached
@@ -462,6 +477,11 @@ func (r review) portable(world World, worlds []string) Diagnostics {
 	for i, s := range r.plan.Steps {
 		if err := world.Supports(s); err != nil {
 			found = append(found, r.say(at(i, ""), severity(err), "S044", "", "step %q can't be done in world %s: %v", s.Name, world.Name(), err)...)
+		}
+	}
+	if end := r.plan.End; end != nil && end.Fault != nil {
+		if err := world.Supports(ringproof.Step{Name: "end", Fault: end.Fault}); err != nil {
+			found = append(found, r.say("spec.end", severity(err), "S044", "", "the harm at the end can't be done in world %s: %v", world.Name(), err)...)
 		}
 	}
 	return found

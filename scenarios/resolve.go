@@ -24,6 +24,7 @@ const (
 	defaultKeys         = 8
 	defaultRate         = 60
 	defaultMinAcked     = 100
+	defaultEnd          = ringproof.Duration(120 * time.Second)
 	defaultTimeout      = ringproof.Duration(60 * time.Second)
 	defaultGrace        = ringproof.Duration(30 * time.Second)
 )
@@ -132,6 +133,13 @@ func (f Form) plan() draft {
 	}
 	p.Assumptions = f.assumptions(p.Workload)
 	p.Ring = f.ring(p.Steps)
+	if end := f.Spec.End; end != nil {
+		p.End = &ringproof.End{Within: cmp.Or(end.Within, defaultEnd)}
+		if end.Fault != nil {
+			fault := faults.Completed(end.Fault.Fault)
+			p.End.Fault = &fault
+		}
+	}
 	return p
 }
 
@@ -350,6 +358,9 @@ func Estimate(p ringproof.Plan) time.Duration {
 			took += s.After.Delay.Std()
 		}
 		total += took
+	}
+	if p.End != nil {
+		total += p.End.Within.Std() / 4
 	}
 	if p.Workload.Rate > 0 {
 		total = max(total, time.Duration(float64(p.Assumptions.MinAcked)/p.Workload.Rate*float64(time.Second)))

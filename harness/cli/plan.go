@@ -95,6 +95,9 @@ func newPlanCell(job harness.Job) planCell {
 	for _, s := range p.Steps {
 		cell.Steps = append(cell.Steps, s.Name+": "+faults.Sentence(s))
 	}
+	if p.End != nil {
+		cell.Steps = append(cell.Steps, "end: "+faults.SentenceOfEnd(*p.End))
+	}
 	if job.NotApplicable+job.Lacking == "" {
 		cell.EstimateSeconds = scenarios.Estimate(p).Seconds()
 	}

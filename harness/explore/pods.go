@@ -40,6 +40,7 @@ var ofOperators = map[string]string{"etcd member-add": "kube create pod", "etcd 
 // that kind, as kubectl names it.
 func OfOperator(p ringproof.Plan, kind string) ringproof.Plan {
 	return edit(p, func(p *ringproof.Plan) {
+		p.End = nil // what it may leave nobody here knows
 		for _, s := range p.Steps {
 			if s.Op != nil && s.Op.Kind == ringproof.OpEdit { // of a field that it may not have
 				*s.Op = ringproof.Op{Kind: ringproof.OpRoll}
@@ -74,8 +75,32 @@ func ComposeInPods(draw Draw, seed uint64) ringproof.Plan {
 	c.plan.Ring.Machines = c.most + c.spares + c.draw("ring/spares", 2)
 	c.load()
 	c.plan.Workload.Profile = "kv-txn-watch"
+	c.ends()
 	c.judged()
 	return c.plan
+}
+
+// ofEnding are the effects of deleting a ring.
+var ofEnding = []string{"kube delete statefulset", "kube delete pod", "kube delete persistentvolumeclaim", "kube delete configmap", "kube delete secret"}
+
+// ends draws whether the ring is deleted in the end, and what happens meanwhile. Of one that is deleted
+// and made anew on the way the storage stays.
+func (c *composer) ends() {
+	if c.draw("end", 4) < 3 || slices.ContainsFunc(c.plan.Steps, func(s ringproof.Step) bool { return s.Fault != nil && s.Fault.Kind == ringproof.FaultRingDeleted }) {
+		return
+	}
+	c.plan.End = &ringproof.End{Within: podsRecovers}
+	switch c.draw("end/harm", 5) {
+	case 1:
+		c.plan.End.Fault = &ringproof.Fault{Kind: ringproof.FaultKill, Target: one(c.draw, "end/member", "follower", "leader"), Scope: "machine", For: 600 * second}
+	case 2:
+		c.plan.End.Fault = &ringproof.Fault{Kind: ringproof.FaultAPIOutage, For: 20 * second}
+	case 3:
+		c.plan.End.Fault = &ringproof.Fault{Kind: ringproof.FaultKubePause, Scope: one(c.draw, "end/scope", "controller", "kube-controller-manager"), For: 30 * second}
+	case 4:
+		c.plan.End.Fault = &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Scope: ringproof.ScopeController, Effect: one(c.draw, "end/effect", ofEnding...), Nth: 1,
+			Phase: one(c.draw, "end/phase", requestPhases...)}
+	}
 }
 
 // inPods draws what is asked and what happens.

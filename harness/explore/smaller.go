@@ -87,7 +87,12 @@ func where(p ringproof.Plan, keep func(ringproof.Step) bool) []int {
 	return found
 }
 
-func withoutHarm(p ringproof.Plan) []ringproof.Plan { return fewer(p, harms(p)) }
+func withoutHarm(p ringproof.Plan) []ringproof.Plan {
+	c := candidates{of: p}
+	c.add(p.End != nil, func(p *ringproof.Plan) { p.End = nil })
+	c.add(p.End != nil && p.End.Fault != nil, func(p *ringproof.Plan) { p.End = &ringproof.End{Within: p.End.Within} })
+	return append(c.all, fewer(p, harms(p))...)
+}
 
 func withoutRest(p ringproof.Plan) []ringproof.Plan {
 	return fewer(p, where(p, func(s ringproof.Step) bool { return s.Fault == nil }))

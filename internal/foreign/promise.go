@@ -227,6 +227,8 @@ func (p *Promise) Runs(plan ringproof.Plan) error {
 		return p.misplaced()
 	case ring.Peers != "":
 		return p.lacks("makes no ring whose peers speak another way than its clients")
+	case plan.End != nil:
+		return p.lacks("may leave what nobody here knows of, when its ring is deleted")
 	case ring.Certificates > 0:
 		return p.lacks("makes no certificates")
 	case spec.Operator != nil:

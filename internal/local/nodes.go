@@ -69,6 +69,9 @@ func RunsOnNodes(p ringproof.Plan, limits error) error {
 			return err
 		}
 	}
+	if p.End != nil && p.End.Fault != nil {
+		return HappensOnNodes(*p.End.Fault)
+	}
 	return nil
 }
 
@@ -90,6 +93,9 @@ func HappensOnNodes(f ringproof.Fault) error {
 // RunsOnMachines tells why the plan can't be had where machines are no nodes of a cluster;
 // nil: it can.
 func RunsOnMachines(p ringproof.Plan) error {
+	if p.End != nil {
+		return fmt.Errorf("end: only a ring on Kubernetes is deleted (%w)", errors.ErrUnsupported)
+	}
 	for _, s := range p.Steps {
 		if s.Fault != nil && (slices.Contains(ofCluster, s.Fault.Kind) || s.Fault.Scope == scopeController) {
 			return fmt.Errorf("%s: only a ring on Kubernetes can have it (%w)", s.Fault.Kind, errors.ErrUnsupported)
@@ -207,6 +213,26 @@ func (w *World) deleteRecords(ctx context.Context) (evidence string, err error) 
 	gone, err := subject.Forget(ctx)
 	return "deleted: " + strings.Join(gone, ", "), err
 }
+
+// Delete deletes the ring for good.
+func (w *World) Delete(ctx context.Context) error {
+	subject, ok := w.Subject.(trial.Ending)
+	if !ok {
+		return fmt.Errorf("what a deleted ring of the subject's may leave is not known (%w)", errors.ErrUnsupported)
+	}
+	return subject.Delete(ctx)
+}
+
+// Left names what is there still of the ring.
+func (w *World) Left(ctx context.Context) ([]string, error) {
+	subject, ok := w.Subject.(trial.Ending)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	return subject.Left(ctx)
+}
+
+var _ ringproof.Ender = (*World)(nil)
 
 // upgradeController gives the subject's controller another image.
 func (w *World) upgradeController(ctx context.Context) (evidence string, err error) {

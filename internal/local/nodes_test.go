@@ -27,13 +27,17 @@ func TestRunsOnNodes(t *testing.T) {
 		change func(*ringproof.Plan)
 		want   string
 	}{
-		"as it is":        {func(*ringproof.Plan) {}, ""},
-		"a node killed":   {harm(ringproof.Fault{Kind: ringproof.FaultKill, Scope: "machine", For: 5e9}), ""},
-		"plain":           {func(p *ringproof.Plan) { p.Ring.Security = "plain" }, ""},
-		"a heartbeat":     {func(p *ringproof.Plan) { p.Ring.Heartbeat = 1 }, "given no heartbeat"},
-		"flags":           {func(p *ringproof.Plan) { p.Ring.Flags = map[string]string{"a": "b"} }, "given no heartbeat"},
-		"a disk swapped":  {harm(ringproof.Fault{Kind: ringproof.FaultDiskSwap}), "no harm of nodes"},
-		"an agent held":   {harm(ringproof.Fault{Kind: ringproof.FaultKill, Scope: "agent", For: 5e9}), "a kubelet starts it again"},
+		"as it is":       {func(*ringproof.Plan) {}, ""},
+		"a node killed":  {harm(ringproof.Fault{Kind: ringproof.FaultKill, Scope: "machine", For: 5e9}), ""},
+		"plain":          {func(p *ringproof.Plan) { p.Ring.Security = "plain" }, ""},
+		"a heartbeat":    {func(p *ringproof.Plan) { p.Ring.Heartbeat = 1 }, "given no heartbeat"},
+		"flags":          {func(p *ringproof.Plan) { p.Ring.Flags = map[string]string{"a": "b"} }, "given no heartbeat"},
+		"a disk swapped": {harm(ringproof.Fault{Kind: ringproof.FaultDiskSwap}), "no harm of nodes"},
+		"an agent held":  {harm(ringproof.Fault{Kind: ringproof.FaultKill, Scope: "agent", For: 5e9}), "a kubelet starts it again"},
+		"its end":        {func(p *ringproof.Plan) { p.End = &ringproof.End{} }, ""},
+		"harm at its end": {func(p *ringproof.Plan) {
+			p.End = &ringproof.End{Fault: &ringproof.Fault{Kind: ringproof.FaultDiskSwap}}
+		}, "no harm of nodes"},
 		"an agent killed": {harm(ringproof.Fault{Kind: ringproof.FaultKill, Scope: "agent"}), ""},
 	} {
 		p := plain()

@@ -67,6 +67,7 @@ var _ trial.Controlled = (*Pods)(nil)
 var _ trial.Reporting = (*Pods)(nil)
 var _ trial.Asked = (*Pods)(nil)
 var _ trial.Keeping = (*Pods)(nil)
+var _ trial.Ending = (*Pods)(nil)
 
 // The ring of a plan, and the class of its volumes, which the cluster has.
 const (
@@ -109,6 +110,8 @@ func RunsInPods(p ringproof.Plan) error {
 	switch r := p.Ring; {
 	case r.Security == "plain":
 		return fmt.Errorf("a ring on Kubernetes whose clients talk plainly (%w)", errors.ErrUnsupported)
+	case p.End != nil && slices.ContainsFunc(p.Steps, withdraws):
+		return fmt.Errorf("end: the storage of a ring that is deleted and made anew (ring-deleted) stays (%w)", errors.ErrUnsupported)
 	case r.Peers != "" && r.Size != 3:
 		return fmt.Errorf("a ring on Kubernetes without launchers, as one is whose peers talk plainly, of other than three members (%w)", errors.ErrUnsupported)
 	}
@@ -306,6 +309,16 @@ func (p *Pods) Withdraw(ctx context.Context, how string) (object string, err err
 
 // Renew makes it anew.
 func (p *Pods) Renew(ctx context.Context) error { return p.withdrawn.Renew(ctx, p.api) }
+
+// Delete deletes the EtcdRing.
+func (p *Pods) Delete(ctx context.Context) error {
+	return kubeclient.IgnoreNotFound(p.api.Delete(ctx, p.object()))
+}
+
+// Left is what is in the ring's namespace, but for what each namespace has.
+func (p *Pods) Left(ctx context.Context) ([]string, error) {
+	return trial.Left(ctx, p.api, p.ring.Namespace, v1alpha1.GroupVersion.WithKind("EtcdRing"))
+}
 
 // Agent is nothing: kubelets keep the launchers running.
 func (*Pods) Agent(trial.Machine) trial.Program { return trial.Program{} }

@@ -51,4 +51,8 @@ func TestRunsInPods(t *testing.T) {
 		}
 	}
 	assert.NoError(t, RunsInPods(ringproof.Plan{Ring: ringproof.RingSpec{Size: 3, Security: "tls", Peers: "plain"}}))
+	deleted := ringproof.Plan{Ring: ringproof.RingSpec{Size: 3, Security: "tls"}, End: &ringproof.End{}}
+	assert.NoError(t, RunsInPods(deleted))
+	deleted.Steps = []ringproof.Step{{Name: "pruned", Fault: &ringproof.Fault{Kind: ringproof.FaultRingDeleted}}}
+	assert.ErrorContains(t, RunsInPods(deleted), "the storage of a ring")
 }

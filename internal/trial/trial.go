@@ -196,6 +196,14 @@ type Asked interface {
 	Renew(context.Context) error
 }
 
+// Ending is a subject in pods whose ring can be deleted for good.
+type Ending interface {
+	// Delete deletes what asks for it, as kubectl delete does, and waits for nothing.
+	Delete(context.Context) error
+	// Left names the objects of the ring's that are there still, as kubectl does.
+	Left(context.Context) ([]string, error)
+}
+
 // Keeping is a subject in pods that keeps in the cluster what can't be made again of what is asked.
 type Keeping interface {
 	// Forget deletes it, and returns the names of the objects.

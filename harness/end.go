@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/ringproof/ringproof"
+)
+
+// endRing deletes the ring, and waits until nothing of it is left. It is the last that happens in a run: what
+// members do from here on, which all end, is in no history.
+func (r *runner) endRing(ctx context.Context, e ringproof.End) (came *ringproof.Ending) {
+	r.record.close()
+	came = &ringproof.Ending{}
+	world, ok := r.world.(ringproof.Ender)
+	if !ok {
+		came.Err = fmt.Sprintf("no ring of the %s world can be deleted", r.world.Name())
+		return came
+	}
+	if e.Fault != nil {
+		mended, err := r.harmMeanwhile(ctx, e, came)
+		defer mended()
+		if err != nil {
+			came.Err = fmt.Sprintf("%s did not land: %v", e.Fault.Kind, err)
+			return came
+		}
+	}
+	err := r.until(ctx, e, world.Delete)
+	began := r.world.Now()
+	if err == nil {
+		err = r.until(ctx, e, func(ctx context.Context) (err error) {
+			if came.Left, err = world.Left(ctx); err == nil && len(came.Left) > 0 {
+				err = errLeft
+			}
+			return err
+		})
+	}
+	came.Took = ringproof.Duration(r.given(began))
+	if err != nil && !errors.Is(err, errLeft) {
+		came.Left, came.Err = nil, err.Error()
+	}
+	return came
+}
+
+var errLeft = errors.New("something is left")
+
+// until tries once in a while, until it succeeds or the end has had its time, and returns what it said
+// last.
+func (r *runner) until(ctx context.Context, e ringproof.End, try func(context.Context) error) (err error) {
+	if ended := r.wait(ctx, e.Within.Std(), func() bool {
+		trying, cancel := r.world.Timeout(ctx, e.Within.Std())
+		defer cancel()
+		err = try(trying)
+		return err == nil
+	}); ended != nil {
+		return ended
+	}
+	return err
+}
+
+// harmMeanwhile applies the fault, and takes it away when its time is over; mended does so at once.
+func (r *runner) harmMeanwhile(ctx context.Context, e ringproof.End, came *ringproof.Ending) (mended func(), err error) {
+	s, targets, err := r.aim(ctx, ringproof.Step{Name: "end", Fault: e.Fault, Timeout: e.Within})
+	if err != nil {
+		return func() {}, err
+	}
+	acting, cancel := r.deadline(ctx, e.Within.Std())
+	defer cancel()
+	if came.Harm, err = r.world.Do(acting, s, targets); err != nil {
+		return func() {}, err
+	}
+	var once sync.Once
+	mended = func() {
+		once.Do(func() { _ = r.world.Heal(ctx, s, targets) }) // the world is about to go
+	}
+	if s.Fault.For > 0 {
+		r.world.Go(ctx, "end of the fault", func(ctx context.Context) {
+			if r.world.Sleep(ctx, s.Fault.For.Std()) == nil {
+				mended()
+			}
+		})
+	}
+	return mended, nil
+}
