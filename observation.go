@@ -332,7 +332,7 @@ type EtcdProcess struct {
 type Ending struct {
 	Took Duration `json:"took"`           // from the deletion until nothing was left, or until nobody waited any more
 	Left []string `json:"left,omitempty"` // objects that were left then, as kubectl names them
-	Harm string   `json:"harm,omitempty"` // the evidence of the fault that was in force
+	Harm string   `json:"harm,omitempty"` // the evidence of the fault that was in force; "": none was
 	Err  string   `json:"err,omitempty"`  // why it is not known what was left
 }
 

@@ -48,6 +48,9 @@ type End struct {
 	Fault  *Fault   `json:"fault,omitempty"` // in force meanwhile, from before it is deleted on
 }
 
+// Step is the harm of the end, as a step.
+func (e End) Step() Step { return Step{Name: "end", Fault: e.Fault, Timeout: e.Within} }
+
 // Expect is what a run of a plan came to in the world that saved it.
 type Expect struct {
 	Verdict string `json:"verdict"`         // "pass" or "fail"

@@ -857,6 +857,10 @@ func TestPlantedBugs(t *testing.T) {
 		{check: "leaves-nothing", name: "nothing", want: ok, plant: ending(ringproof.Ending{Took: 9e9})},
 		{check: "leaves-nothing", name: "a claim", want: bug, plant: ending(ringproof.Ending{Took: 60e9, Left: []string{"persistentvolumeclaim/data-r-0"}, Harm: "m2 is off"}), says: "saw 1 objects after 1m0s, while m2 is off"},
 		{check: "leaves-nothing", name: "the fault did not land", want: gap, plant: ending(ringproof.Ending{Err: "kill did not land"}), says: "kill did not land"},
+		{check: "leaves-nothing", name: "the fault never went off", want: gap, plant: func(h *ringproof.History) {
+			ending(ringproof.Ending{Took: 9e9})(h)
+			h.Plan.End.Fault, h.Plan.Assumptions.FaultsFired = &ringproof.Fault{Kind: ringproof.FaultAgentCrash}, true
+		}, says: "never landed"},
 		{check: "leaves-nothing", name: "it was never deleted", want: gap, plant: func(h *ringproof.History) { h.Plan.End = &ringproof.End{} }, says: "over before"},
 		{check: "no-doomed-claim", name: "none was read", want: gap, plant: func(h *ringproof.History) {}, says: "could not"},
 	} {

@@ -19,6 +19,8 @@ var leavesNothing = Check{
 		switch end := h.Evidence.End; {
 		case h.Plan.End == nil || end == nil:
 			return unknown("the run was over before the ring was deleted")
+		case h.Plan.End.Fault != nil && end.Harm == "" && h.Plan.Assumptions.FaultsFired:
+			return unknown("the fault that was to be in force when the ring was deleted never landed")
 		case end.Err != "":
 			return unknown("what was left of the ring is not known: %s", end.Err)
 		case len(end.Left) > 0:

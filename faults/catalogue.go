@@ -44,6 +44,12 @@ func AtSeam(s ringproof.Step) bool {
 	return e.Seam
 }
 
+// AnyAtSeam reports whether the plan harms the subject at its own seams, before its ring is deleted or
+// meanwhile.
+func AnyAtSeam(p ringproof.Plan) bool {
+	return slices.ContainsFunc(p.Steps, AtSeam) || p.End != nil && AtSeam(p.End.Step())
+}
+
 // Param returns the parameter with that name.
 func (e Entry) Param(name string) (Param, bool) { return e.Params.Find(name) }
 

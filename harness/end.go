@@ -4,6 +4,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,6 +42,7 @@ func (r *runner) endRing(ctx context.Context, e ringproof.End) (came *ringproof.
 		})
 	}
 	came.Took = ringproof.Duration(r.given(began))
+	came.Harm = cmp.Or(came.Harm, r.record.lateHarm()) // it was armed, and has gone off
 	if err != nil && !errors.Is(err, errLeft) {
 		came.Left, came.Err = nil, err.Error()
 	}
@@ -65,7 +67,7 @@ func (r *runner) until(ctx context.Context, e ringproof.End, try func(context.Co
 
 // harmMeanwhile applies the fault, and takes it away when its time is over; mended does so at once.
 func (r *runner) harmMeanwhile(ctx context.Context, e ringproof.End, came *ringproof.Ending) (mended func(), err error) {
-	s, targets, err := r.aim(ctx, ringproof.Step{Name: "end", Fault: e.Fault, Timeout: e.Within})
+	s, targets, err := r.aim(ctx, e.Step())
 	if err != nil {
 		return func() {}, err
 	}

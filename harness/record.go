@@ -19,7 +19,8 @@ type record struct {
 	told func(ringproof.Event)
 
 	mu           sync.Mutex
-	closed       bool // what comes now is told, and no part of the history, but that a mutant was reached
+	closed       bool   // what comes now is told, and no part of the history, but that a mutant was reached
+	landed       string // the evidence of the fault that was done since
 	events       []ringproof.Event
 	operations   pile.Of[ringproof.Operation]
 	watches      []ringproof.Watch
@@ -37,12 +38,22 @@ func (r *record) Record(e ringproof.Event) {
 	if e.At == 0 {
 		e.At = r.now()
 	}
-	if !r.closed || e.Kind == ringproof.EventMutantReached {
+	switch {
+	case !r.closed || e.Kind == ringproof.EventMutantReached:
 		r.events = append(r.events, e)
+	case e.Kind == ringproof.EventFaultLanded:
+		r.landed = cmp.Or(e.Text, string(e.Fault))
 	}
 	if r.told != nil {
 		r.told(e)
 	}
+}
+
+// lateHarm is the evidence of the fault that was done since the history ended; "": none was.
+func (r *record) lateHarm() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.landed
 }
 
 // close keeps what happens from now on out of the history.

@@ -363,7 +363,7 @@ func (p *Pods) Journal() (*ringproof.Journal, error) {
 // Image is what the image of ringadm runs: it, or where mutants are planted or seams are
 // harmed this program, a copy of which is kept in the directory.
 func (p *Pods) Image(plan ringproof.Plan, ringadm, dir string) (string, error) {
-	harmed := slices.ContainsFunc(plan.Steps, faults.AtSeam)
+	harmed := faults.AnyAtSeam(plan)
 	if len(p.Mutants) == 0 && !harmed {
 		return ringadm, nil
 	}

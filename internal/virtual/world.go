@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -161,7 +160,7 @@ func (w *World) kubernetes(p ringproof.Plan) string {
 func (t Trial) Sit(subject trial.Subject, version string) *local.World {
 	w := &local.World{Releases: t.Releases, Subject: subject, Version: version, As: "virtual", Virtual: true, Labs: newLab(t.Dir)}
 	t.shipped, _ = subject.(trial.Shipped)
-	if slices.ContainsFunc(t.Plan.Steps, faults.AtSeam) {
+	if faults.AnyAtSeam(t.Plan) {
 		t.proxying, _ = subject.(trial.Proxying)
 	}
 	if t.Kubernetes != "" {
