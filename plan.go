@@ -241,13 +241,17 @@ const (
 	OpAsk   OpKind = "ask"   // ask the member on machine Target for Request, beside the subject
 )
 
+// AskSurge is the request of an ask that many clients make at once: each writes as fast as the
+// member takes it.
+const AskSurge = "surge"
+
 // Op is one operation.
 type Op struct {
 	Kind    OpKind `json:"kind"`
 	To      int    `json:"to,omitempty"`
 	Target  string `json:"target,omitempty"`
 	Refused bool   `json:"refused,omitempty"` // the subject must refuse it
-	Request string `json:"request,omitempty"` // ask: the kind of a request about a member, or "compact", up to now
+	Request string `json:"request,omitempty"` // ask: the kind of a request about a member, "compact", up to now, or [AskSurge]
 	// Endpoint is the machine of which a reset asks what the ring's members are; "": of all.
 	Endpoint string `json:"endpoint,omitempty"`
 	Rival    bool   `json:"rival,omitempty"` // the next step is another operator's, who doesn't wait until this one is heard

@@ -222,8 +222,9 @@ var operations = []Operation{
 		Params: Params{
 			member,
 			{Name: "request", Doc: "status, hash: of itself, and of its keys. alarms, disarm: list those raised, take them back. " +
-				"defrag: give the space of what was deleted back. snapshot: a backup. compact: discard all history up to now",
-				Values: []string{"status", "hash", "alarms", "disarm", "defrag", "snapshot", "compact"}, Required: true},
+				"defrag: give the space of what was deleted back. snapshot: a backup. compact: discard all history up to now. " +
+				"surge: thousands of writes as fast as it takes them, as of an import",
+				Values: []string{"status", "hash", "alarms", "disarm", "defrag", "snapshot", "compact", ringproof.AskSurge}, Required: true},
 		},
 		Targets:  single,
 		Owes:     "The member answers as the ring's history says.",
@@ -248,6 +249,6 @@ func restart(op ringproof.Op) string {
 
 func question(op ringproof.Op) string {
 	text := worded(op.Request, "ask %s for its status", "hash", "ask %s for the hash of its keys", "alarms", "ask %s for alarms", "disarm", "take back all alarms at %s",
-		"defrag", "defragment %s", "snapshot", "make a backup of %s", "compact", "compact at %s all history up to now")
+		"defrag", "defragment %s", "snapshot", "make a backup of %s", "compact", "compact at %s all history up to now", ringproof.AskSurge, "write thousands of entries by %s at once")
 	return fmt.Sprintf(text, op.Target)
 }

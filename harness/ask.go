@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/ringproof/ringproof"
 )
@@ -14,6 +15,9 @@ import (
 // inquire has the member on the machine asked what the step says. What it
 // answers is judged with what other clients are told.
 func (r *runner) inquire(ctx context.Context, s ringproof.Step, machine string) error {
+	if s.Op.Request == ringproof.AskSurge {
+		return r.surge(ctx, s.Name, machine)
+	}
 	c, err := r.clientOn(ctx, machine)
 	if err != nil {
 		return err
@@ -29,6 +33,53 @@ func (r *runner) inquire(ctx context.Context, s ringproof.Step, machine string) 
 		return fmt.Errorf("%s has not answered", machine)
 	}
 	return nil
+}
+
+// A surge is so many writes, by so many clients: more than any voter that is in step may be
+// behind. A ring that takes none for so long is not asked for the rest.
+const (
+	surged       = 6000
+	surgers      = 12
+	surgesWithin = 20 * time.Second
+)
+
+// surge has clients write as fast as the member on the machine takes it, each a key of its own.
+func (r *runner) surge(ctx context.Context, step, machine string) error {
+	wrote, busy := 0, 0
+	until := r.world.Now().Add(surgesWithin)
+	for i := range surgers {
+		c, err := r.clientOn(ctx, machine)
+		if err != nil {
+			return err
+		}
+		r.count(&busy, 1)
+		r.client(ctx, "surge", func(ctx context.Context) {
+			defer r.count(&busy, -1)
+			defer c.Close()
+			r.pour(ctx, c, r.asker()+1+i, fmt.Sprintf("%s%s-%d", Prefix, step, i), until, &wrote)
+		})
+	}
+	for r.count(&busy, 0) > 0 {
+		if err := r.world.Sleep(ctx, poll); err != nil {
+			return err
+		}
+	}
+	if wrote == 0 {
+		return fmt.Errorf("%s has taken no write", machine)
+	}
+	return nil
+}
+
+// pour writes one client's share of a surge. A write that fails is one less.
+func (r *runner) pour(ctx context.Context, c ringproof.Client, id int, key string, until ringproof.Instant, wrote *int) {
+	for range surged / surgers {
+		if ctx.Err() != nil || r.world.Now() > until {
+			return
+		}
+		if _, ok := r.putUnique(ctx, c, id, key); ok {
+			r.count(wrote, 1)
+		}
+	}
 }
 
 // asker is the client that the plan's steps ask as. It comes after all others.

@@ -4,6 +4,7 @@
 package harness
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -44,6 +45,29 @@ func TestHistoryIsDiscardedOnceItWasSeen(t *testing.T) {
 	for _, w := range h.Watches {
 		assert.Zero(t, w.Compact, "a watcher was overtaken")
 	}
+}
+
+// TestASurge: each client writes a key of its own, and all that was taken is in the history.
+func TestASurge(t *testing.T) {
+	h := play(t, &toy{}, ring(ask("import", "m2", ringproof.AskSurge)))
+	only(t, h, ringproof.EventStepDone, "import")
+	written := map[string]int{}
+	for _, o := range asked(h, "m2", ringproof.RequestPut) {
+		if strings.HasPrefix(o.Request.Key, Prefix+"import-") {
+			written[o.Request.Key]++
+		}
+	}
+	assert.Len(t, written, surgers)
+	for key, n := range written {
+		assert.Equal(t, surged/surgers, n, key)
+	}
+}
+
+// TestNobodyTakesASurge: the ring has no quorum, and the step ends all the same.
+func TestNobodyTakesASurge(t *testing.T) {
+	pause := harmful("pause", ringproof.Fault{Kind: ringproof.FaultPause, Target: "m2", For: seconds(60)})
+	h := play(t, &toy{}, ring(pause, ask("import", "m2", ringproof.AskSurge)))
+	only(t, h, ringproof.EventStepMissed, "import")
 }
 
 // TestNobodyAnswers: the member is down, which says nothing of the subject.

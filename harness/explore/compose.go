@@ -361,6 +361,7 @@ func (c *composer) operation(n int) []ringproof.Trigger {
 	default:
 		c.asCatalogued(op, label)
 	}
+	c.fallBehind(step.Name, label)
 	c.add(step)
 	c.changeOfMind(step, label)
 	c.question(step.Name, label)
@@ -378,6 +379,20 @@ func (c *composer) asCatalogued(op *ringproof.Op, label func(string) string) {
 		}
 		c.any(op, p, label(p.Name))
 	}
+}
+
+// fallBehind has thousands of entries written before an operation, while the disk of one
+// voter is slow: it answers like any other, and is far behind when the operation begins.
+func (c *composer) fallBehind(name string, label func(string) string) {
+	slow := func(e faults.Entry) bool { return e.Kind == ringproof.FaultSlowDisk }
+	if c.draw(label("surges"), 8) < 7 || c.fewest < 3 || !slices.ContainsFunc(c.kinds, slow) {
+		return
+	}
+	f := ringproof.Fault{Kind: ringproof.FaultSlowDisk, Target: one(c.draw, label("behind"), c.present("follower", "follower/2", "leader")...),
+		By: one(c.draw, label("behind-by"), 3*second, 2*second, 4*second), For: one(c.draw, label("behind-for"), 4*second, 8*second, 2*second)}
+	c.charge(f)
+	c.add(ringproof.Step{Name: name + "-slow", Fault: &f, After: c.soon(func(what string) string { return label("behind-" + what) })})
+	c.add(ringproof.Step{Name: name + "-surge", Detach: true, Op: &ringproof.Op{Kind: ringproof.OpAsk, Target: c.aim(label("surged"), "leader", "follower", "voter"), Request: ringproof.AskSurge}})
 }
 
 // question has a member asked for something on the way of an operation.

@@ -529,6 +529,17 @@ func (r *Ring) Applied(ctx context.Context, url string, id ring.ID) (index uint6
 	return index, schema, err
 }
 
+// Settled asks the member at a URL for what it answers only once all that it had applied
+// before is on its disk. A follower applies what others have committed while its own disk
+// still writes it, and takes nothing more from raft before that is done; and a linearizable
+// read is answered by what it takes from raft after it was asked.
+func (r *Ring) Settled(ctx context.Context, url string) error {
+	return r.ask(ctx, url, func(ctx context.Context, c host.Etcd) error {
+		_, err := c.Get(ctx, LeadKey, clientv3.WithCountOnly())
+		return err
+	})
+}
+
 // patience is short with a member that was silent before: the lead's lease
 // must outlive a look at a ring of nine of which four don't answer.
 func (o *Observer) patience(id ring.ID) time.Duration {

@@ -161,11 +161,7 @@ func (l *Launcher) openKnown() (d Disk, fresh bool, err error) {
 	if !errors.Is(err, errUnnamed) {
 		return d, fresh, err
 	}
-	last := l.reached.last
-	if l.reached.disk != l.disk.ID {
-		last = 0
-	}
-	if stays, unknown := l.disk.stays(l.host, last); !stays {
+	if stays, unknown := l.disk.stays(l.host, l.reachedHere()); !stays {
 		return d, false, cmp.Or(unknown, err)
 	}
 	l.log.Say(host.EventTrouble, fmt.Sprintf("%s was removed from under the etcd that runs here, and is written again: without it a disk is taken for a new one", l.host.Disk().Path(diskFile)))

@@ -64,10 +64,10 @@ const (
 )
 
 // tellLog tells the ring that the member here votes, and how far its log goes, so that an
-// older copy of the disk is known by it. etcd may apply an entry a moment before it is on
-// the disk.
+// older copy of the disk is known by it. What isn't known to be on the disk is not told: an
+// import and a slow disk, and etcd had applied six thousand entries that it had not synced
+// yet; the power went, and a log that was whole was given up.
 func (l *Launcher) tellLog(ctx context.Context, look *Look) error {
-	const margin = 4
 	members := look.View.RingMembers()
 	i := slices.IndexFunc(members, func(m ring.Member) bool { return m.Machine == l.Machine && m.Disk == l.disk.ID })
 	if i < 0 || !look.running {
@@ -85,11 +85,14 @@ func (l *Launcher) tellLog(ctx context.Context, look *Look) error {
 		return nil // it is asked again
 	}
 	l.lookForV2(schema, applied)
-	l.reached = reached{l.disk.ID, applied - min(applied, margin)}
-	if !promoted && applied < b.Log+tellEvery+margin {
+	if l.Ring.Settled(ctx, l.clientURL()) == nil {
+		l.reached = reached{l.disk.ID, applied}
+	}
+	last := l.reachedHere()
+	if !promoted && last < b.Log+tellEvery {
 		return nil
 	}
-	b.Learner, b.Log = m.Learner, max(b.Log, l.reached.last)
+	b.Learner, b.Log = m.Learner, max(b.Log, last)
 	return l.Ring.Rebind(ctx, m.ID, b, look.View)
 }
 
@@ -97,6 +100,14 @@ func (l *Launcher) tellLog(ctx context.Context, look *Look) error {
 type reached struct {
 	disk string
 	last uint64 // the raft index of its last entry
+}
+
+// reachedHere is how far the log on the disk that is here has come, at least.
+func (l *Launcher) reachedHere() uint64 {
+	if l.reached.disk != l.disk.ID {
+		return 0
+	}
+	return l.reached.last
 }
 
 // v2 is what is known of requests of etcd's v2 API in the log on a disk.
