@@ -927,6 +927,28 @@ func TestTryingWithoutAPause(t *testing.T) {
 	}
 }
 
+// TestStartingWithoutAPause: thirty etcds in ten seconds end by themselves on one machine. One
+// that was ended says nothing of who started it.
+func TestStartingWithoutAPause(t *testing.T) {
+	for name, test := range map[string]struct {
+		every float64 // seconds
+		text  string
+		says  string
+	}{
+		"six times a second":           {0.17, "etcd, pid 4, fatal: listen: address already in use", "expected the start of etcd to be tried again after a pause, saw it fail 30 times on m1 in 10s"},
+		"twice a second":               {0.5, "etcd, pid 4, fatal: listen: address already in use", ""},
+		"ended, six times a second":    {0.17, "etcd, pid 4", ""},
+		"in panic, six times a second": {0.17, "etcd, pid 4, panic: tocommit is out of range", "expected the start of etcd to be tried again"},
+	} {
+		h := healthy()
+		event(h, ringproof.Event{At: sec(4), Kind: ringproof.EventFaultLanded, Fault: ringproof.FaultStartFailure, Machine: "m1", Step: "broken"})
+		for i := range 40 {
+			event(h, ringproof.Event{At: sec(5 + test.every*float64(i)), Kind: ringproof.EventProcessExited, Machine: "m1", Text: test.text})
+		}
+		t.Run(name, func(t *testing.T) { judged(t, workBounded.Finding(h, nil), test.says) })
+	}
+}
+
 // TestTwoShortRestartsMayBeOneLongAbsence: m2 serves until 10 s and is let go at 25 s.
 func TestTwoShortRestartsMayBeOneLongAbsence(t *testing.T) {
 	for name, test := range map[string]struct {

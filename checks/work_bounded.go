@@ -37,10 +37,10 @@ var workBounded = Check{
 			budget = explained(h)
 		}
 		stir, stirs, still := stirred(h)
-		spin, spins := spinning(h)
+		spin, tried, spins := spinning(h)
 		switch {
 		case spins:
-			return with(fail(spin.At, "expected %s to be tried again after a pause, saw it fail %d times on %s in %s", spin.Action, tooOften, spin.Machine, spinSpan), spin.String())
+			return with(fail(spin.At, "expected %s to be tried again after a pause, saw it fail %d times on %s in %s", tried, tooOften, spin.Machine, spinSpan), spin.String())
 		case stirs:
 			return with(fail(stir.At, "expected nothing to be changed while the ring is suspended, saw %s", stir.Action), stir.String())
 		case len(changed) > budget:
@@ -58,25 +58,34 @@ var workBounded = Check{
 }
 
 // Who tries so often in so short a time makes no pause: what etcd refuses now it refuses at
-// once again, and each try is a request of a ring in need and two lines of a log.
+// once again, and each try is a request of a ring in need and two lines of a log. So is a start
+// of an etcd that ends at once: a launcher that made one after another had a processor busy,
+// and filled a disk with what etcd says.
 const (
 	tooOften = 30
 	spinSpan = 10 * time.Second
 )
 
-// spinning is the failure by which an action was tried too often on its machine.
-func spinning(h *ringproof.History) (ringproof.Event, bool) {
-	type action struct{ machine, name string }
-	failed := map[action][]ringproof.Instant{}
-	for _, e := range events(h, ringproof.EventActionFailed) {
-		of := action{e.Machine, e.Action}
+// spinning is the failure by which something was tried too often on its machine, and what
+// that was. An etcd that says why it ends, and is started again, is such a try too.
+func spinning(h *ringproof.History) (last ringproof.Event, what string, spins bool) {
+	type try struct{ machine, what string }
+	failed := map[try][]ringproof.Instant{}
+	for _, e := range events(h, ringproof.EventActionFailed, ringproof.EventProcessExited) {
+		of := try{e.Machine, e.Action}
+		if e.Kind == ringproof.EventProcessExited {
+			of.what = "the start of etcd"
+		}
+		if e.Kind == ringproof.EventProcessExited && !byItself(e) {
+			continue
+		}
 		times := append(failed[of], e.At)
 		if n := len(times); n >= tooOften && e.At.Sub(times[n-tooOften]) <= spinSpan {
-			return e, true
+			return e, of.what, true
 		}
 		failed[of] = times
 	}
-	return ringproof.Event{}, false
+	return ringproof.Event{}, "", false
 }
 
 // made are the changes after the founding that had an effect.
