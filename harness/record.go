@@ -130,6 +130,13 @@ func (r *record) lead() string {
 	return ""
 }
 
+// looks are the observations that are kept.
+func (r *record) looks() []ringproof.Observation {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.observations)
+}
+
 // unmet is what is seen now in place of what the assert wants.
 func (r *record) unmet(a ringproof.Assert) []string {
 	r.mu.Lock()

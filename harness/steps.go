@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/checks"
 	"github.com/ringproof/ringproof/faults"
 )
 
@@ -755,11 +756,18 @@ func (r *runner) assert(ctx context.Context, s ringproof.Step) error {
 	return short("expected %s within %v, saw %s", claimed(a), within, r.instead(a, began))
 }
 
+// heeded is for how long a subject may be about to make a change that it decides on by what is so
+// as an assert begins: that none is made can't be seen at the first look.
+const heeded = 5 * time.Second
+
 // holds reports whether all is as asserted, the ring by a look that began since.
 // Equal hashes are read with the evidence, when nothing is written any more, and
 // judged by the hash-equal check.
 func (r *runner) holds(a ringproof.Assert, since ringproof.Instant) bool {
 	if a.Halted && r.unhalted() != "" {
+		return false
+	}
+	if a.Changes != nil && r.world.Now().Sub(since) < min(heeded, cmp.Or(a.Within.Std(), defaultTimeout)-poll) {
 		return false
 	}
 	if a.OfRing() {
@@ -803,16 +811,21 @@ func (r *runner) lastLook(since ringproof.Instant) string {
 	return o.String()
 }
 
-// unhalted says what the subject did instead of halting; "" when it halted.
+// unhalted says what the subject did instead of halting; "" when it halted. What it said before
+// the quorum was lost is of something else.
 func (r *runner) unhalted() string {
 	events, _ := r.record.since(0)
-	harmed, waits := false, ""
+	h := ringproof.History{Plan: r.plan, Events: events, Observations: r.record.looks()}
+	since, none := checks.Struck(&h)
+	if none != "" {
+		return "saw no disaster: " + none
+	}
+	waits := ""
 	for _, e := range events {
-		harmed = harmed || e.Kind == ringproof.EventFaultLanded
 		switch {
-		case harmed && e.Kind == ringproof.EventHalted:
+		case e.At >= since && e.Kind == ringproof.EventHalted:
 			return ""
-		case harmed && e.Kind == ringproof.EventWaiting:
+		case e.At >= since && e.Kind == ringproof.EventWaiting:
 			waits = e.Text
 		}
 	}
