@@ -51,7 +51,16 @@ func (g gatedKube) Create(ctx context.Context, o kubeclient.Object, how ...kubec
 	return g.write(ctx, wrote("create", o), o, func(ctx context.Context, o kubeclient.Object) error { return g.Client.Create(ctx, o, how...) })
 }
 
+// rehearses reports whether an update is a dry run, which changes nothing.
+func rehearses(how []kubeclient.UpdateOption) bool {
+	var options kubeclient.UpdateOptions
+	return len(options.ApplyOptions(how).DryRun) > 0
+}
+
 func (g gatedKube) Update(ctx context.Context, o kubeclient.Object, how ...kubeclient.UpdateOption) error {
+	if rehearses(how) {
+		return g.Client.Update(ctx, o, how...)
+	}
 	return g.write(ctx, wrote("update", o), o, func(ctx context.Context, o kubeclient.Object) error { return g.Client.Update(ctx, o, how...) })
 }
 

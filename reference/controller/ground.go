@@ -169,6 +169,9 @@ func (s Seen) kept() (most int32) {
 	return most
 }
 
+// otherPods is why a set is changed that is to make them.
+const otherPods = "pods that are made from now on are to be others"
+
 // keepSet has the set be what is asked for.
 func (g *Ground) keepSet(s Seen, now time.Time) {
 	if s.Set == nil || !s.madeWith() {
@@ -192,7 +195,7 @@ func (g *Ground) keepSet(s Seen, now time.Time) {
 		asked.Annotations[kube.FromAnnotation] = string(g.course.from)
 	}
 	next, why := s.sized(asked, now)
-	if s.Set.Annotations[kube.TemplateAnnotation] == asked.Annotations[kube.TemplateAnnotation] && sameRun(s.Set.Spec.Template.Spec, asked.Spec.Template.Spec) {
+	if s.Set.Annotations[kube.TemplateAnnotation] == asked.Annotations[kube.TemplateAnnotation] && !s.unmade() && sameRun(s.Set.Spec.Template.Spec, asked.Spec.Template.Spec) {
 		next.Annotations = merged(next.Annotations, asked.Annotations)
 		if len(why) > 0 {
 			g.Changes = append(g.Changes, update(next, strings.Join(why, "; ")))
@@ -201,7 +204,7 @@ func (g *Ground) keepSet(s Seen, now time.Time) {
 	}
 	other := next.DeepCopy()
 	other.Spec.Template, other.Annotations = asked.Spec.Template, merged(next.Annotations, asked.Annotations)
-	change := update(other, strings.Join(append(slices.Clone(why), "pods that are made from now on are to be others"), "; "))
+	change := update(other, strings.Join(append(slices.Clone(why), otherPods), "; "))
 	if len(why) > 0 {
 		change.Without = ptr.To(update(next, strings.Join(why, "; ")))
 	}

@@ -8,6 +8,7 @@ import (
 	"context"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ringproof/ringproof/reference/kube"
 	"github.com/ringproof/ringproof/reference/ring"
@@ -44,14 +45,35 @@ func (x *automation) makings() store.Log[store.Made] {
 	return store.Log[store.Made]{Store: x.records, Prefix: kube.MadePrefix}
 }
 
-// noteMade notes what pods are made with from now on. Of a ring that was never founded there is
-// nothing to come back to. Whether a note that failed was taken is not known, so it is read anew: by
-// a number that is taken already nothing was noted any more, and nobody looked after the ring.
-func (x *automation) noteMade(ctx context.Context, set *appsv1.StatefulSet) error {
-	made, known := madeOf(set)
-	if !known || x.identity == nil || x.made.n > 0 && x.made.last == made {
+// noteFor notes what pods are made with once a set is changed so, if the API server would take it: of
+// what it refused each time two records were left, of that and of what stayed.
+func (x *automation) noteFor(ctx context.Context, c Change) error {
+	set, is := c.Object.(*appsv1.StatefulSet)
+	if !is || x.noted(set) {
 		return nil
 	}
+	if c.Verb == Update { // one that is made is as was noted last
+		if err := client.NewDryRunClient(x.Client).Update(ctx, set.DeepCopy()); err != nil {
+			return err
+		}
+	}
+	return x.noteMade(ctx, set)
+}
+
+// noted reports whether there is nothing to note: of a ring that was never founded there is nothing to
+// come back to.
+func (x *automation) noted(set *appsv1.StatefulSet) bool {
+	made, known := madeOf(set)
+	return !known || x.identity == nil || x.made.n > 0 && x.made.last == made
+}
+
+// noteMade notes what pods are made with from now on. Whether a note that failed was taken is not known, so it is read anew: by
+// a number that is taken already nothing was noted any more, and nobody looked after the ring.
+func (x *automation) noteMade(ctx context.Context, set *appsv1.StatefulSet) error {
+	if x.noted(set) {
+		return nil
+	}
+	made, _ := madeOf(set)
 	n, err := x.makings().Append(ctx, x.made.n, made)
 	if err != nil {
 		x.made.n = 0

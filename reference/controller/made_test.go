@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -100,6 +101,46 @@ func TestANoteThatNobodyHearsOfIsReadAnew(t *testing.T) {
 	require.NoError(t, x.noteMade(t.Context(), set))
 	assert.Equal(t, 2, x.made.n)
 	assert.EqualValues(t, "v3.5.35", x.made.last.From)
+}
+
+// strict is an API server that takes no other StatefulSet, as a policy has it.
+type strict struct {
+	client.Client
+	asked int
+}
+
+func (s *strict) Update(ctx context.Context, o client.Object, how ...client.UpdateOption) error {
+	if _, is := o.(*appsv1.StatefulSet); is {
+		s.asked++
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "statefulsets"}, o.GetName(), errors.New("by a policy of the images that pods may have"))
+	}
+	return s.Client.Update(ctx, o, how...)
+}
+
+// TestWhatIsRefusedIsNotNoted: two records were, each time that it was asked for.
+func TestWhatIsRefusedIsNotNoted(t *testing.T) {
+	c := founded(t)
+	x := c.reconciler.automation(c.reconcile())
+	x.Config.Client = &strict{Client: c.Client}
+	next := c.set()
+	next.Annotations[kube.FromAnnotation], next.Annotations[kube.VersionAnnotation] = "v3.6.16", "v3.6.17"
+	for range 3 {
+		_, _, err := x.make(t.Context(), update(next.DeepCopy(), "an upgrade begins"))
+		require.Error(t, err)
+		require.NoError(t, x.noteMade(t.Context(), c.set()))
+	}
+	n, made, err := x.makings().Latest(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 1, n)
+	assert.EqualValues(t, "v3.6.16", made.Version)
+
+	x.Config.Client = c.Client
+	_, _, err = x.make(t.Context(), update(next.DeepCopy(), "an upgrade begins"))
+	require.NoError(t, err)
+	n, made, err = x.makings().Latest(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 2, n)
+	assert.EqualValues(t, "v3.6.17", made.Version)
 }
 
 // TestASetMadeAnewHasASlotForEachClaim: of seven members three are no quorum. Where the list was

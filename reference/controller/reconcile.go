@@ -437,12 +437,12 @@ const invalidPace = time.Minute
 func (x *automation) make(ctx context.Context, c Change) (done bool, why string, err error) {
 	template, now := c.template(), x.host.Now()
 	if x.invalid.template != template || x.invalid.at.IsZero() || now.Sub(x.invalid.at).Abs() > invalidPace {
-		if set, is := c.Object.(*appsv1.StatefulSet); is {
-			if err := x.noteMade(ctx, set); err != nil {
-				return false, "", err
+		err = x.log.Act(c.line(), func() error {
+			if err := x.noteFor(ctx, c); err != nil {
+				return err
 			}
-		}
-		err = x.log.Act(c.line(), func() error { return c.make(ctx, x.Client) })
+			return c.make(ctx, x.Client)
+		})
 		if template == "" || !apierrors.IsInvalid(err) {
 			return err == nil, "", err
 		}

@@ -39,6 +39,13 @@ func (s Seen) edited(slot Slot) string {
 	return "its resources, or where it may run, were edited"
 }
 
+// unmade reports whether the set makes no pods yet with what the spec was edited to, and perhaps never
+// will, as no pod can have it. An upgrade that was begun then told one member to run a release with
+// which no pod was ever made, and what pods are to be made with was noted, and taken back, once a minute.
+func (s Seen) unmade() bool {
+	return s.Set != nil && s.Set.Spec.Template.Annotations[kube.AskedAnnotation] != askedOf(s.Ring)
+}
+
 // unrolled reports whether a ring without launchers has a pod that was made before the spec was
 // edited: who can't tell whose log is on its disk is restarted by nobody.
 func (s Seen) unrolled() bool {

@@ -35,7 +35,7 @@ func (s Seen) static() bool { return !launched(s.Ring) && !s.made().Launchers }
 
 // withoutLauncher reports whether pods are made without one: those of a static ring, and,
 // where launchers are asked for, as long as the list can't be read. Nobody begins with a
-// ring of which that is not known that it serves.
+// ring of which that is not known that it serves, nor with pods that may be none.
 func (s Seen) withoutLauncher() bool {
 	switch {
 	case s.Set == nil: // founders without launchers have no disks that these would know
@@ -43,7 +43,7 @@ func (s Seen) withoutLauncher() bool {
 	case hasLauncher(s.Set.Spec.Template.Spec):
 		return s.static()
 	}
-	return !launched(s.Ring) || s.View == nil
+	return !launched(s.Ring) || s.View == nil || s.unmade()
 }
 
 // madeWith reports whether it is known what pods are made with: the flags of those without

@@ -18,6 +18,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -34,6 +35,7 @@ import (
 //
 //	ground size=3 [replicas=N] [unread] [unfounded]   N slots are there; the list can't be read; no ring was founded
 //	       [set=V] [from=V] [asks=V]                  pods are made with a release; were before; what spec.version says
+//	       [edits]                                    the spec asks for other resources than the set's pods have
 //	       [budget=N]                                 so many pods are to stay ready; none: as many as must
 //	  node NAME [dark=DURATION]                        a node, not ready for so long
 //	  slot N [member|learner] [WORDS...]               a slot, with a member in the list
@@ -64,6 +66,10 @@ func tellGround(g Ground) string {
 		fmt.Fprintf(&b, "%s  # %s\n", c, c.Why)
 		if budget, is := c.Object.(*policyv1.PodDisruptionBudget); is && c.Verb == Update {
 			fmt.Fprintf(&b, "to stay ready: %d\n", budget.Spec.MinAvailable.IntValue())
+		}
+		if set, is := c.Object.(*appsv1.StatefulSet); is && strings.HasSuffix(c.Why, otherPods) {
+			made, _ := madeOf(set)
+			fmt.Fprintf(&b, "pods are made with: %s, launchers %v, an upgrade from %q\n", made.Version, made.Launchers, made.From)
 		}
 	}
 	for _, slot := range slices.Sorted(maps.Keys(g.Lost)) {
@@ -116,6 +122,9 @@ func parseSeen(t *testing.T, d *datadriven.TestData) Seen {
 	}
 	d.MaybeScanArgs(t, "asks", &r.Spec.Version)
 	r.Spec.Paused = d.HasArg("paused")
+	if d.HasArg("edits") {
+		r.Spec.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
+	}
 	s.Set.Spec.Replicas = ptr.To(int32(replicas))
 	s.Set.Annotations[kube.SlotsAnnotation] = strconv.Itoa(replicas)
 	s.Set.CreationTimestamp = metav1.NewTime(epoch.Add(-time.Hour))

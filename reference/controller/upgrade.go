@@ -43,6 +43,8 @@ func (s Seen) course() course {
 		c.wait = fmt.Sprintf("%s is asked for, and not all members have a launcher yet", asked)
 	case s.Identity == nil && !s.founded():
 		c.version, c.template = asked, asked // pods without a member are made anew
+	case s.unmade():
+		c.wait = fmt.Sprintf("%s is asked for, and pods are to be made first with what else is", asked)
 	case asked == c.from && asked.Compare(runs) < 0:
 		s.takeBack(&c)
 	case runs.Hop(asked) != "":
@@ -262,9 +264,10 @@ func releaseCheck(r *v1alpha1.EtcdRing, slot Slot, image string) *corev1.Pod {
 
 // outdated is why the pod of a slot is made anew at once; "": it isn't. Members are
 // restarted in their turn; but nothing is lost where there is none, or where one doesn't
-// serve with a release that was taken back.
+// serve with a release that was taken back. The set is to make another than it is: while the
+// API server refuses what it is to be changed to, each pod that was deleted came again as before.
 func (s Seen) outdated(slot Slot, c course, free bool) string {
-	has := slot.release()
+	has, makes := slot.release(), s.Set != nil && s.version() == c.template
 	switch {
 	case has == "" || slot.Pod.DeletionTimestamp != nil:
 		return ""
@@ -272,9 +275,9 @@ func (s Seen) outdated(slot Slot, c course, free bool) string {
 		return s.edited(slot) + ", and it runs nothing"
 	case slot.stuck() && s.pulls(slot) != "":
 		return "it runs nothing, and is to have " + s.pulls(slot)
-	case free && slot.static() && !s.withoutLauncher():
+	case free && slot.static() && s.made().Launchers:
 		return "it has no launcher, and no member"
-	case has == c.template:
+	case has == c.template || !makes:
 		return ""
 	case free:
 		return fmt.Sprintf("it has %s, and no member", has)

@@ -94,12 +94,18 @@ func (r requests) itemsOf(list client.ObjectList) (schema.GroupVersionKind, erro
 	return gvk, nil
 }
 
-func (r requests) Create(_ context.Context, o client.Object, _ ...client.CreateOption) error {
+func (r requests) Create(_ context.Context, o client.Object, opts ...client.CreateOption) error {
+	var options client.CreateOptions
+	options.ApplyOptions(opts)
+	defer r.server.rehearse(options.DryRun)()
 	made, err := r.server.Create(o)
 	return r.fill(o, made, err)
 }
 
-func (r requests) Update(_ context.Context, o client.Object, _ ...client.UpdateOption) error {
+func (r requests) Update(_ context.Context, o client.Object, opts ...client.UpdateOption) error {
+	var options client.UpdateOptions
+	options.ApplyOptions(opts)
+	defer r.server.rehearse(options.DryRun)()
 	updated, err := r.server.Update(o)
 	return r.fill(o, updated, err)
 }

@@ -46,6 +46,7 @@ type Server struct {
 	shelves   map[schema.GroupVersionKind]*shelf
 	version   int64
 	compacted int64
+	dry       bool                // what is asked for is refused or answered, and not carried out
 	synced    map[types.UID]int64 // the version at which a StatefulSet was dealt with last
 }
 
@@ -151,8 +152,17 @@ func after(log []Event, version int64) int {
 	return at
 }
 
+// rehearse has what is asked for until the end be refused or answered alone, if it is a dry run.
+func (s *Server) rehearse(dryRun []string) (end func()) {
+	s.dry = len(dryRun) > 0
+	return func() { s.dry = false }
+}
+
 // commit gives an object its version, keeps it, or takes it away, and tells.
 func (s *Server) commit(sh *shelf, what watch.EventType, o Object) Object {
+	if s.dry {
+		return clone(o)
+	}
 	s.version++
 	o.SetResourceVersion(strconv.FormatInt(s.version, 10))
 	at := keyOf(o)
