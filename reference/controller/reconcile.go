@@ -16,6 +16,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -138,7 +139,7 @@ type automation struct {
 	voters     int      // how many of them vote
 	certified  certified
 	restored   time.Time // when the records were looked at last
-	invalid    invalid
+	refusals   refusals
 	last       *appsv1.StatefulSet // as it was when it was there
 	quiet      quiet
 	watched    admin.Observer // of a ring without launchers
@@ -163,7 +164,7 @@ func (r *Reconciler) automation(asked *v1alpha1.EtcdRing) *automation {
 		x.ring.Close()
 	}
 	told := &eventful{Host: r.Host, to: r.Events, metrics: r.Metrics, ring: asked}
-	x := &automation{Config: &r.Config, of: asked.UID, host: r.Host, told: told, log: &host.Recorder{Host: told}, ring: &admin.Ring{Host: r.Host},
+	x := &automation{Config: &r.Config, of: asked.UID, refusals: refusals{}, host: r.Host, told: told, log: &host.Recorder{Host: told}, ring: &admin.Ring{Host: r.Host},
 		records: store.Marked{Unmarked: kube.Records{Live: r.Live, Writer: r.Client, Namespace: name.Namespace, Ring: name.Name}}}
 	x.reconciler = &reconcile.Reconciler{Ring: x.ring, Log: x.log, Next: x.next, Do: r.Do,
 		Lead: admin.Lead{Holder: "controller", Nonce: r.Host.Nonce()}}
@@ -388,33 +389,56 @@ func heard(o ring.Observed) map[string]bool {
 
 // keep has the objects be what they are to be, the Secrets first, as pods mount them. What is
 // asked for may be what no pod can have, a resource that is none: why is then in invalid, and
-// the ring is looked after as it was. A turn that ended there had a volume that was lost since
-// replaced by nobody.
+// the ring is looked after as it was. So it is where a quota, a webhook or a policy refuses
+// something. A turn that ended there had a volume that was lost since replaced by nobody.
 func (x *automation) keep(ctx context.Context, s Seen) (done bool, invalid string, err error) {
-	if done, err := x.renewAuthorities(ctx, s); err != nil || done {
-		return done, "", err
+	renewed, put := x.renewAuthorities(ctx, s)
+	if put = x.putAside(put); renewed || put != nil && !aside(put) {
+		return false, "", put
 	}
-	var put error
 	if s.Set != nil {
 		if err := x.noteMade(ctx, s.Set); err != nil {
-			put = putAside{err} // what pods are to be made with later is noted before that is changed
+			put = cmp.Or(put, error(putAside{err})) // what pods are to be made with later is noted before that is changed
 		}
 	}
 	changes, err := x.certify(ctx, s)
-	if err != nil {
+	if err = x.putAside(err); err != nil && !aside(err) {
 		return false, "", err
 	}
+	put = cmp.Or(put, err)
 	for _, c := range append(changes, x.ground.Changes...) {
 		made, why, err := x.make(ctx, c)
-		switch {
-		case err != nil && c.aside():
-			put = cmp.Or(put, error(putAside{fmt.Errorf("%s: %w", c, err)}))
-		case err != nil:
-			return done, invalid, fmt.Errorf("%s: %w", c, err)
-		}
 		done, invalid = done || made, cmp.Or(invalid, why)
+		if err = x.putAsideOf(c, err); err != nil && !aside(err) {
+			return done, invalid, err
+		}
+		put = cmp.Or(put, err)
 	}
 	return done, invalid, put
+}
+
+// putAsideOf is what becomes of why a change wasn't made.
+func (x *automation) putAsideOf(c Change, err error) error {
+	if err == nil {
+		return nil
+	}
+	told := fmt.Errorf("%s: %w", c, err)
+	if c.aside() {
+		return putAside{told}
+	}
+	if _, is := c.Object.(*policyv1.PodDisruptionBudget); is && x.refusals.lasts(c, x.host.Monotonic()) > mostPause {
+		x.ground.rebudgets = false // who is lost is to be replaced, whatever is granted to drains
+	}
+	return x.putAside(told)
+}
+
+// putAside has all else go on, of a ring that was founded, if the API server refused it; one that begins
+// needs all that it asks for.
+func (x *automation) putAside(err error) error {
+	if x.identity != nil && refusedBy(err) {
+		return putAside{err}
+	}
+	return err
 }
 
 // putAside is why something was not changed that nothing else rests on.
@@ -424,35 +448,28 @@ func (p putAside) Unwrap() error { return p.error }
 
 func aside(err error) bool { return errors.As(err, new(putAside)) }
 
-// invalid is what the API server took for nonsense last, when, and what it said.
-type invalid struct {
-	template, why string
-	at            time.Time
-}
-
-// invalidPace is how soon what was refused is asked for again: another API server may take it.
-const invalidPace = time.Minute
-
-// make writes a change, or what is left of it without the pods that can't be.
+// make writes a change, or what is left of it without the pods that can't be. What was refused is
+// not asked for with each look: another API server may take it, or another webhook.
 func (x *automation) make(ctx context.Context, c Change) (done bool, why string, err error) {
-	template, now := c.template(), x.host.Now()
-	if x.invalid.template != template || x.invalid.at.IsZero() || now.Sub(x.invalid.at).Abs() > invalidPace {
+	err = x.refusals.standing(c, x.host.Monotonic())
+	if err == nil {
 		err = x.log.Act(c.line(), func() error {
 			if err := x.noteFor(ctx, c); err != nil {
 				return err
 			}
 			return c.make(ctx, x.Client)
 		})
-		if template == "" || !apierrors.IsInvalid(err) {
-			return err == nil, "", err
-		}
-		x.invalid = invalid{template, "what is asked for is refused by the API server, and nobody has it, so edit the spec again: " + err.Error(), now}
+		x.refusals.note(c, err, x.host.Monotonic())
 	}
+	if c.template() == "" || !refusedBy(err) {
+		return err == nil, "", err
+	}
+	why = "what is asked for is refused by the API server, and nobody has it, so edit the spec again: " + err.Error()
 	if c.Without == nil {
-		return false, x.invalid.why, nil
+		return false, why, nil
 	}
 	done, _, err = x.make(ctx, *c.Without)
-	return done, x.invalid.why, err
+	return done, why, err
 }
 
 // certified is when which slots' certificates were looked at last.
@@ -470,17 +487,25 @@ func (x *automation) certify(ctx context.Context, s Seen) (changes []Change, err
 	if since := now.Sub(x.certified.at); slots <= x.certified.slots && since >= 0 && since < certifyPace {
 		return nil, nil
 	}
-	all := make([]*corev1.Secret, slots)
+	var strange error
+	all, theirs := make([]*corev1.Secret, slots), map[int]bool{}
 	for i := range all {
 		if all[i], err = get(ctx, x.Live, &corev1.Secret{}, s.Ring.Namespace, namesOf(s.Ring).Certificates(i)); err != nil {
 			return nil, err
 		}
 		if all[i] != nil && !ours(s.Ring, all[i]) {
-			return nil, fmt.Errorf("secret %s there is, and is not of this ring: delete it", all[i].Name)
+			strange = errors.Join(strange, fmt.Errorf("secret %s there is, and is not of this ring: delete it", all[i].Name))
+			all[i], theirs[i] = nil, true
 		}
+	}
+	if strange != nil && x.identity == nil {
+		return nil, strange
 	}
 	x.stage = x.signers.stage(s.View, all)
 	for i, before := range all {
+		if theirs[i] {
+			continue
+		}
 		after, changed, err := x.stage.certify(s.Ring, i, before, now)
 		switch {
 		case err != nil:
@@ -490,6 +515,9 @@ func (x *automation) certify(ctx context.Context, s Seen) (changes []Change, err
 		case changed:
 			changes = append(changes, update(after, "the slot's certificates are to be renewed"))
 		}
+	}
+	if strange != nil {
+		return changes, putAside{strange}
 	}
 	if len(changes) == 0 && x.stage.over {
 		x.certified = certified{slots, now}
