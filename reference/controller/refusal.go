@@ -52,8 +52,11 @@ func (r refusals) note(c Change, err error, now time.Duration) {
 		return
 	}
 	next, of := refusal{began: now, pause: firstPause}, c.content()
-	if before, is := r[c.about()]; is && before.of == of {
-		next.began, next.pause = before.began, min(2*before.pause, mostPause)
+	if before, is := r[c.about()]; is { // a budget is to say something else with each member that comes and goes
+		next.began = before.began
+		if before.of == of {
+			next.pause = min(2*before.pause, mostPause)
+		}
 	}
 	next.of, next.err, next.again = of, err, now+next.pause
 	r[c.about()] = next
