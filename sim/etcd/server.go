@@ -5,6 +5,7 @@ package etcd
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -329,9 +330,10 @@ func (s *Server) persisted(rd *work) {
 func (s *Server) restore(snap *raftpb.SnapshotMetadata) {
 	at := snap.GetIndex()
 	s.trail.restore(snap)
-	state := s.snapshots.incoming[at].clone()
-	clear(s.snapshots.incoming)
-	s.adopt(state)
+	body := s.snapshots.incoming[at].clone()
+	// A later one may have come while the disk was at work with this one.
+	maps.DeleteFunc(s.snapshots.incoming, func(index uint64, _ *state) bool { return index <= at })
+	s.adopt(body)
 	s.snapshots.disk, s.snapshots.memory = at, at
 	s.committed = max(s.committed, at)
 	s.peers.replace()
