@@ -336,6 +336,14 @@ type Ending struct {
 	Err  string   `json:"err,omitempty"`  // why it is not known what was left
 }
 
+// Output is what was heard of what the subject and its etcds print on a machine.
+type Output struct {
+	Machine string `json:"machine"`
+	Lines   int    `json:"lines"`         // that were looked through
+	Key     string `json:"key,omitempty"` // how the first of them begins that has a private key in it, up to that; "": none has
+	Err     string `json:"err,omitempty"` // why it could not be looked through
+}
+
 // Evidence is what is read once, at the end of a run.
 type Evidence struct {
 	Final       Observation    `json:"final"`
@@ -361,6 +369,7 @@ type Evidence struct {
 	Budget      []Budget       `json:"budget,omitempty"`      // the fairness ledger's timeline
 	Unknown     []string       `json:"unknown,omitempty"`     // what could not be read, and why
 	Mute        []string       `json:"mute,omitempty"`        // machines whose etcd printed nothing that was found: nobody knows how it ended
+	Outputs     []Output       `json:"outputs,omitempty"`     // of machines whose agent or etcd ran
 	Starved     Starved        `json:"starved,omitempty"`     // when the host kept the run waiting
 	Pressure    Pressure       `json:"pressure,omitempty"`    // how long somebody on the host waited, by what for
 }

@@ -221,7 +221,7 @@ func TestHealthyHistoryPasses(t *testing.T) {
 	h := healthy()
 	findings := Judge(h)
 	require.Equal(t, "assumptions", findings[0].Check)
-	require.Len(t, findings, len(All())-13+len(Always()), "all but disaster, halts, leaves-nothing, upkeep, leases, upgrade-in-order, restarts-in-turn, no-plaintext-peer, status-honest, no-doomed-claim, no-trespass and the two of certificates")
+	require.Len(t, findings, len(All())-14+len(Always()), "all but disaster, halts, leaves-nothing, upkeep, leases, upgrade-in-order, restarts-in-turn, no-plaintext-peer, status-honest, no-doomed-claim, no-trespass, no-key-printed and the two of certificates")
 	for _, f := range findings {
 		require.Equal(t, ringproof.Pass, f.Verdict, f.String())
 	}
@@ -850,6 +850,17 @@ func TestPlantedBugs(t *testing.T) {
 			saying(h, 40, 140, func(s *ringproof.Status) { s.Available = "True" })
 		}, says: "that the ring serves"},
 		{check: "status-honest", name: "never read", want: gap, plant: func(h *ringproof.History) {}, says: "read 0 times"},
+		{check: "no-key-printed", name: "none", want: ok, plant: func(h *ringproof.History) { h.Evidence.Outputs = []ringproof.Output{{Machine: "m1", Lines: 7}} }},
+		{check: "no-key-printed", name: "one", want: bug, plant: func(h *ringproof.History) {
+			h.Evidence.Outputs = []ringproof.Output{{Machine: "m1", Lines: 7}, {Machine: "m2", Lines: 7, Key: "line 3: starting with"}}
+		}, says: "line 3: starting with"},
+		{check: "no-key-printed", name: "nobody listened", want: gap, plant: func(h *ringproof.History) {}, says: "0 lines"},
+		{check: "no-key-printed", name: "one machine's etcd isn't heard", want: gap, plant: func(h *ringproof.History) {
+			h.Evidence.Outputs, h.Evidence.Mute = []ringproof.Output{{Machine: "m1", Lines: 7}}, []string{"m2"}
+		}, says: "m2: nothing was found"},
+		{check: "no-key-printed", name: "one machine's can't be read", want: gap, plant: func(h *ringproof.History) {
+			h.Evidence.Outputs = []ringproof.Output{{Machine: "m1", Lines: 7}, {Machine: "m2", Err: "permission denied"}}
+		}, says: "m2: permission denied"},
 		{check: "no-doomed-claim", name: "none", want: ok, plant: func(h *ringproof.History) { h.Evidence.Claims = []ringproof.Claim{{Machine: "m1"}} }},
 		{check: "no-doomed-claim", name: "one", want: bug, plant: func(h *ringproof.History) {
 			h.Evidence.Claims = []ringproof.Claim{{Machine: "m1", Ending: []ringproof.Object{{Name: "pvc default/data-r-0", UID: "c-1"}}}}
@@ -1644,7 +1655,7 @@ func TestEveryCheckIsDocumented(t *testing.T) {
 			require.NoError(t, sameForm(p.Default, p.Default))
 		}
 	}
-	require.Len(t, names, 35)
+	require.Len(t, names, 36)
 }
 
 func TestJudge(t *testing.T) {

@@ -163,6 +163,7 @@ func Standard() Known {
 			{Name: "no-trespass", needs: tempts},
 			{Name: "peers-trust-peers", Modes: safe, needs: encrypted},
 			{Name: "clients-show-certificates", Modes: safe, needs: secured},
+			{Name: "no-key-printed", needs: secured},
 			{Name: "runs-as-asked", Modes: safe},
 			{Name: "disaster", Modes: []ringproof.Mode{ringproof.ModeDisaster}},
 			{Name: "halts", Modes: []ringproof.Mode{ringproof.ModeDisaster}},

@@ -31,6 +31,12 @@ func (w *World) Evidence(ctx context.Context) (ringproof.Evidence, error) {
 	slices.SortFunc(e.Talks, func(a, b ringproof.Talk) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
 	look.Dump(ctx, w, len(w.present()), &e)
 	look.Hashes(ctx, w, w.reach, &e)
+	for _, m := range w.present() {
+		if m.printed.Lines > 0 {
+			m.printed.Machine = m.name
+			e.Outputs = append(e.Outputs, m.printed)
+		}
+	}
 	client, err := dialer(w.secure)
 	if err != nil {
 		return e, err

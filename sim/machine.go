@@ -9,9 +9,11 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/internal/look"
 	"github.com/ringproof/ringproof/reference/host"
 )
 
@@ -44,6 +46,7 @@ type Machine struct {
 	tools    []*process         // what an operator runs here
 	failing  map[string]string  // by step: when an etcd that is started ends
 	words    string             // the last output of etcd
+	printed  ringproof.Output   // by its agents
 	exit     exit               // of the last etcd that ended by itself
 	life     context.Context
 	number   int
@@ -117,6 +120,7 @@ func (m *Machine) Nonce() string {
 func (m *Machine) Log(l host.Line) {
 	m.world.engine.alive()
 	l.Time, l.Machine = m.Now(), m.name
+	look.Hear(&m.printed, strings.Join([]string{l.Text, l.Command, l.Target, l.Action}, " "))
 	m.world.engine.trace.note(string(l.Event))
 	m.world.hear(m, l)
 }

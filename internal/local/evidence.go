@@ -108,7 +108,7 @@ func (w *World) Evidence(ctx context.Context) (ringproof.Evidence, error) {
 		return e, err
 	}
 	w.readDisks(&e)
-	e.Mute, e.Rejected = w.mute(), w.rejected()
+	e.Mute, e.Rejected, e.Outputs = w.mute(), w.rejected(), w.outputs()
 	look.Dump(ctx, w, len(w.present()), &e)
 	look.Hashes(ctx, w, w.reach, &e)
 	e.PeerPorts, e.ClientPorts = w.ports(ctx)

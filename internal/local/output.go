@@ -6,14 +6,18 @@ package local
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
+	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/internal/look"
 	"github.com/ringproof/ringproof/internal/trial"
 )
 
@@ -58,6 +62,27 @@ func (w *World) mute() (names []string) {
 		}
 	}
 	return names
+}
+
+// outputs looks through all that was printed on machines with an etcd.
+func (w *World) outputs() (all []ringproof.Output) {
+	for _, n := range w.present() {
+		if w.etcd(n) == 0 {
+			continue
+		}
+		o := ringproof.Output{Machine: n.name}
+		own := w.Subject.Etcd().Output(n.run)
+		for _, file := range slices.Compact([]string{filepath.Join(n.run, trial.AgentOutput), own}) {
+			switch text, err := os.ReadFile(file); {
+			case err == nil:
+				look.HearAll(&o, text)
+			case file == own || !errors.Is(err, fs.ErrNotExist): // an agent may print elsewhere
+				o.Err = err.Error()
+			}
+		}
+		all = append(all, o)
+	}
+	return all
 }
 
 // ofEtcd matches the places in etcd's sources that its log names, in JSON or not.

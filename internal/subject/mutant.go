@@ -31,7 +31,7 @@ var mutants = []Mutant{
 	trustDirectory, startOldID, wipeOnUnknown, stateNew, foundAgain, revives, insists, selfDestruct, resetAll, shrinkByWipe,
 	neverRenews, ignoresRetire, putsOff, ignoresSilence, saysNothing, everyAgentLeads, removesMeanwhile, replacesWithVoter,
 	rebalances, restartsPromoted, noHandOver, leavesEtcd, unmountedIsEmpty, resumesCopy, missesEdits, ignoresClusterID,
-	probesByWriting, oneAuthority, dropsFlags, answersAnybody, keepsDiskID,
+	probesByWriting, oneAuthority, logsKeys, dropsFlags, answersAnybody, keepsDiskID,
 	staleRead, forgottenValue, lostEvent, forgetsItsTerm, hashesOtherwise, halfBackup, leaseCutShort, discardsNothing, anotherAnswers, listsOtherwise, fallenBack,
 	answersAfterRemoval, panicsOnRequest, harmless, beginsAndRefuses,
 	removesHealthy, removesSlow, removesAlarmed, startsForced, obeysForced, startsOlder, leavesDamaged,

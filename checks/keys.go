@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package checks
+
+import (
+	"github.com/ringproof/ringproof"
+)
+
+// noKeyPrinted: a launcher that logs its configuration as it starts works as well as any. Logs are
+// read by more people than keys are for, and kept for longer.
+var noKeyPrinted = Check{
+	Name:   "no-key-printed",
+	Claim:  "Neither the subject nor its etcds print a private key.",
+	Source: "CWE-532, secrets in logs: kubernetes-sigs/kubeadm's --v=10, operators that log the Secret they have read",
+	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
+		lines, unread := 0, []string(nil)
+		for _, o := range h.Evidence.Outputs {
+			if o.Key != "" {
+				return with(fail(ringproof.Forever, "expected no private key in what is printed, saw one on %s", o.Machine), o.Key)
+			}
+			if o.Err != "" {
+				unread = append(unread, o.Machine+": "+o.Err)
+			}
+			lines += o.Lines
+		}
+		for _, m := range h.Evidence.Mute {
+			unread = append(unread, m+": nothing was found that its etcd printed")
+		}
+		if lines == 0 || len(unread) > 0 {
+			return with(unknown("%d lines of output were looked through, and that of %d machines was not", lines, len(unread)), unread...)
+		}
+		return pass("%d lines of output, none with a private key", lines)
+	},
+	suits: func(p ringproof.Plan) bool { return p.Ring.Security == "tls" },
+}
