@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	kubeclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ringproof/ringproof/reference/api/v1alpha1"
@@ -52,8 +53,7 @@ var kubeEndsWithSet = Mutant{
 				return err
 			}
 			reached(h)
-			ring.Finalizers = nil
-			return kubeclient.IgnoreNotFound(c.Update(ctx, ring))
+			return kubeclient.IgnoreNotFound(c.Patch(ctx, ring, kubeclient.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
 		}}
 	})),
 }
