@@ -242,8 +242,8 @@ func (w *world) procfs(machine byte) string {
 }
 
 // list puts a process into its machine's /proc: its command line, what is in its
-// environment, and its state. Of that only what anybody reads is true: the state, the
-// parent, and when it started, in hundredths of a second.
+// environment, its root directory, and its state. Of that only what anybody reads is true: the
+// state, the parent, and when it started, in hundredths of a second.
 func (w *world) list(p *process, o order, at int64) error {
 	dir := filepath.Join(w.procfs(p.host), strconv.Itoa(p.pid))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -259,7 +259,7 @@ func (w *world) list(p *process, o order, at int64) error {
 	}
 	p.stat = fmt.Sprintf("%d %d %d 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %d 0 0\n", parent, p.pid, p.pid, (at-epoch)/1e7)
 	return errors.Join(os.WriteFile(filepath.Join(dir, "cmdline"), zeroed(o.Args), 0o600), os.WriteFile(filepath.Join(dir, "environ"), zeroed(o.Env), 0o600),
-		os.Symlink(program, filepath.Join(dir, "exe")), w.relist(p))
+		os.Symlink(program, filepath.Join(dir, "exe")), os.Symlink(filepath.Join("/", p.root), filepath.Join(dir, "root")), w.relist(p))
 }
 
 func zeroed(lines []string) []byte { return []byte(strings.Join(lines, "\x00") + "\x00") }

@@ -141,12 +141,13 @@ func (k *kubelet) killAll(machine byte) error {
 	return k.orders.Do(lockstep.Deed{Do: lockstep.DoSignal, Machines: []byte{machine}, Pids: pids, Signal: 9})
 }
 
-// killThose kills what runs at the number of a pod in the root directory of a container.
+// killThose kills what runs at the number of a pod in the root directory of a container, whoever has
+// started it: what the first process has started knows nothing of the kubelet's environment.
 func (k *kubelet) killThose(machine byte, root string) error {
 	pids, table := lockstep.Running(machine)
 	pids = slices.DeleteFunc(pids, func(pid int) bool {
-		env, err := os.ReadFile(filepath.Join(table, strconv.Itoa(pid), "environ"))
-		return err != nil || !slices.Contains(strings.Split(string(env), "\x00"), lockstep.RootEnv+"="+root)
+		at, err := os.Readlink(filepath.Join(table, strconv.Itoa(pid), "root"))
+		return err != nil || at != root
 	})
 	return k.orders.Do(lockstep.Deed{Do: lockstep.DoSignal, Machines: []byte{machine}, Pids: pids, Signal: 9})
 }
