@@ -48,6 +48,12 @@ type End struct {
 	Fault  *Fault   `json:"fault,omitempty"` // in force meanwhile, from before it is deleted on
 }
 
+// Withdraws reports whether the object that asks for the ring is deleted on the way and made anew, so
+// that the ring's storage is one that stays.
+func (p Plan) Withdraws() bool {
+	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Fault != nil && s.Fault.Kind == FaultRingDeleted })
+}
+
 // Step is the harm of the end, as a step.
 func (e End) Step() Step { return Step{Name: "end", Fault: e.Fault, Timeout: e.Within} }
 

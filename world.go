@@ -65,8 +65,8 @@ type World interface {
 	Close() error
 }
 
-// Ender is a world whose ring can be deleted for good.
-type Ender interface {
+// Deleter is a world whose ring can be deleted for good.
+type Deleter interface {
 	// Delete asks for it, and waits for nothing.
 	Delete(context.Context) error
 	// Left names the objects of the ring's that are there still, as kubectl does.

@@ -12,7 +12,7 @@ import (
 var noKeyPrinted = Check{
 	Name:   "no-key-printed",
 	Claim:  "Neither the subject nor its etcds print a private key.",
-	Source: "CWE-532, secrets in logs: kubernetes-sigs/kubeadm's --v=10, operators that log the Secret they have read",
+	Source: "CWE-532, insertion of sensitive information into a log file",
 	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
 		lines, unread := 0, []string(nil)
 		for _, o := range h.Evidence.Outputs {
@@ -32,5 +32,5 @@ var noKeyPrinted = Check{
 		}
 		return pass("%d lines of output, none with a private key", lines)
 	},
-	suits: func(p ringproof.Plan) bool { return p.Ring.Security == "tls" },
+	suits: func(p ringproof.Plan) bool { return p.Ring.Security == "tls" }, // in a disaster too
 }

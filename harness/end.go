@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/ringproof/ringproof"
 )
@@ -18,7 +19,7 @@ import (
 func (r *runner) endRing(ctx context.Context, e ringproof.End) (came *ringproof.Ending) {
 	r.record.close()
 	came = &ringproof.Ending{}
-	world, ok := r.world.(ringproof.Ender)
+	world, ok := r.world.(ringproof.Deleter)
 	if !ok {
 		came.Err = fmt.Sprintf("no ring of the %s world can be deleted", r.world.Name())
 		return came
@@ -31,22 +32,35 @@ func (r *runner) endRing(ctx context.Context, e ringproof.End) (came *ringproof.
 			return came
 		}
 	}
+	look := func(ctx context.Context) (err error) {
+		if came.Left, err = world.Left(ctx); err == nil && len(came.Left) > 0 {
+			err = errLeft
+		}
+		return err
+	}
 	err := r.until(ctx, e, world.Delete)
 	began := r.world.Now()
 	if err == nil {
-		err = r.until(ctx, e, func(ctx context.Context) (err error) {
-			if came.Left, err = world.Left(ctx); err == nil && len(came.Left) > 0 {
-				err = errLeft
-			}
-			return err
-		})
+		err = r.until(ctx, e, look)
 	}
 	came.Took = ringproof.Duration(r.given(began))
+	if err == nil && r.world.Sleep(ctx, lull(e)) == nil {
+		err = look(ctx)
+	}
 	came.Harm = cmp.Or(came.Harm, r.record.lateHarm()) // it was armed, and has gone off
 	if err != nil && !errors.Is(err, errLeft) {
 		came.Left, came.Err = nil, err.Error()
 	}
 	return came
+}
+
+// lull is after which time it is looked once more whether something is left: whoever was held up while the
+// ring went, and goes on, may make something of it again.
+func lull(e ringproof.End) time.Duration {
+	if f := e.Fault; f != nil && f.For < e.Within {
+		return quiet + f.For.Std()
+	}
+	return quiet
 }
 
 var errLeft = errors.New("something is left")

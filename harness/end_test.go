@@ -58,6 +58,15 @@ func TestEnd(t *testing.T) {
 			assert.GreaterOrEqual(t, e.Took.Std(), 20*time.Second)
 			assert.Empty(t, e.Err)
 		}},
+		"it comes again": {&mortal{toy: &toy{}, left: func(since time.Duration) ([]string, error) {
+			if since > 7*time.Second {
+				return []string{"configmap/r-identity"}, nil
+			}
+			return nil, nil
+		}}, &off, func(t *testing.T, e ringproof.Ending) {
+			assert.Equal(t, []string{"configmap/r-identity"}, e.Left, "who was held up for five seconds has made it again")
+			assert.Less(t, e.Took.Std(), time.Second)
+		}},
 		"nobody can tell": {&mortal{toy: &toy{}, left: func(time.Duration) ([]string, error) { return []string{"pod/r-0"}, errors.New("no answer") }}, nil, func(t *testing.T, e ringproof.Ending) {
 			assert.Equal(t, "no answer", e.Err)
 			assert.Empty(t, e.Left)

@@ -201,7 +201,7 @@ func (r review) ending() Diagnostics {
 	if r.plan.Ring.On != ringproof.OnKubernetes {
 		return r.say("spec.end", Error, "S070", "write ring: {on: kubernetes}", "on machines nobody deletes a ring")
 	}
-	if slices.ContainsFunc(r.plan.Steps, func(s ringproof.Step) bool { return s.Fault != nil && s.Fault.Kind == ringproof.FaultRingDeleted }) {
+	if r.plan.Withdraws() {
 		return r.say("spec.end", Error, "S070", "leave out the end, or the ring-deleted", "the storage of a ring that is deleted and made anew stays")
 	}
 	return nil

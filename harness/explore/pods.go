@@ -86,7 +86,7 @@ var ofEnding = []string{"kube delete statefulset", "kube delete pod", "kube dele
 // ends draws whether the ring is deleted in the end, and what happens meanwhile. Of one that is deleted
 // and made anew on the way the storage stays.
 func (c *composer) ends() {
-	if c.draw("end", 4) < 3 || slices.ContainsFunc(c.plan.Steps, func(s ringproof.Step) bool { return s.Fault != nil && s.Fault.Kind == ringproof.FaultRingDeleted }) {
+	if c.draw("end", 4) < 3 || c.plan.Withdraws() {
 		return
 	}
 	c.plan.End = &ringproof.End{Within: podsRecovers}

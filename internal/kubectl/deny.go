@@ -24,11 +24,12 @@ import (
 var groups = map[string]string{"pods": "", "persistentvolumeclaims": "", "services": "", "secrets": "", "configmaps": "",
 	"statefulsets": "apps", "poddisruptionbudgets": "policy"}
 
-// heeded is how long the API server takes to go by a policy: it looks for others once a second.
+// heeded is how long the API server is given to go by a policy: it looks for others once a second
+// (policyRefreshInterval in k8s.io/apiserver).
 const heeded = 2 * time.Second
 
 // Deny has the API server refuse to whoever is no administrator what the fault says, in all namespaces
-// but those. It returns when that is so.
+// but those. It returns once the API server has had the time to heed it.
 func (c Client) Deny(ctx context.Context, name string, f ringproof.Fault, but ...string) (machines.Evidence, error) {
 	policies, bindings := c.AdmissionregistrationV1().ValidatingAdmissionPolicies(), c.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
 	err := insist(ctx, func() error { return made(policies.Create(ctx, policy(name, f, but), metav1.CreateOptions{})) })
@@ -39,7 +40,7 @@ func (c Client) Deny(ctx context.Context, name string, f ringproof.Fault, but ..
 		return machines.Evidence{}, err
 	}
 	Wait(ctx, heeded)
-	return machines.Evidence{What: "ValidatingAdmissionPolicy " + name, Detail: "denied: " + strings.ToLower(string(operation(f))) + " of " + f.Object}, nil
+	return machines.Evidence{What: "ValidatingAdmissionPolicy " + name, Detail: "denied: " + f.Does + " of " + f.Object}, nil
 }
 
 // made is why something was not made; nil: it is there.
@@ -50,7 +51,7 @@ func made[T any](_ T, err error) error {
 	return err
 }
 
-// Allow takes such a policy away. It returns when the API server goes by it no more.
+// Allow takes such a policy away, and gives the API server the same time.
 func (c Client) Allow(ctx context.Context, name string) error {
 	o := metav1.DeleteOptions{}
 	if err := insist(ctx, func() error {
@@ -68,7 +69,7 @@ func (c Client) Allow(ctx context.Context, name string) error {
 // policy lets nobody but administrators do what the fault denies.
 func policy(name string, f ringproof.Fault, but []string) *admissionv1.ValidatingAdmissionPolicy {
 	rule := admissionv1.NamedRuleWithOperations{RuleWithOperations: admissionv1.RuleWithOperations{
-		Operations: []admissionv1.OperationType{operation(f)},
+		Operations: []admissionv1.OperationType{admissionv1.OperationType(strings.ToUpper(f.Does))},
 		Rule:       admissionv1.Rule{APIGroups: []string{groups[f.Object]}, APIVersions: []string{"*"}, Resources: []string{f.Object}},
 	}}
 	elsewhere := metav1.LabelSelectorRequirement{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: slices.Concat(system, but)}
@@ -78,7 +79,7 @@ func policy(name string, f ringproof.Fault, but []string) *admissionv1.Validatin
 			NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{elsewhere}}},
 		MatchConditions: []admissionv1.MatchCondition{{Name: "no-administrator", Expression: `!("system:masters" in request.userInfo.groups)`}},
 		Validations: []admissionv1.Validation{{Expression: "false", Reason: ptr.To(metav1.StatusReasonForbidden),
-			Message: fmt.Sprintf("the policy %s lets nobody %s %s", name, strings.ToLower(string(operation(f))), f.Object)}},
+			Message: fmt.Sprintf("the policy %s lets nobody %s %s", name, f.Does, f.Object)}},
 	}}
 }
 
@@ -89,8 +90,3 @@ func binding(name string) *admissionv1.ValidatingAdmissionPolicyBinding {
 
 // system are the namespaces of the cluster's own.
 var system = []string{"kube-system", "kube-public", "kube-node-lease", "local-path-storage"}
-
-// operation is the denied one, in the API server's words.
-func operation(f ringproof.Fault) admissionv1.OperationType {
-	return admissionv1.OperationType(strings.ToUpper(f.Does))
-}

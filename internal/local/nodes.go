@@ -216,7 +216,7 @@ func (w *World) deleteRecords(ctx context.Context) (evidence string, err error) 
 
 // Delete deletes the ring for good.
 func (w *World) Delete(ctx context.Context) error {
-	subject, ok := w.Subject.(trial.Ending)
+	subject, ok := w.Subject.(trial.Deletable)
 	if !ok {
 		return fmt.Errorf("what a deleted ring of the subject's may leave is not known (%w)", errors.ErrUnsupported)
 	}
@@ -225,14 +225,14 @@ func (w *World) Delete(ctx context.Context) error {
 
 // Left names what is there still of the ring.
 func (w *World) Left(ctx context.Context) ([]string, error) {
-	subject, ok := w.Subject.(trial.Ending)
+	subject, ok := w.Subject.(trial.Deletable)
 	if !ok {
 		return nil, errors.ErrUnsupported
 	}
 	return subject.Left(ctx)
 }
 
-var _ ringproof.Ender = (*World)(nil)
+var _ ringproof.Deleter = (*World)(nil)
 
 // upgradeController gives the subject's controller another image.
 func (w *World) upgradeController(ctx context.Context) (evidence string, err error) {

@@ -67,7 +67,7 @@ var _ trial.Controlled = (*Pods)(nil)
 var _ trial.Reporting = (*Pods)(nil)
 var _ trial.Asked = (*Pods)(nil)
 var _ trial.Keeping = (*Pods)(nil)
-var _ trial.Ending = (*Pods)(nil)
+var _ trial.Deletable = (*Pods)(nil)
 
 // The ring of a plan, and the class of its volumes, which the cluster has.
 const (
@@ -110,7 +110,7 @@ func RunsInPods(p ringproof.Plan) error {
 	switch r := p.Ring; {
 	case r.Security == "plain":
 		return fmt.Errorf("a ring on Kubernetes whose clients talk plainly (%w)", errors.ErrUnsupported)
-	case p.End != nil && slices.ContainsFunc(p.Steps, withdraws):
+	case p.End != nil && p.Withdraws():
 		return fmt.Errorf("end: the storage of a ring that is deleted and made anew (ring-deleted) stays (%w)", errors.ErrUnsupported)
 	case r.Peers != "" && r.Size != 3:
 		return fmt.Errorf("a ring on Kubernetes without launchers, as one is whose peers talk plainly, of other than three members (%w)", errors.ErrUnsupported)
@@ -195,7 +195,7 @@ func (p *Pods) asked() *v1alpha1.EtcdRing {
 	r := &v1alpha1.EtcdRing{ObjectMeta: metav1.ObjectMeta{Namespace: p.ring.Namespace, Name: p.ring.Ring}, Spec: v1alpha1.EtcdRingSpec{
 		ClusterSize: int32(p.plan.Ring.Size), Version: strings.TrimPrefix(p.plan.Ring.Version, "v"),
 		Storage: v1alpha1.Storage{StorageClassName: ptr.To(podsClass), Size: *resource.NewQuantity(p.plan.Ring.Volume, resource.BinarySI)}}}
-	r.Spec.Storage.Retain = slices.ContainsFunc(p.plan.Steps, withdraws)
+	r.Spec.Storage.Retain = p.plan.Withdraws()
 	if lifetime := p.plan.Ring.Certificates.Std(); lifetime > 0 {
 		r.Spec.Certificates.Lifetime = &metav1.Duration{Duration: lifetime}
 	}
@@ -203,11 +203,6 @@ func (p *Pods) asked() *v1alpha1.EtcdRing {
 		r.Spec.Features.EtcdLauncher = ptr.To(false)
 	}
 	return r
-}
-
-// withdraws reports whether the EtcdRing is deleted by the step, and its storage is to stay.
-func withdraws(s ringproof.Step) bool {
-	return s.Fault != nil && s.Fault.Kind == ringproof.FaultRingDeleted
 }
 
 // settling is how long a cluster that has just come up may refuse what it will take.

@@ -196,8 +196,8 @@ type Asked interface {
 	Renew(context.Context) error
 }
 
-// Ending is a subject in pods whose ring can be deleted for good.
-type Ending interface {
+// Deletable is a subject in pods whose ring can be deleted for good.
+type Deletable interface {
 	// Delete deletes what asks for it, as kubectl delete does, and waits for nothing.
 	Delete(context.Context) error
 	// Left names the objects of the ring's that are there still, as kubectl does.
