@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the ringproof authors.
 
+//go:build linux
+
 package lockstep
 
 import (
