@@ -67,8 +67,9 @@ func (x *automation) noted(set *appsv1.StatefulSet) bool {
 	return !known || x.identity == nil || x.made.n > 0 && x.made.last == made
 }
 
-// noteMade notes what pods are made with from now on. Whether a note that failed was taken is not known, so it is read anew: by
-// a number that is taken already nothing was noted any more, and nobody looked after the ring.
+// noteMade notes what pods are made with from now on. Whether a note that failed was taken is not
+// known, so it is read anew: by a number that is taken already nothing was noted any more, and nobody
+// looked after the ring.
 func (x *automation) noteMade(ctx context.Context, set *appsv1.StatefulSet) error {
 	if x.noted(set) {
 		return nil

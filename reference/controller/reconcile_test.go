@@ -431,42 +431,12 @@ func TestPodsStay(t *testing.T) {
 	}
 }
 
-// picky refuses sets of pods that ask for a resource that is none, as the API server does.
-type picky struct {
-	client.Client
-	refused int
-}
-
-func (p *picky) judge(o client.Object) error {
-	if set, is := o.(*appsv1.StatefulSet); is {
-		if _, asks := set.Spec.Template.Spec.Containers[0].Resources.Requests["nonsense"]; asks {
-			p.refused++
-			return apierrors.NewInvalid(set.GroupVersionKind().GroupKind(), set.Name, nil)
-		}
-	}
-	return nil
-}
-
-func (p *picky) Update(ctx context.Context, o client.Object, how ...client.UpdateOption) error {
-	if err := p.judge(o); err != nil {
-		return err
-	}
-	return p.Client.Update(ctx, o, how...)
-}
-
-func (p *picky) Create(ctx context.Context, o client.Object, how ...client.CreateOption) error {
-	if err := p.judge(o); err != nil {
-		return err
-	}
-	return p.Client.Create(ctx, o, how...)
-}
-
 // TestAnEditThatNoPodCanHave: all else that is asked for comes about, and the edit is told of
 // and not tried again with each look.
 func TestAnEditThatNoPodCanHave(t *testing.T) {
 	c := newCluster(t)
 	require.NoError(t, c.Create(t.Context(), newRing(3)))
-	r, api := c.reconcile(), &picky{Client: c.Client}
+	r, api := c.reconcile(), picky(c.Client)
 	c.reconciler.Client = api
 	r.Spec.ClusterSize, r.Spec.Resources.Requests = 5, corev1.ResourceList{"nonsense": resource.MustParse("1")}
 	require.NoError(t, c.Update(t.Context(), r))
@@ -494,7 +464,7 @@ func TestASetIsMadeAnewBesideSuchAnEdit(t *testing.T) {
 		})
 		c.reconcile()
 		require.Contains(t, c.set().Spec.Template.Spec.Containers[0].Resources.Requests, corev1.ResourceCPU)
-		c.reconciler.Client = &picky{Client: c.Client}
+		c.reconciler.Client = picky(c.Client)
 		c.edit(func(r *v1alpha1.EtcdRing) {
 			r.Spec.Resources.Requests = corev1.ResourceList{"nonsense": resource.MustParse("1")}
 		})

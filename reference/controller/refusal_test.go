@@ -22,33 +22,55 @@ import (
 	"github.com/ringproof/ringproof/reference/api/v1alpha1"
 )
 
-// closed is an API server with a webhook that refuses all writes of some kinds.
-type closed struct {
+// refusing is an API server that refuses some writes, for a reason of its own.
+type refusing struct {
 	client.Client
-	to    func(client.Object) bool
-	asked int
+	why     func(client.Object) error
+	refused int
 }
 
-func (c *closed) judge(o client.Object) error {
-	if !c.to(o) {
+func (r *refusing) judge(o client.Object) error {
+	err := r.why(o)
+	if err != nil {
+		r.refused++
+	}
+	return err
+}
+
+func (r *refusing) Create(ctx context.Context, o client.Object, how ...client.CreateOption) error {
+	if err := r.judge(o); err != nil {
+		return err
+	}
+	return r.Client.Create(ctx, o, how...)
+}
+
+func (r *refusing) Update(ctx context.Context, o client.Object, how ...client.UpdateOption) error {
+	if err := r.judge(o); err != nil {
+		return err
+	}
+	return r.Client.Update(ctx, o, how...)
+}
+
+// closed has a webhook that nobody answers, which is to be asked of some kinds.
+func closed(c client.Client, to func(client.Object) bool) *refusing {
+	return &refusing{Client: c, why: func(o client.Object) error {
+		if !to(o) {
+			return nil
+		}
+		return apierrors.NewInternalError(errors.New(`failed calling webhook "policy.example.org": connection refused`))
+	}}
+}
+
+// picky refuses sets of pods that ask for a resource that is none, as the API server does.
+func picky(c client.Client) *refusing {
+	return &refusing{Client: c, why: func(o client.Object) error {
+		if set, is := o.(*appsv1.StatefulSet); is {
+			if _, asks := set.Spec.Template.Spec.Containers[0].Resources.Requests["nonsense"]; asks {
+				return apierrors.NewInvalid(set.GroupVersionKind().GroupKind(), set.Name, nil)
+			}
+		}
 		return nil
-	}
-	c.asked++
-	return apierrors.NewInternalError(errors.New(`failed calling webhook "policy.example.org": connection refused`))
-}
-
-func (c *closed) Create(ctx context.Context, o client.Object, how ...client.CreateOption) error {
-	if err := c.judge(o); err != nil {
-		return err
-	}
-	return c.Client.Create(ctx, o, how...)
-}
-
-func (c *closed) Update(ctx context.Context, o client.Object, how ...client.UpdateOption) error {
-	if err := c.judge(o); err != nil {
-		return err
-	}
-	return c.Client.Update(ctx, o, how...)
+	}}
 }
 
 // TestWhatIsRefusedStopsNothing: a webhook takes no Service, Role, budget, Secret or StatefulSet. The ring
@@ -72,7 +94,7 @@ func TestWhatIsRefusedStopsNothing(t *testing.T) {
 			set := c.set()
 			set.Spec.Template.Spec.Containers[0].Image = "etcd:v3.4.0"
 			require.NoError(t, c.Update(t.Context(), set))
-			api := &closed{Client: c.Client, to: to}
+			api := closed(c.Client, to)
 			c.reconciler.Client = api
 			x := c.reconciler.automation(c.reconcile())
 			x.certified = certified{}
@@ -82,8 +104,8 @@ func TestWhatIsRefusedStopsNothing(t *testing.T) {
 			degraded := conditionOf(t, r, v1alpha1.Degraded)
 			assert.Equal(t, metav1.ConditionTrue, degraded.Status)
 			assert.Contains(t, degraded.Message, "failed calling webhook")
-			assert.Equal(t, 1, api.asked, "it is asked for with each look")
-			api.to = func(client.Object) bool { return false }
+			assert.Equal(t, 1, api.refused, "it is asked for with each look")
+			api.why = func(client.Object) error { return nil }
 			for at, of := range x.refusals { // order: each is by itself
 				of.again = 0
 				x.refusals[at] = of
@@ -98,7 +120,7 @@ func TestWhatIsRefusedStopsNothing(t *testing.T) {
 // TestARingThatBeginsNeedsAllThatItAsksFor: no pods are made without an account.
 func TestARingThatBeginsNeedsAllThatItAsksFor(t *testing.T) {
 	c := newCluster(t)
-	c.reconciler.Client = &closed{Client: c.Client, to: func(o client.Object) bool { _, is := o.(*corev1.ServiceAccount); return is }}
+	c.reconciler.Client = closed(c.Client, func(o client.Object) bool { _, is := o.(*corev1.ServiceAccount); return is })
 	require.NoError(t, c.Create(t.Context(), newRing(3)))
 	assert.Contains(t, conditionOf(t, c.reconcile(), v1alpha1.Degraded).Message, "failed calling webhook")
 	sets := &appsv1.StatefulSetList{}
