@@ -74,10 +74,10 @@ func spinning(h *ringproof.History) (last ringproof.Event, what string, spins bo
 	for _, e := range events(h, ringproof.EventActionFailed, ringproof.EventProcessExited) {
 		of := try{e.Machine, e.Action}
 		if e.Kind == ringproof.EventProcessExited {
+			if !byItself(e) {
+				continue
+			}
 			of.what = "the start of etcd"
-		}
-		if e.Kind == ringproof.EventProcessExited && !byItself(e) {
-			continue
 		}
 		times := append(failed[of], e.At)
 		if n := len(times); n >= tooOften && e.At.Sub(times[n-tooOften]) <= spinSpan {
