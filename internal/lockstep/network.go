@@ -56,6 +56,7 @@ type network struct {
 	cut         map[path]bool
 	held        []frame // that wait for a cut to end
 	dark        map[byte]bool
+	orphans     []orphan
 	walls       map[byte]time.Duration
 	disks       map[byte]time.Duration // how much longer than others they take to sync
 	slow        map[byte]slowness
@@ -143,6 +144,7 @@ func (w *world) route(f frame) {
 	}
 	switch {
 	case w.dark[f.SrcHost] || w.dark[f.DstHost]:
+		w.lose(f)
 	case f.Kind == rst && w.dropDial(f.Conn):
 	case w.waits(f):
 		w.held = append(w.held, f)
@@ -262,11 +264,76 @@ func (w *world) hangUp(p *process, at int64) {
 	}
 }
 
-// resetFor tells the other end of a connection that this one is gone.
+// resetFor tells the other end of a connection that this one is gone. A machine without power
+// tells nobody: whoever has nothing to send to it asks now and then whether it's still there.
 func (w *world) resetFor(other *process, host byte, number uint64, at int64) {
-	if other != nil && other.alive() && !w.dark[host] {
+	switch {
+	case other == nil || !other.alive():
+	case w.dark[host]:
+		o := orphan{of: other, from: host, number: number, quiet: max(w.last[number], w.last[number^acceptor])}
+		w.orphans = append(w.orphans, o)
+		o.reset(o.quiet + int64(keptIdle+keptProbes*keptInterval))
+	default:
 		w.route(frame{Kind: rst, SrcHost: host, DstHost: other.host, Conn: number, At: at})
 	}
+}
+
+// How TCP asks whether the other end of a connection on which nothing comes is still there: etcd
+// sets the first (client/pkg/transport), Go the others (net.KeepAliveConfig). What nobody says
+// has arrived is sent again after a time that doubles (RFC 6298; Linux's TCP_RTO_MIN and _MAX).
+const (
+	keptIdle     = 30 * time.Second
+	keptInterval = 15 * time.Second
+	keptProbes   = 9
+	againFirst   = 200 * time.Millisecond
+	againMost    = 2 * time.Minute
+)
+
+// orphan is an end of a connection whose other end lost its power.
+type orphan struct {
+	of     *process
+	from   byte   // the machine that lost it
+	number uint64 // of what the end is sent
+	quiet  int64  // when something came last
+	lost   int64  // when it first sent what nobody got; 0: never
+}
+
+// reset tells the end that its connection is gone.
+func (o orphan) reset(at int64) {
+	if o.of.alive() {
+		o.of.insert(frame{Kind: rst, SrcHost: o.from, DstHost: o.of.host, Conn: o.number, At: at})
+	}
+}
+
+// next is when the end next sends something, of its own accord or again.
+func (o orphan) next(now int64) int64 {
+	at, wait, most := o.quiet+int64(keptIdle), keptInterval, keptInterval
+	if o.lost != 0 {
+		at, wait, most = o.lost+int64(againFirst), 2*againFirst, againMost
+	}
+	for ; at < now; wait = min(2*wait, most) {
+		at += int64(wait)
+	}
+	return at
+}
+
+// lose notes whose connection a frame was of that a machine without power doesn't get.
+func (w *world) lose(f frame) {
+	i := slices.IndexFunc(w.orphans, func(o orphan) bool { return o.number == f.Conn^acceptor })
+	if i >= 0 && w.orphans[i].lost == 0 && f.Kind == payload {
+		w.orphans[i].lost = f.At
+	}
+}
+
+// refuse has a machine that has its power again refuse what is sent on a connection of before: a
+// leader that was sending a snapshot had waited for an answer for ever, and sent no other.
+func (w *world) refuse(m byte) {
+	w.orphans = slices.DeleteFunc(w.orphans, func(o orphan) bool {
+		if o.from == m && !w.cut[path{o.of.host, m}] && !w.cut[path{m, o.of.host}] {
+			o.reset(max(o.next(w.now), w.soonest(o.of, w.now)))
+		}
+		return o.from == m
+	})
 }
 
 // release sends on what was held and is not any more, as if it were sent now.

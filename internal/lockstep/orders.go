@@ -193,6 +193,7 @@ func (w *world) power(d Deed) {
 			w.dark[m] = true
 		} else {
 			delete(w.dark, m)
+			w.refuse(m)
 		}
 	}
 	if d.Do == DoOff {

@@ -7,6 +7,7 @@ package lockstep
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 )
@@ -27,5 +28,50 @@ func TestPowerLossForgets(t *testing.T) {
 	w.power(Deed{Do: DoOn, Machines: []byte{off}})
 	if assert.Len(t, w.held, 1) {
 		assert.Equal(t, byte(on), w.held[0].SrcHost)
+	}
+}
+
+// TestPowerLossIsNoticed by the other end of a connection when it next asks or sends again what was
+// lost, if the machine answers by then and can be reached; else when it has asked often enough.
+func TestPowerLossIsNoticed(t *testing.T) {
+	const off, on, second = 2, 3, int64(time.Second)
+	const gaveUp = 10 + 30 + 9*15 // with something heard at 10 s
+	for _, c := range []struct {
+		name       string
+		lost, back int64 // in seconds; 0: never
+		cut        bool
+		resets     []int64 // in tenths of seconds
+	}{
+		{name: "it asks", back: 12, resets: []int64{400, gaveUp * 10}},
+		{name: "it asks the second time", back: 41, resets: []int64{550, gaveUp * 10}},
+		{name: "it sends again", lost: 20, back: 22, resets: []int64{230, gaveUp * 10}},
+		{name: "it can't reach the machine", back: 12, cut: true, resets: []int64{gaveUp * 10}},
+		{name: "the machine stays off", resets: []int64{gaveUp * 10}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := &world{network: newNetwork(), Options: Options{Latency: time.Millisecond, Jitter: time.Millisecond}}
+			dead, alive := &process{host: off}, &process{host: on, sock: &socket{}}
+			number := uint64(7)
+			w.connections[number], w.last[number] = connection{dialler: alive, acceptor: dead}, 10*second
+			if c.cut {
+				w.tear(Deed{Do: DoCut, Machines: []byte{on}, To: []byte{off}})
+			}
+			w.dark[off] = true
+			w.hangUp(dead, 11*second)
+			if c.lost != 0 {
+				w.route(frame{Kind: payload, SrcHost: on, DstHost: off, Conn: number | acceptor, At: c.lost * second})
+			}
+			if w.now = c.back * second; c.back != 0 {
+				w.power(Deed{Do: DoOn, Machines: []byte{off}})
+			}
+			var at []int64
+			for _, f := range alive.inbox {
+				assert.Equal(t, rst, f.Kind)
+				assert.Equal(t, number, f.Conn)
+				at = append(at, f.At*10/second)
+			}
+			assert.Equal(t, c.resets, at)
+			assert.Equal(t, c.back == 0, len(w.orphans) == 1)
+		})
 	}
 }
