@@ -18,6 +18,11 @@ func TestEndedFirst(t *testing.T) {
 			event(h, ringproof.Event{At: sec(at), Kind: ringproof.EventProcessExited, Machine: "m3", Text: text})
 		}
 	}
+	putIn := func(h *ringproof.History, from, to float64) {
+		event(h, ringproof.Event{At: sec(from), Kind: ringproof.EventStepBegun, Step: "put-in"})
+		event(h, ringproof.Event{At: sec(from), Kind: ringproof.EventFaultLanded, Step: "put-in", Machine: "m3", Fault: ringproof.FaultVolumeLoss})
+		event(h, ringproof.Event{At: sec(to), Kind: ringproof.EventStepDone, Step: "put-in"})
+	}
 	for _, test := range []struct {
 		name  string
 		plant func(*ringproof.History)
@@ -31,6 +36,14 @@ func TestEndedFirst(t *testing.T) {
 			event(h, ringproof.Event{At: sec(30), Kind: ringproof.EventFaultLanded, Machine: "m3", Fault: ringproof.FaultMachineLoss})
 			ends(30.5, "")(h)
 		}, false},
+		{"ended while a disk was put in, which takes its time", func(h *ringproof.History) {
+			putIn(h, 28.5, 31)
+			ends(30.5, "")(h) // at 29 s it served still
+		}, false},
+		{"ended after a disk was put in, and served on", func(h *ringproof.History) {
+			putIn(h, 20, 21)
+			ends(30.5, "")(h)
+		}, true},
 		{"ended with its pod, which had time to end", func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(28.5), Kind: ringproof.EventFaultLanded, Machine: "m3", Fault: ringproof.FaultKubeDelete})
 			ends(30.5, "")(h) // at 29 s it served still

@@ -223,16 +223,17 @@ func podEnded(h *ringproof.History, deleted ringproof.Event) ringproof.Instant {
 	return deleted.At
 }
 
-// harmOver is when harm that has landed was over; ends: it ever was.
+// harmOver is when harm that has landed was over; ends: it ever was. What is over as soon as it
+// is done takes its time to be done: a disk is put in, and the etcd that serves from the old one
+// ends a tenth of a second after the harm began.
 func harmOver(h *ringproof.History, landed ringproof.Event) (over ringproof.Instant, ends bool) {
 	if ofSet[landed.Fault] || landed.Fault == ringproof.FaultKubeDelete && !tookDisk(h, landed) {
 		return podEnded(h, landed), true
 	}
-	if momentary[landed.Fault] {
-		return landed.At, true
-	}
-	for _, e := range events(h, ringproof.EventFaultHealed) {
-		if e.Step == landed.Step && e.At >= landed.At {
+	over, ends = landed.At, momentary[landed.Fault]
+	for _, e := range h.Events {
+		end := momentary[landed.Fault] && stepEnds[e.Kind] || !momentary[landed.Fault] && e.Kind == ringproof.EventFaultHealed
+		if end && e.Step == landed.Step && e.At >= landed.At {
 			over, ends = max(over, e.At), true
 		}
 	}
