@@ -61,6 +61,7 @@ func (r review) all(world World, worlds []string) Diagnostics {
 	found = append(found, r.flags()...)
 	found = append(found, r.asserted()...)
 	found = append(found, r.names()...)
+	found = append(found, r.guesses()...)
 	found = append(found, r.ending()...)
 	for i := range r.plan.Steps {
 		found = append(found, r.order(i)...)
@@ -205,6 +206,37 @@ func (r review) ending() Diagnostics {
 		return r.say("spec.end", Error, "S070", "leave out the end, or the ring-deleted", "the storage of a ring that is deleted and made anew stays")
 	}
 	return nil
+}
+
+// guesses are the machines that a step takes for members' by their names. Of more machines than
+// voters those found the ring that come first: on a busy machine m3 came late, m4 was asked, and
+// a correct subject was accused of what became of m3.
+func (r review) guesses() Diagnostics {
+	var found Diagnostics
+	ring, hands := r.plan.Ring, 0
+	for i, s := range r.plan.Steps {
+		most := largest(ring.Size, r.plan.Steps[:i]) + hands
+		if s.Fault != nil && s.Fault.Kind == ringproof.FaultForeignHand && s.Fault.Adds() != "" {
+			hands++
+		}
+		if ring.On != "" || most >= ring.Machines || s.Early() {
+			continue
+		}
+		if s.Fault != nil && faults.Form(s.Fault.Target) == "mN" {
+			found = append(found, r.guess(at(i, ".fault."+string(s.Fault.Kind)+".target"), s.Fault.Target, "write voter/N, which is the Nth voter by name")...)
+		}
+		if s.Assert == nil || s.Assert.Stayed == nil {
+			continue
+		}
+		if named := slices.IndexFunc(*s.Assert.Stayed, func(who string) bool { return faults.Form(who) == "mN" }); named >= 0 {
+			found = append(found, r.guess(at(i, ".assert.ring.stayed"), (*s.Assert.Stayed)[named], "write stayed: [founders]")...)
+		}
+	}
+	return found
+}
+
+func (r review) guess(path, name, help string) Diagnostics {
+	return r.say(path, Warning, "S071", help, "%s may have no member: %d machines come, and the ring is founded by the %d that come first", name, r.plan.Ring.Machines, r.plan.Ring.Size)
 }
 
 // asserted judges the numbers of voters that are asserted. A request that is detached
