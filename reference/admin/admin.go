@@ -131,6 +131,18 @@ func (r *Ring) change(ctx context.Context, f func(context.Context, host.Etcd) er
 	return r.askFor(ctx, changing, r.endpoints[0], f)
 }
 
+// changeUnder is for a change that etcd takes no condition with: it isn't asked for any more once
+// another may lead. A lead is stopped for twenty seconds just before it asks for m1's removal; the
+// next takes the ring back to the three that it had, and the first goes on.
+func (r *Ring) changeUnder(ctx context.Context, lead Fence, f func(context.Context, host.Etcd) error) error {
+	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
+		if lead.over(r.Host) {
+			return errLedTooLong
+		}
+		return f(ctx, c)
+	})
+}
+
 // Settle has the ring commit a write. etcd saves how far it has committed without a sync,
 // and syncs it with the next entry: of two members one is removed and forgets its log, the
 // other loses power, and comes back to wait for the vote of the first.
@@ -193,7 +205,7 @@ func (r *Ring) Do(ctx context.Context, a ring.Action, f Fence) error {
 	if err := r.stillHolds(ctx, a.On, list.Members, holds); err != nil {
 		return fmt.Errorf("%s: %w", a.Kind, err)
 	}
-	if err := r.do(ctx, a, list.Members, holds); err != nil {
+	if err := r.do(ctx, a, list.Members, f); err != nil {
 		return fmt.Errorf("%s: %w", a.Kind, err)
 	}
 	return nil
@@ -231,24 +243,24 @@ func Roles(members []*etcdserverpb.Member) []ring.Role {
 	return ring.Roles(all)
 }
 
-func (r *Ring) do(ctx context.Context, a ring.Action, members []*etcdserverpb.Member, holds []clientv3.Cmp) error {
+func (r *Ring) do(ctx context.Context, a ring.Action, members []*etcdserverpb.Member, f Fence) error {
 	switch a.Kind {
 	case ring.AddLearner:
-		return r.addLearner(ctx, a, members)
+		return r.addLearner(ctx, a, members, f)
 	case ring.Bind:
-		return r.bind(ctx, a, holds)
+		return r.bind(ctx, a, f.holds)
 	case ring.Promote:
-		return r.promote(ctx, a, members)
+		return r.promote(ctx, a, members, f)
 	case ring.Remove:
-		return r.remove(ctx, a, members, holds)
+		return r.remove(ctx, a, members, f)
 	case ring.MoveLeader:
-		return r.moveLeader(ctx, a, members)
+		return r.moveLeader(ctx, a, members, f)
 	case ring.Upgrade:
-		return r.rewrite(ctx, a, holds, func(b *Binding) { b.Release = a.Version })
+		return r.rewrite(ctx, a, f.holds, func(b *Binding) { b.Release = a.Version })
 	case ring.Listen:
-		return r.rewrite(ctx, a, holds, func(b *Binding) { b.Peers = a.Peers })
+		return r.rewrite(ctx, a, f.holds, func(b *Binding) { b.Peers = a.Peers })
 	case ring.Update:
-		return r.update(ctx, a, members)
+		return r.update(ctx, a, members, f)
 	case ring.AdvanceLog:
 		return r.advanceLog(ctx, a.Entries)
 	}
@@ -273,7 +285,7 @@ func (r *Ring) advanceLog(ctx context.Context, entries uint64) error {
 
 // addLearner is done when a learner that has not started is at the peer URL:
 // an earlier request's reply was lost.
-func (r *Ring) addLearner(ctx context.Context, a ring.Action, members []*etcdserverpb.Member) error {
+func (r *Ring) addLearner(ctx context.Context, a ring.Action, members []*etcdserverpb.Member, f Fence) error {
 	for _, m := range members {
 		if slices.Contains(m.PeerURLs, a.PeerURL) {
 			if m.IsLearner && m.Name == "" {
@@ -282,7 +294,7 @@ func (r *Ring) addLearner(ctx context.Context, a ring.Action, members []*etcdser
 			return fmt.Errorf("%s is the peer URL of member %x already; remove that one first", a.PeerURL, m.ID)
 		}
 	}
-	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
+	return r.changeUnder(ctx, f, func(ctx context.Context, c host.Etcd) error {
 		_, err := c.MemberAddAsLearner(ctx, []string{a.PeerURL})
 		return err
 	})
@@ -350,7 +362,7 @@ func (r *Ring) rewrite(ctx context.Context, a ring.Action, holds []clientv3.Cmp,
 
 // update is done when the member is listed at the URL. A learner keeps its URL: releases
 // of etcd make a voter of one whose URL is changed (etcd#21694).
-func (r *Ring) update(ctx context.Context, a ring.Action, members []*etcdserverpb.Member) error {
+func (r *Ring) update(ctx context.Context, a ring.Action, members []*etcdserverpb.Member, f Fence) error {
 	m, err := find(members, a.Member)
 	switch {
 	case err != nil:
@@ -360,35 +372,35 @@ func (r *Ring) update(ctx context.Context, a ring.Action, members []*etcdserverp
 	case slices.Equal(m.PeerURLs, []string{a.PeerURL}):
 		return nil
 	}
-	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
+	return r.changeUnder(ctx, f, func(ctx context.Context, c host.Etcd) error {
 		_, err := c.MemberUpdate(ctx, m.ID, []string{a.PeerURL})
 		return err
 	})
 }
 
-func (r *Ring) promote(ctx context.Context, a ring.Action, members []*etcdserverpb.Member) error {
+func (r *Ring) promote(ctx context.Context, a ring.Action, members []*etcdserverpb.Member, f Fence) error {
 	m, err := find(members, a.Member)
 	if err != nil || !m.IsLearner {
 		return err
 	}
-	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
+	return r.changeUnder(ctx, f, func(ctx context.Context, c host.Etcd) error {
 		_, err := c.MemberPromote(ctx, m.ID)
 		return err
 	})
 }
 
 // remove is done when the member is not in the list.
-func (r *Ring) remove(ctx context.Context, a ring.Action, members []*etcdserverpb.Member, holds []clientv3.Cmp) error {
+func (r *Ring) remove(ctx context.Context, a ring.Action, members []*etcdserverpb.Member, f Fence) error {
 	m, err := find(members, a.Member)
 	if err != nil {
 		return nil
 	}
-	noted, err := r.noteLeaving(ctx, a, holds)
+	noted, err := r.noteLeaving(ctx, a, f.holds)
 	if err != nil {
 		return err
 	}
 	r.leaveAside(ctx, m)
-	err = r.change(ctx, func(ctx context.Context, c host.Etcd) error {
+	err = r.changeUnder(ctx, f, func(ctx context.Context, c host.Etcd) error {
 		_, err := c.MemberRemove(ctx, uint64(a.Member))
 		if errors.Is(err, rpctypes.ErrMemberNotFound) {
 			return nil
@@ -396,7 +408,7 @@ func (r *Ring) remove(ctx context.Context, a ring.Action, members []*etcdserverp
 		return err
 	})
 	if refused(err) {
-		_ = r.takeBack(ctx, a.Member, noted, holds) // else who leads does, once the ring is steady
+		_ = r.takeBack(ctx, a.Member, noted, f.holds) // else who leads does, once the ring is steady
 	}
 	return err
 }
@@ -425,7 +437,7 @@ func (r *Ring) leaveAside(ctx context.Context, m *etcdserverpb.Member) {
 }
 
 // moveLeader must be asked of the leader itself.
-func (r *Ring) moveLeader(ctx context.Context, a ring.Action, members []*etcdserverpb.Member) error {
+func (r *Ring) moveLeader(ctx context.Context, a ring.Action, members []*etcdserverpb.Member, f Fence) error {
 	if _, err := find(members, a.Member); err != nil {
 		return err
 	}
@@ -440,8 +452,11 @@ func (r *Ring) moveLeader(ctx context.Context, a ring.Action, members []*etcdser
 				return nil
 			}
 			moved = true
-			if m.ID == uint64(a.Member) {
+			switch {
+			case m.ID == uint64(a.Member):
 				return nil
+			case f.over(r.Host):
+				return errLedTooLong
 			}
 			_, err = c.MoveLeader(ctx, uint64(a.Member))
 			return err

@@ -5,8 +5,11 @@ package admin
 
 import (
 	"errors"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/ringproof/ringproof/reference/host"
 )
 
 // Fence is the lead that a change is made under: the change is made only while the
@@ -14,15 +17,16 @@ import (
 type Fence struct {
 	holds    []clientv3.Cmp
 	unfenced bool
+	until    time.Duration // by the monotonic clock: before then nobody else leads
 }
 
-// Led returns the fence of the lead whose nonce it is. Unless that one leads, there
-// is none.
-func (v View) Led(nonce string) (f Fence, leads bool) {
+// Led returns the fence of the lead whose nonce it is, and which lives by the lease. Unless that
+// one leads, there is none.
+func (v View) Led(nonce string, by Lease) (f Fence, leads bool) {
 	if v.Lead == nil || v.Lead.Nonce != nonce {
 		return Fence{}, false
 	}
-	return Fence{holds: []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(LeadKey), "=", v.LeadRevision)}}, true
+	return Fence{holds: []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(LeadKey), "=", v.LeadRevision)}, until: by.until}, true
 }
 
 // Unfenced is for what is not the lead's to do: a person's own command, and the
@@ -38,4 +42,10 @@ func (f Fence) comparisons() ([]clientv3.Cmp, error) {
 	return f.holds, nil
 }
 
-var errAnotherLeads = errors.New("another machine leads the automation now")
+var (
+	errAnotherLeads = errors.New("another machine leads the automation now")
+	errLedTooLong   = errors.New("refused: the lease of whoever leads was renewed too long ago, and another may lead by now")
+)
+
+// over reports whether another may lead the automation by now.
+func (f Fence) over(h host.Host) bool { return !f.unfenced && h.Monotonic() >= f.until }

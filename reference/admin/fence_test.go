@@ -5,6 +5,7 @@ package admin
 
 import (
 	"context"
+	"math"
 	"slices"
 	"testing"
 
@@ -144,12 +145,14 @@ func TestWhoLeavesIsNotAsked(t *testing.T) {
 // under which lead it is made, is refused before etcd is asked for anything.
 func TestNothingIsChangedUnguarded(t *testing.T) {
 	view := View{Lead: &Lead{Holder: "m1", Nonce: "ours"}, LeadRevision: 5}
-	ours, leads := view.Led("ours")
+	ours, leads := view.Led("ours", Lease{until: math.MaxInt64})
 	require.True(t, leads)
-	other, leads := view.Led("another's")
+	other, leads := view.Led("another's", Lease{until: math.MaxInt64})
 	require.False(t, leads)
-	nobodys, leads := View{}.Led("")
+	nobodys, leads := View{}.Led("", Lease{until: math.MaxInt64})
 	require.False(t, leads)
+	long, leads := view.Led("ours", Lease{})
+	require.True(t, leads)
 	on := []ring.Role{{ID: 7}}
 	for _, c := range []struct {
 		name   string
@@ -160,6 +163,7 @@ func TestNothingIsChangedUnguarded(t *testing.T) {
 		refuse string
 	}{
 		{"the lead's", on, ours, false, []string{"list", "fence", "fence", "remove"}, ""},
+		{"of a lead that was stopped before it asked, for longer than its lease", on, long, false, []string{"list", "fence", "fence"}, "another may lead by now"},
 		{"a person's", on, Unfenced(), false, []string{"list", "remove"}, ""},
 		{"of a lead that was lost", on, ours, true, []string{"list", "fence"}, "another machine leads the automation now"},
 		{"of a lead that another has", on, other, false, nil, "under nobody's lead"},
@@ -201,7 +205,7 @@ func TestUpdatesVotersOnly(t *testing.T) {
 			etcd := &led{}
 			r := &Ring{Host: host.NewReal("", t.TempDir(), t.TempDir(), nil), clients: map[string]host.Etcd{"m1": etcd}}
 			r.Use("m1")
-			err := r.update(t.Context(), ring.Action{Kind: ring.Update, Member: 7, PeerURL: "https://m1:2381"}, []*etcdserverpb.Member{c.member})
+			err := r.update(t.Context(), ring.Action{Kind: ring.Update, Member: 7, PeerURL: "https://m1:2381"}, []*etcdserverpb.Member{c.member}, Unfenced())
 			if c.refuse == "" {
 				require.NoError(t, err)
 			} else {

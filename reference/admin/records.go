@@ -25,10 +25,22 @@ import (
 const LeaseTTL = 5 * time.Second
 
 // Lease is what a process's records in the ring live by. The zero Lease is none yet.
-type Lease struct{ ID clientv3.LeaseID }
+type Lease struct {
+	ID    clientv3.LeaseID
+	until time.Duration // by the monotonic clock: before then it has not ended
+}
 
 // Keep renews the lease, or gets one.
 func (l *Lease) Keep(ctx context.Context, r *Ring) error {
+	asked := r.Host.Monotonic()
+	err := l.keep(ctx, r)
+	if err == nil {
+		l.until = asked + LeaseTTL
+	}
+	return err
+}
+
+func (l *Lease) keep(ctx context.Context, r *Ring) error {
 	if l.ID != 0 {
 		err := r.change(ctx, func(ctx context.Context, c host.Etcd) error {
 			_, err := c.KeepAliveOnce(ctx, l.ID)

@@ -21,7 +21,7 @@ func (a *Agent) lead(ctx context.Context, view admin.View) error {
 	if a.DryRun {
 		return a.step(ctx, view, admin.Fence{}) // as who leads would see it, beside whoever leads
 	}
-	fence, leads, err := a.reconciler.Leads(ctx, view, a.launcher.Lease.ID)
+	fence, leads, err := a.reconciler.Leads(ctx, view, a.launcher.Lease)
 	if err != nil {
 		return err
 	}

@@ -558,7 +558,7 @@ func (x *automation) lead(ctx context.Context, s Seen) outcome {
 		return x.untold(s, err, "the ring takes no lease")
 	}
 	view := *s.View
-	fence, leads, err := x.reconciler.Leads(ctx, view, x.lease.ID)
+	fence, leads, err := x.reconciler.Leads(ctx, view, x.lease)
 	if err != nil {
 		return x.untold(s, err, "the ring takes no lead")
 	}

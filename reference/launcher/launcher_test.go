@@ -119,7 +119,7 @@ func lead(t *testing.T, s *told, founder store.Founder) {
 		view, err := r.View(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, lease.Keep(t.Context(), r))
-		fence, leads, err := leader.Leads(t.Context(), view, lease.ID)
+		fence, leads, err := leader.Leads(t.Context(), view, lease)
 		require.NoError(t, err)
 		if !leads {
 			continue

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/host"
@@ -41,11 +40,11 @@ type Reconciler struct {
 // Leads reports whether this process leads the automation: it wrote the lead's
 // record, under its own lease. Then there is a fence, under which alone it changes
 // the ring. If nobody leads it stands for it, and the next view tells who won.
-func (r *Reconciler) Leads(ctx context.Context, view admin.View, lease clientv3.LeaseID) (f admin.Fence, leads bool, err error) {
+func (r *Reconciler) Leads(ctx context.Context, view admin.View, lease admin.Lease) (f admin.Fence, leads bool, err error) {
 	if view.Lead == nil {
-		err = r.Ring.Campaign(ctx, r.Lead, view, lease)
+		err = r.Ring.Campaign(ctx, r.Lead, view, lease.ID)
 	} else {
-		f, leads = view.Led(r.Lead.Nonce)
+		f, leads = view.Led(r.Lead.Nonce, lease)
 	}
 	if leads && !r.leading {
 		r.observer = admin.Observer{}

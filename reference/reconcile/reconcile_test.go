@@ -76,13 +76,13 @@ func TestOneLeadsAndSaysSoOnce(t *testing.T) {
 		leads bool
 		said  []string
 	}{{ours, true, []string{"leads "}}, {ours, true, nil}, {anothers, false, nil}, {ours, true, []string{"leads "}}} {
-		f, leads, err := r.Leads(t.Context(), c.view, 1)
+		f, leads, err := r.Leads(t.Context(), c.view, admin.Lease{})
 		require.NoError(t, err)
 		require.Equal(t, c.leads, leads)
 		require.Equal(t, !c.leads, reflect.DeepEqual(f, admin.Fence{}), "a fence, and it doesn't lead")
 		require.Equal(t, c.said, p.said())
 	}
-	_, leads, err := r.Leads(t.Context(), admin.View{}, 1)
+	_, leads, err := r.Leads(t.Context(), admin.View{}, admin.Lease{})
 	require.False(t, leads)
 	require.Error(t, err, "nobody leads, and no endpoint is known to stand at")
 }
