@@ -313,6 +313,7 @@ func (w *World) takeVolume(m *Machine, s ringproof.Step, replace func()) error {
 // whoever promised something there, it is another disk.
 func (m *Machine) loseData() {
 	clear(m.disk.data)
+	m.disk.remove(func(file string) bool { return strings.HasPrefix(file, "etcd/") })
 	m.renumber()
 }
 

@@ -24,6 +24,9 @@ const (
 	DataDir  = "etcd"
 	diskFile = "disk.json"
 	keysFile = DataDir + "/member/snap/db"
+	// firstFile is in etcd's directory from before its first start until the disk is marked:
+	// who loses what that etcd wrote loses it too.
+	firstFile = DataDir + "/first-start"
 )
 
 // Disk is what the data filesystem says of itself. It is written before
@@ -267,20 +270,39 @@ func Mark(h host.Host, d Disk) error {
 	if d.Launched || d.blank(h) {
 		return nil
 	}
-	d.Launched = true
-	if err := d.write(h); err != nil {
+	if err := d.launched(h); err != nil {
 		return fmt.Errorf("marking the disk after etcd's first start: %w", err)
 	}
 	return nil
 }
 
-// Ended takes back, once no etcd runs, that a log may come to be on the disk: one
-// that is found on it later was made elsewhere.
-func Ended(h host.Host, d Disk) error {
-	if d.Launched || !d.blank(h) {
-		return nil
+func (d *Disk) launched(h host.Host) error {
+	d.Launched = true
+	if err := d.write(h); err != nil {
+		return err
 	}
-	return d.expect(h, false, false)
+	return h.Disk().Remove(firstFile) // etcd warns of what isn't its own
+}
+
+// Ended takes back, once no etcd runs, that a log may come to be on the disk: one
+// that is found on it later was made elsewhere. It returns what the disk says now. If what the
+// first etcd wrote is gone, there may have been a log, before anybody could mark the disk: a
+// founder's volume is emptied as it has run for a twentieth of a second, and its vote is gone.
+func Ended(h host.Host, d Disk) (Disk, error) {
+	if d.Launched || !d.blank(h) {
+		return d, nil
+	}
+	there, err := h.Disk().Exists(firstFile)
+	switch {
+	case err != nil:
+		return d, fmt.Errorf("looking for what etcd's first start left: %w", err)
+	case d.Starting && !there:
+		if err := d.launched(h); err != nil {
+			return d, fmt.Errorf("marking the disk whose first log may be lost: %w", err)
+		}
+		return d, nil
+	}
+	return d, d.expect(h, false, false)
 }
 
 // expect notes whether a log may come to be on the disk; anew: something else is to be
@@ -290,7 +312,14 @@ func (d *Disk) expect(h host.Host, log, anew bool) error {
 		return nil
 	}
 	d.Starting = d.Starting && d.Launched || log && !d.Launched
-	if err := d.write(h); err != nil {
+	var err error
+	if d.Starting && d.blank(h) {
+		err = h.Disk().Write(firstFile, nil)
+	}
+	if err == nil {
+		err = d.write(h)
+	}
+	if err != nil {
 		return fmt.Errorf("marking the disk before etcd's first start: %w", err)
 	}
 	return nil

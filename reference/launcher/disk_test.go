@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/launcher"
 	"github.com/ringproof/ringproof/reference/ring"
@@ -254,7 +257,7 @@ func (m *machine) wantEmpty(t *testing.T) {
 // always.
 func TestLaunchMarksTheDisk(t *testing.T) {
 	for _, how := range []string{"before", "after"} {
-		for at := range 4 {
+		for at := range 6 {
 			m := &machine{files: map[string]string{}, breakAt: at, how: how, log: 40 * time.Millisecond}
 			for range 3 {
 				d, _, err := launcher.OpenDisk(m, "m1", launcher.Disk{})
@@ -292,7 +295,7 @@ func TestNoLogNoMark(t *testing.T) {
 	if err := launcher.Launch(t.Context(), m, look(false, true), launcher.Command{Binary: "etcd"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := launcher.Ended(m, look(false, false)); err != nil {
+	if _, err := launcher.Ended(m, look(false, false)); err != nil {
 		t.Fatal(err)
 	}
 	if err := launcher.Launch(t.Context(), m, look(false, true), launcher.Command{Binary: "etcd"}); err != nil {
@@ -302,10 +305,34 @@ func TestNoLogNoMark(t *testing.T) {
 	if err := launcher.Mark(m, look(false, false)); err != nil {
 		t.Fatal(err)
 	}
-	if err := launcher.Ended(m, look(true, false)); err != nil {
+	if _, err := launcher.Ended(m, look(true, false)); err != nil {
 		t.Fatal(err)
 	}
 	look(true, false)
+}
+
+// TestAFirstLogThatIsLost: what the first etcd wrote may be lost before anybody could mark the
+// disk, and with it a vote. Who merely lost the power before a log was synced has promised
+// nothing, and finds what was there before the start.
+func TestAFirstLogThatIsLost(t *testing.T) {
+	for lost, launched := range map[string]bool{"": false, launcher.DataDir: true} {
+		m := &machine{files: map[string]string{}, log: time.Second}
+		d, _, err := launcher.OpenDisk(m, "m1", launcher.Disk{})
+		require.NoError(t, err)
+		require.NoError(t, launcher.Launch(t.Context(), m, d, launcher.Command{Binary: "etcd"}))
+		if lost != "" {
+			require.NoError(t, m.Disk().Remove(lost))
+		}
+		d, _, err = launcher.OpenDisk(m, "m1", launcher.Disk{})
+		require.NoError(t, err)
+		d, err = launcher.Ended(m, d)
+		require.NoError(t, err)
+		assert.Equal(t, launched, d.Launched)
+		assert.Equal(t, !launched, d.Strange())
+		again, _, err := launcher.OpenDisk(m, "m1", launcher.Disk{})
+		require.NoError(t, err)
+		assert.Equal(t, launched, again.Launched, "it stays on the disk")
+	}
 }
 
 // TestADiskOfAnotherMachine is left alone: its member is known by the other's

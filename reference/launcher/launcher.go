@@ -217,7 +217,8 @@ func (l *Launcher) lookAfter() (running bool, err error) {
 	if l.starts.vain >= hopeless {
 		l.log.Say(host.EventHalted, fmt.Sprintf("no etcd starts on this machine, tried %d times, and tried on: %s", hopeless, l.starts.why))
 	}
-	return false, Ended(l.host, l.disk)
+	l.disk, err = Ended(l.host, l.disk)
+	return false, err
 }
 
 // secure keeps certificates on the disk that will do for some time, and makes of
