@@ -68,3 +68,43 @@ func TestAWorldThatBreaksHasJudgedNothing(t *testing.T) {
 		assert.ErrorIs(t, r.Err, context.Canceled)
 	}
 }
+
+// TestWhatOnlyTimeFailsMustFailTwice: a host that stood still for ten seconds had a plan
+// without any fault fail for its gap, and shrinking took that plan for the smallest.
+func TestWhatOnlyTimeFailsMustFailTwice(t *testing.T) {
+	outcome := func(checks ...string) (o explore.Outcome) {
+		for _, c := range checks {
+			o.Findings = append(o.Findings, ringproof.Finding{Check: c, Verdict: ringproof.Fail, Message: "as it should not be"})
+			o.Verdict = ringproof.Fail
+		}
+		return o
+	}
+	verdicts := func(first, second explore.Outcome) (ringproof.Verdict, []ringproof.Verdict) {
+		var each []ringproof.Verdict
+		both := agreed(first, second)
+		for _, f := range both.Findings {
+			each = append(each, f.Verdict)
+		}
+		return both.Verdict, each
+	}
+	whole, each := verdicts(outcome("available"), outcome())
+	assert.Equal(t, ringproof.Inconclusive, whole)
+	assert.Equal(t, []ringproof.Verdict{ringproof.Inconclusive}, each)
+	whole, _ = verdicts(outcome("available"), outcome("available"))
+	assert.Equal(t, ringproof.Fail, whole)
+	whole, each = verdicts(outcome("no-identity-reuse", "available"), outcome())
+	assert.Equal(t, ringproof.Fail, whole, "a member on two disks is one however slow the host is")
+	assert.Equal(t, []ringproof.Verdict{ringproof.Fail, ringproof.Inconclusive}, each)
+}
+
+// TestATraceIsAHashOrNone: a run in real time has none, and a saved plan expects none.
+func TestATraceIsAHashOrNone(t *testing.T) {
+	hash, err := hashOf("")
+	require.NoError(t, err)
+	assert.Empty(t, explore.Expected(explore.Outcome{Hash: hash}, "").Hash)
+	hash, err = hashOf("00000000000000ff")
+	require.NoError(t, err)
+	assert.Equal(t, "00000000000000ff", explore.Expected(explore.Outcome{Hash: hash}, "").Hash)
+	_, err = hashOf("no hash")
+	assert.Error(t, err)
+}

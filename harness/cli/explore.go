@@ -26,6 +26,8 @@ type searchFlags struct {
 	out     string
 	jobs    int
 	asJSON  bool
+
+	realTime bool // a plan may run where no run is the same as another
 }
 
 func (f *searchFlags) add(c *cobra.Command) {

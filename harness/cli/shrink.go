@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,22 +21,24 @@ import (
 )
 
 func (p *program) shrinkCommand() *cobra.Command {
-	f := searchFlags{program: p, world: p.Worlds[0].Name}
+	f := searchFlags{program: p, world: p.Worlds[0].Name, realTime: true}
 	var s explore.Shrinker
 	var check string
 	c := &cobra.Command{
 		Use:   "shrink PLAN.yaml",
-		Short: "make a failing plan small: the same check must still fail it, in virtual time",
+		Short: "make a failing plan small: the same check must still fail it",
 		Long: `shrink leaves out what a failing plan doesn't need, and runs it again each time:
 the clients' work, faults, operations; then it makes milder what is left, the
 ring smaller, and the waits shorter. A smaller plan is taken only if the same
 check fails it for the same kind of reason. It runs in the simulated world, or with
---world virtual on real etcd in virtual time, where it takes longer.
+--world on real etcd, where it takes longer: in virtual time, or in real time. There a
+check that judges time must fail a plan twice, and what fails only now and then stays
+larger than it could be.
 
 The plan is printed, and written beside the first one with the check and the
 trace that are to be expected, and the line that replays it.`,
 		Example: `  ringproof shrink out/cells/flap_1/plan.yaml
-  ringproof shrink out/cells/flap_1/plan.yaml --world virtual --for 10m`,
+  ringproof shrink out/cells/flap_1/plan.yaml --world local`,
 		Args:    exactly(1, "the file of a plan"),
 		PreRunE: func(c *cobra.Command, _ []string) error { return counts(c, "jobs", "runs") },
 		RunE: func(c *cobra.Command, args []string) error {
@@ -59,12 +60,12 @@ trace that are to be expected, and the line that replays it.`,
 		},
 	}
 	c.Flags().IntVar(&s.Runs, "runs", 300, "how many runs it may cost")
-	c.Flags().DurationVar(&s.For, "for", time.Minute, "how long it may take")
+	c.Flags().DurationVar(&s.For, "for", 0, "how long it may take (default 1m0s, and in other worlds than the simulated one "+shrinkAbroad.String()+")")
 	c.Flags().IntVar(&f.jobs, "jobs", 0, "plans to run at once (default one a processor)")
 	c.Flags().StringVar(&check, "check", "", "the check that must still fail (default: what the plan expects, or the first that fails)")
 	c.Flags().StringVar(&f.out, "out", "", "file for the small plan (default: PLAN.min.yaml)")
 	c.Flags().StringVar(&f.subject, "subject", "", "what is on trial (default: what the plan says)")
-	f.addWorld(c)
+	c.Flags().StringVar(&f.world, "world", f.world, "where to run the plans: "+choices(p.Worlds))
 	return c
 }
 
@@ -95,6 +96,7 @@ func (f searchFlags) shrink(c *cobra.Command, s explore.Shrinker, plan ringproof
 		if why := unable(plan, in.place); why != "" {
 			return usage("%s can't be run in the %s world: %s", plan.Cell, f.world, why)
 		}
+		s.For = cmp.Or(s.For, in.patience)
 		if s.Runner, err = in.runner(cmp.Or(max(0, f.jobs), runtime.NumCPU())); err != nil {
 			return err
 		}
