@@ -87,6 +87,9 @@ func (s Suite) tell(p Progress) {
 	}
 }
 
+// Interrupted is why a cell was not begun, or not judged, when whoever asked wants no more.
+const Interrupted = "the run was interrupted"
+
 // job runs one plan, for the nth time.
 func (s Suite) job(ctx context.Context, job Job, n int, told func(ringproof.Event)) reports.Cell {
 	p := job.Plan
@@ -99,12 +102,16 @@ func (s Suite) job(ctx context.Context, job Job, n int, told func(ringproof.Even
 		blank.Skipped, blank.Allowed = job.Lacking, job.Allowed
 		return blank
 	case ctx.Err() != nil:
-		blank.Skipped = "the run was interrupted"
+		blank.Skipped = Interrupted
 		return blank
 	}
 	cell, err := s.run(ctx, p, n, told)
 	if err != nil {
-		blank.Findings = []ringproof.Finding{{Check: "run", Verdict: ringproof.Inconclusive, Message: err.Error()}}
+		why := err.Error()
+		if ctx.Err() != nil {
+			why = Interrupted // and not by what an ended context is called
+		}
+		blank.Findings = []ringproof.Finding{{Check: "run", Verdict: ringproof.Inconclusive, Message: why}}
 		blank.PlanFile, blank.Logs = cell.PlanFile, cell.Logs
 		cell = blank
 	}

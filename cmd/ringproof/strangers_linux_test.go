@@ -213,7 +213,7 @@ func TestAStrangerIsLeftNowhere(t *testing.T) {
 	require.NoError(t, c.Process.Signal(os.Interrupt))
 	var ended *exec.ExitError
 	require.ErrorAs(t, c.Wait(), &ended)
-	assert.Equal(t, 3, ended.ExitCode(), "%s", &complained)
+	assert.Equal(t, 130, ended.ExitCode(), "%s", &complained)
 	assert.Empty(t, bearing(mark), "processes were left")
 	assert.Equal(t, mounts, mounted(t))
 	assert.Equal(t, links, interfaces(t))

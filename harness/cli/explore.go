@@ -67,8 +67,8 @@ again in another process, and both must leave the same trace.
 --on kubernetes draws rings in pods, and harm of pods, volumes, nodes, controllers and
 the control plane; that takes --world virtual.
 
-Exit codes: 0 nothing found; 1 a finding; 3 a run could not be judged, or the
-search was interrupted; 5 a bug of ringproof itself: a worker died or hung, or
+Exit codes: 0 nothing found; 1 a finding; 3 a run could not be judged; 130 or 143
+the search was interrupted; 5 a bug of ringproof itself: a worker died or hung, or
 two runs of a plan differ.`,
 		Example: `  ringproof explore --for 10m
   ringproof explore --runs 10000 --verify-determinism

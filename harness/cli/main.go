@@ -14,6 +14,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -90,9 +91,7 @@ func Main(args []string, r Registry) int {
 type program struct{ Registry }
 
 func (p *program) run(args []string) (code int) {
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer cancel()
-	context.AfterFunc(ctx, cancel) // a second signal ends at once what doesn't heed the first
+	ctx, told := untilSignal()
 	defer func() {
 		if broken := recover(); broken != nil {
 			fmt.Fprintf(os.Stderr, "ringproof: a bug of ringproof itself: %v\n%s", broken, debug.Stack())
@@ -104,7 +103,33 @@ func (p *program) run(args []string) (code int) {
 	}
 	root := p.command()
 	root.SetArgs(args)
-	return exitCode(root, root.ExecuteContext(ctx))
+	return interrupted(exitCode(root, root.ExecuteContext(ctx)), told())
+}
+
+// untilSignal is a context that ends with the first signal, and says which that was; 0:
+// none came. A second signal ends at once what doesn't heed the first.
+func untilSignal() (ctx context.Context, told func() syscall.Signal) {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	var first atomic.Int32
+	go func() {
+		if by, known := (<-signals).(syscall.Signal); known {
+			first.Store(int32(by))
+		}
+		signal.Stop(signals)
+		cancel()
+	}()
+	return ctx, func() syscall.Signal { return syscall.Signal(first.Load()) }
+}
+
+// interrupted is the exit code of what a signal ended before it was done: the shell's, by
+// which whoever started it tells that from a run that could not be judged.
+func interrupted(code int, by syscall.Signal) int {
+	if by != 0 && code == exitInconclusive {
+		return 128 + int(by)
+	}
+	return code
 }
 
 // forget takes out of this program's environment what an etcd or an etcdctl would read there,
@@ -129,12 +154,12 @@ func exitCode(root *cobra.Command, err error) int {
 		return exitPass
 	case errors.As(err, &verdict):
 		return verdictCodes[verdict.Verdict]
-	case errors.As(err, &failed):
-		fmt.Fprintln(root.ErrOrStderr(), "ringproof: "+err.Error())
-		return failed.code
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintln(root.ErrOrStderr(), "ringproof: interrupted")
 		return exitInconclusive
+	case errors.As(err, &failed):
+		fmt.Fprintln(root.ErrOrStderr(), "ringproof: "+err.Error())
+		return failed.code
 	case strings.HasPrefix(err.Error(), "unknown command"):
 		fmt.Fprintln(root.ErrOrStderr(), "ringproof: "+err.Error())
 		return exitUsage
@@ -165,7 +190,8 @@ became.
   ringproof replay PLAN                one plan again
 
 Exit codes: 0 pass, 1 fail, 2 usage or scenario error, 3 inconclusive (cells that
-this host can't run among them), 4 environment, 5 a bug of ringproof itself.`,
+this host can't run among them), 4 environment, 5 a bug of ringproof itself, 130 or
+143 interrupted by a signal.`,
 	}
 	root.SetFlagErrorFunc(mistyped)
 	root.AddCommand(p.partCommands()...)

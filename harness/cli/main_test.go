@@ -4,13 +4,18 @@
 package cli
 
 import (
+	"context"
 	"os"
+	"syscall"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/reports"
+	"github.com/ringproof/ringproof/scenarios"
 )
 
 func TestForget(t *testing.T) {
@@ -32,4 +37,36 @@ func TestParted(t *testing.T) {
 	assert.Empty(t, parted(p, reports.Cell{}), "in real time there is none")
 	assert.Equal(t, "own#7 took another way than when its plan was saved: trace abd, and abc then. Another build may; where it is the same one, reference is not repeatable",
 		parted(p, reports.Cell{Trace: "abd, 5 events"}))
+}
+
+// TestAnInterruptionIsTold: CI takes 3 for a run that could not be judged, and makes it a
+// failure of the build that somebody cancelled.
+func TestAnInterruptionIsTold(t *testing.T) {
+	assert.Equal(t, 130, interrupted(exitInconclusive, syscall.SIGINT))
+	assert.Equal(t, 143, interrupted(exitInconclusive, syscall.SIGTERM))
+	assert.Equal(t, exitInconclusive, interrupted(exitInconclusive, 0))
+	assert.Equal(t, exitFail, interrupted(exitFail, syscall.SIGINT), "what had failed by then has failed")
+}
+
+// TestListingCellsEnds: a million seeds were listed to the end before anybody looked for a
+// signal.
+func TestListingCellsEnds(t *testing.T) {
+	c := &cobra.Command{}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	c.SetContext(ended)
+	f := runFlags{program: &program{Registry: Registry{Worlds: []World{{Name: "sim", Simulated: true}}, Subjects: []Subject{{Name: "s"}}}}, world: "sim", subject: "s", seed: 1, seeds: 1e12}
+	shipped, err := scenarios.Shipped()
+	require.NoError(t, err)
+	_, err = f.jobsOf(c, shipped, nil)
+	assert.ErrorIs(t, err, context.Canceled)
+}
+
+// TestSeededNamesEachSeedOnce: those of the flags, and those that a pattern names beyond.
+func TestSeededNamesEachSeedOnce(t *testing.T) {
+	var seeds []uint64
+	for cell := range (runFlags{seed: 3, seeds: 2}).seeded(&scenarios.Scenario{Name: "x"}, []scenarios.Cell{{Scenario: "x", Seed: 4, Seeded: true}, {Scenario: "x", Seed: 1, Seeded: true}}) {
+		seeds = append(seeds, cell.Seed)
+	}
+	assert.Equal(t, []uint64{3, 4, 1}, seeds)
 }

@@ -41,6 +41,7 @@ func (t *teller) tell(p harness.Progress) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
+	case p.Ended != nil && p.Ended.Skipped == harness.Interrupted: // so are all after it
 	case p.Ended != nil:
 		t.done = p.Done
 		t.clear()

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -262,7 +263,10 @@ func (f runFlags) jobsOf(c *cobra.Command, loaded []*scenarios.Scenario, pattern
 	}
 	matched := map[int]bool{}
 	for _, s := range loaded {
-		for _, cell := range f.seeded(s, patterns) {
+		for cell := range f.seeded(s, patterns) {
+			if err := c.Context().Err(); err != nil {
+				return nil, err // a million seeds take longer to list than anybody waits
+			}
 			if !selected(cell, patterns, matched) {
 				continue
 			}
@@ -294,23 +298,28 @@ func unmatched(p scenarios.Cell, loaded []*scenarios.Scenario) string {
 	return "ringproof plan prints them all"
 }
 
-// seeded lists the scenario's cells with every seed asked for, those that a
+// seeded goes over the scenario's cells with every seed asked for, those that a
 // pattern names included.
-func (f runFlags) seeded(s *scenarios.Scenario, patterns []scenarios.Cell) []scenarios.Cell {
-	var seeds []uint64
-	for n := range f.seeds {
-		seeds = append(seeds, f.seed+n)
-	}
+func (f runFlags) seeded(s *scenarios.Scenario, patterns []scenarios.Cell) iter.Seq[scenarios.Cell] {
+	var named []uint64
 	for _, p := range patterns {
-		if p.Seeded && !slices.Contains(seeds, p.Seed) {
-			seeds = append(seeds, p.Seed)
+		if asked := p.Seed >= f.seed && p.Seed-f.seed < f.seeds; p.Seeded && !asked && !slices.Contains(named, p.Seed) {
+			named = append(named, p.Seed)
 		}
 	}
-	var cells []scenarios.Cell
-	for _, seed := range seeds {
-		cells = append(cells, s.Cells(seed)...)
+	return func(yield func(scenarios.Cell) bool) {
+		for n := range f.seeds + uint64(len(named)) {
+			seed := f.seed + n
+			if n >= f.seeds {
+				seed = named[n-f.seeds]
+			}
+			for _, cell := range s.Cells(seed) {
+				if !yield(cell) {
+					return
+				}
+			}
+		}
 	}
-	return cells
 }
 
 func selected(cell scenarios.Cell, patterns []scenarios.Cell, matched map[int]bool) bool {
