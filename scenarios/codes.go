@@ -84,12 +84,3 @@ var codes = []Code{
 
 // Codes lists every code.
 func Codes() []Code { return slices.Clone(codes) }
-
-// Explain returns what a code means.
-func Explain(code string) (Code, bool) {
-	i := slices.IndexFunc(codes, func(c Code) bool { return c.Code == code })
-	if i < 0 {
-		return Code{}, false
-	}
-	return codes[i], true
-}

@@ -108,12 +108,8 @@ func TestEveryDiagnosticHasAnExplainedCode(t *testing.T) {
 	for _, c := range scenarios.Codes() {
 		assert.False(t, seen[c.Code], "%s twice", c.Code)
 		seen[c.Code] = true
-		got, ok := scenarios.Explain(c.Code)
-		assert.True(t, ok)
-		assert.NotEmpty(t, got.Doc)
+		assert.NotEmpty(t, c.Doc, c.Code)
 	}
-	_, ok := scenarios.Explain("S999")
-	assert.False(t, ok)
 }
 
 func TestHugeFileIsOneError(t *testing.T) {

@@ -287,3 +287,21 @@ func TestInstallRealRelease(t *testing.T) {
 	assert.Equal(t, release.Digests["etcd"], own.Digests["etcd"])
 	assert.Equal(t, release.GoVersion, own.GoVersion)
 }
+
+// Versions returns the releases that the module proxy lists, and the older
+// ones that Install knows how to build, oldest first.
+//
+// A proxy may list fewer than it serves, so Install also tries what is not
+// listed. An error means that nothing is known: it is never an empty list.
+func Versions(ctx context.Context) ([]string, error) {
+	dir, err := os.MkdirTemp("", "ringproof-versions-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	known, err := releases(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	return texts(known), nil
+}

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"gocloud.dev/blob/memblob"
 
 	"github.com/ringproof/ringproof/reference/ring"
 	"github.com/ringproof/ringproof/reference/store"
@@ -42,7 +41,7 @@ func (c *counted) List(ctx context.Context, prefix string) ([]string, error) {
 // TestRosterReadsARecordOnce: agents read it at every turn until the ring is
 // formed, and each reading of an object costs.
 func TestRosterReadsARecordOnce(t *testing.T) {
-	bucket, err := store.On(memblob.OpenBucket(nil), "mem://")
+	bucket, err := store.Open(t.Context(), "file://"+t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, bucket.Close()) })
 	require.NoError(t, store.Init(t.Context(), bucket))
@@ -80,7 +79,7 @@ func TestRosterReadsARecordOnce(t *testing.T) {
 // TestRosterKnowsWhereAMachineWas: a clone of m1 came up, and went. The store's last word of
 // m1 is the clone's, and the member at m1's address is one of the ring's all the same.
 func TestRosterKnowsWhereAMachineWas(t *testing.T) {
-	bucket, err := store.On(memblob.OpenBucket(nil), "mem://")
+	bucket, err := store.Open(t.Context(), "file://"+t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, bucket.Close()) })
 	require.NoError(t, store.Init(t.Context(), bucket))

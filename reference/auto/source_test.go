@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"gocloud.dev/blob/memblob"
 
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/launcher"
@@ -20,7 +19,7 @@ import (
 // TestAuthorityIsNeverReplaced: machines that took another record would trust nobody
 // who has not.
 func TestAuthorityIsNeverReplaced(t *testing.T) {
-	bucket, err := store.On(memblob.OpenBucket(nil), "mem://")
+	bucket, err := store.Open(t.Context(), "file://"+t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, bucket.Close()) })
 	require.NoError(t, store.Init(t.Context(), bucket))
