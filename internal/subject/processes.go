@@ -23,7 +23,6 @@ import (
 	"github.com/ringproof/ringproof/internal/trial"
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/pki"
-	"github.com/ringproof/ringproof/reference/ring"
 	"github.com/ringproof/ringproof/reference/store"
 )
 
@@ -182,15 +181,16 @@ func (p *Processes) moveLeader(ctx context.Context, machine string, run trial.Ru
 	if err != nil {
 		return "", err
 	}
-	var members []ring.Member
+	var members []struct{ ID, Machine string }
 	if err := json.Unmarshal([]byte(listed), &members); err != nil {
 		return "", err
 	}
-	id, err := memberOn(members, machine)
-	if err != nil {
-		return "", err
+	for _, m := range members {
+		if m.Machine == machine {
+			return ringadm("member", "move-leader", m.ID)
+		}
 	}
-	return ringadm("member", "move-leader", id.String())
+	return "", fmt.Errorf("no member is on %s", machine)
 }
 
 // Reset empties a machine's disk as its operator would, with what the agent left

@@ -336,18 +336,31 @@ func listCommand(r *reach) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return printJSON(c.OutOrStdout(), seen.Members)
+				return printJSON(c.OutOrStdout(), plain(seen.Members))
 			}
 			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "MEMBER\tMACHINE\tDISK\tROLE\tSERVING\tPEER URL")
+			fmt.Fprintln(w, "MEMBER\tMACHINE\tDISK\tROLE\tSERVING\tAGENT\tPEER URL")
 			for _, m := range seen.Members {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%t\t%s\n", m.ID, m.Machine, m.Disk, role(m), m.Serving, m.PeerURL)
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%t\t%s\t%s\n", m.ID, m.Machine, m.Disk, role(m), m.Serving, agent(seen.Machines, m.Machine), m.PeerURL)
 			}
 			return w.Flush()
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return c
+}
+
+// agent says whether the agent of a member's machine is there: etcd outlives it, so that a
+// member serves and nobody looks after it.
+func agent(machines []ring.Machine, name string) string {
+	i := slices.IndexFunc(machines, func(m ring.Machine) bool { return m.Name == name })
+	switch {
+	case i < 0 || machines[i].Static:
+		return "none"
+	case machines[i].Present:
+		return "there"
+	}
+	return "absent"
 }
 
 func role(m ring.Member) string {
@@ -376,10 +389,10 @@ func (r reach) observe(ctx context.Context) (ring.Observed, admin.View, error) {
 
 // Overview is what ringadm info prints.
 type Overview struct {
-	ClusterID string         `json:"clusterID"`
-	Lead      string         `json:"lead"` // the machine that leads the automation
-	Members   []ring.Member  `json:"members"`
-	Machines  []ring.Machine `json:"machines"`
+	ClusterID string `json:"clusterID"`
+	Lead      string `json:"lead"`     // the machine that leads the automation
+	Members   any    `json:"members"`  // of [ring.Member], as plain prints them
+	Machines  any    `json:"machines"` // of [ring.Machine]
 }
 
 func infoCommand() *cobra.Command {
@@ -393,7 +406,7 @@ func infoCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			info := Overview{ClusterID: fmt.Sprintf("%x", view.ClusterID), Members: seen.Members, Machines: seen.Machines}
+			info := Overview{ClusterID: fmt.Sprintf("%x", view.ClusterID), Members: plain(seen.Members), Machines: plain(seen.Machines)}
 			if view.Lead != nil {
 				info.Lead = view.Lead.Holder
 			}

@@ -14,6 +14,8 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"google.golang.org/grpc"
+
+	"github.com/ringproof/ringproof/reference/ring"
 )
 
 // cluster answers for a ring of two, and counts the removals.
@@ -113,4 +115,12 @@ func TestForgetIsForThoseThatAreNotListed(t *testing.T) {
 	}
 	require.Equal(t, []string{"/ringadm/members/3c", "/ringadm/leaving/3c"}, c.deletes)
 	require.Equal(t, []string{`/ringadm/accepted {"log":77}`}, c.puts)
+}
+
+// TestAnAbsentAgentIsListed: kill -9 of an agent left its member's line as it was.
+func TestAnAbsentAgentIsListed(t *testing.T) {
+	machines := []ring.Machine{{Name: "m1", Present: true}, {Name: "m2"}, {Name: "m3", Static: true, Present: true}}
+	for name, want := range map[string]string{"m1": "there", "m2": "absent", "m3": "none", "": "none"} {
+		require.Equal(t, want, agent(machines, name), name)
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -138,9 +139,33 @@ func specCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if len(spec.Retire) > 0 {
+				fmt.Fprint(c.ErrOrStderr(), strangers(c.Context(), args[0], spec))
+			}
 			return printJSON(c.OutOrStdout(), spec)
 		},
 	}
+}
+
+// strangers names the machines that are to retire and that nobody has seen: who mistypes a
+// name, and hears nothing, waits for a member to be moved that stays. They are no error, as
+// a machine may be asked away before its agent has run.
+func strangers(ctx context.Context, address string, spec store.Spec) (said string) {
+	s, err := store.Open(ctx, address)
+	if err != nil {
+		return fmt.Sprintf("whether all that are to retire are there is not known: %v\n", err)
+	}
+	defer s.Close()
+	known, err := auto.Machines(ctx, s)
+	if err != nil {
+		return fmt.Sprintf("whether all that are to retire are there is not known: %v\n", err)
+	}
+	for _, name := range spec.Retire {
+		if _, there := known[name]; !there {
+			said += fmt.Sprintf("no machine %s is in the store, so that nothing is moved off it; there are: %s\n", name, cmp.Or(strings.Join(slices.Sorted(maps.Keys(known)), ", "), "none"))
+		}
+	}
+	return said
 }
 
 func respec(ctx context.Context, address string, pairs []string) (store.Spec, error) {
