@@ -56,9 +56,10 @@ type Ledger struct {
 	pending []pendingChange
 	former  []former
 	lost    map[ringproof.MemberID]bool
-	heard   map[ringproof.MemberID]bool // has a log, or had one
-	early   []string                    // machines that lost something before a membership was seen
-	swaps   int                         // of disks, that are not taken back yet, and disks that are not mounted
+	lostOn  map[ringproof.MemberID]string // the machines of those, by which a reader knows them
+	heard   map[ringproof.MemberID]bool   // has a log, or had one
+	early   []string                      // machines that lost something before a membership was seen
+	swaps   int                           // of disks, that are not taken back yet, and disks that are not mounted
 	entries []ringproof.Budget
 }
 
@@ -85,7 +86,7 @@ type former struct {
 
 // NewLedger opens the ledger of a ring that starts with size voters.
 func NewLedger(size int, mode ringproof.Mode) *Ledger {
-	return &Ledger{mode: mode, want: size, lost: map[ringproof.MemberID]bool{}, heard: map[ringproof.MemberID]bool{}}
+	return &Ledger{mode: mode, want: size, lost: map[ringproof.MemberID]bool{}, lostOn: map[ringproof.MemberID]string{}, heard: map[ringproof.MemberID]bool{}}
 }
 
 // Want records how many voters the ring is asked to have from now on. Losing
@@ -159,7 +160,7 @@ func (l *Ledger) found(o ringproof.Observation) {
 	l.early = slices.DeleteFunc(l.early, func(machine string) bool {
 		m, founder := o.On(machine)
 		if founder {
-			l.lost[m.ID] = true
+			l.lost[m.ID], l.lostOn[m.ID] = true, machine
 		}
 		if founder && m.Serving {
 			delete(l.lost, m.ID)
@@ -307,7 +308,7 @@ func (l *Ledger) Admit(f ringproof.Fault, targets []string) (ringproof.Fault, st
 		return milder, reason
 	}
 	for _, id := range l.members(targets) {
-		l.lost[id] = true
+		l.lost[id], l.lostOn[id] = true, l.machineOf(id)
 	}
 	if len(l.last.Members) == 0 {
 		l.early = union(l.early, targets)
@@ -464,9 +465,19 @@ func (l *Ledger) release(at ringproof.Instant) {
 	for _, id := range slices.Sorted(maps.Keys(l.lost)) {
 		if !held[id] {
 			delete(l.lost, id)
-			l.enter(at, fmt.Sprintf("lost member %s has left", id))
+			l.enter(at, fmt.Sprintf("lost member %s (%s) has left", id, l.lostOn[id]))
 		}
 	}
+}
+
+// machineOf is where the member lives.
+func (l *Ledger) machineOf(id ringproof.MemberID) string {
+	for _, m := range l.last.Members {
+		if m.ID == id {
+			return m.Machine
+		}
+	}
+	return ""
 }
 
 func (l *Ledger) enter(at ringproof.Instant, what string) {

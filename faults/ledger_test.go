@@ -138,7 +138,7 @@ func TestChargeEndsWhenTheLostMemberHasLeft(t *testing.T) {
 		"    0.000s  used 1, left 0  volume-loss of m2 refused: of 3 voters 1 would keep their log, a quorum is 2",
 		"    0.000s  used 1, left 0  membership: 3 voters",
 		"    0.000s  used 1, left 0  volume-loss of m3 refused: of 4 voters 2 would keep their log, a quorum is 3",
-		"    0.000s  used 0, left 1  lost member 1 has left",
+		"    0.000s  used 0, left 1  lost member 1 (m1) has left",
 		"    0.000s  used 1, left 0  volume-loss of m3",
 	}, lines)
 }

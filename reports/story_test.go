@@ -165,7 +165,7 @@ func (s *story) replace() *story {
 	s.charge(1.5, "membership: 3 voters", 0, 1)
 	s.charge(5.5, "volume-loss of m1", 1, 0)
 	s.charge(8.2, "membership: 4 voters", 1, 0)
-	s.charge(8.8, "lost member "+memberID(1).String()+" has left", 0, 1)
+	s.charge(8.8, "lost member "+memberID(1).String()+" (m1) has left", 0, 1)
 	s.charge(16.3, "membership: 5 voters", 0, 2)
 	s.silences = [][2]float64{{5.6, 6.41}}
 	return s

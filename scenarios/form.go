@@ -22,7 +22,7 @@ type Form struct {
 
 // Metadata names a scenario.
 type Metadata struct {
-	Name   string            `json:"name" jsonschema:"required" jsonschema_description:"lower-case words joined by dashes; it begins the name of every cell"`
+	Name   string            `json:"name" jsonschema:"required" jsonschema_description:"letters, digits, dots, dashes and underscores, as grow-volume-lost; it begins the name of every cell"`
 	Labels map[string]string `json:"labels,omitempty" jsonschema_description:"free words to select scenarios by"`
 }
 

@@ -105,6 +105,9 @@ func yamlIn(dir string) ([]string, error) {
 }
 
 func unreadable(path string, err error) error {
+	if path == "-" && errors.Is(err, fs.ErrNotExist) {
+		return usage("a scenario is a file, and not read from standard input: a plan names where each of its steps stands")
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return usage("there is no scenario file %s; ringproof new NAME writes one, and ringproof list scenarios names the shipped ones, which --run selects", path)
 	}
