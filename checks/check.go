@@ -30,7 +30,7 @@ type Check struct {
 	// hears is what nobody but a subject can tell, and the check rests on.
 	hears []ringproof.EventKind
 
-	// suits tells whether plans that list no invariants are asked this one;
+	// suits reports whether plans that list no invariants are asked this one;
 	// nil: all are.
 	suits func(ringproof.Plan) bool
 }

@@ -569,7 +569,7 @@ func (t *timeline) wrong(op, other, key int, revision int64, format string, args
 	t.wrongs = append(t.wrongs, wrong{op: op, other: other, key: key, revision: revision, message: fmt.Sprintf(format, args...)})
 }
 
-// ignorant reports whether a write of which nothing tells whether it was done
+// ignorant reports whether a write of which nothing says whether it was done
 // could explain a wrong about the key.
 func (t *timeline) ignorant(key int) bool {
 	if key < 0 {

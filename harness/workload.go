@@ -110,7 +110,7 @@ func (r *runner) request(id, n int, known map[string]int64) ringproof.Request {
 // valueOf is the nth value of a client, which nobody else writes.
 func valueOf(id, n int) string { return "c" + strconv.Itoa(id) + "-" + strconv.Itoa(n) }
 
-// attempt makes one request and records it. It tells whether the endpoint
+// attempt makes one request and records it. It reports whether the endpoint
 // answered.
 func (r *runner) attempt(ctx context.Context, c ringproof.Client, id int, q ringproof.Request, known map[string]int64) bool {
 	response, ok := r.ask(ctx, c, id, q)

@@ -273,7 +273,7 @@ func faultSpans(h *ringproof.History) []span {
 	return spans
 }
 
-// ends tells whether the later event ends the fault that landed.
+// ends reports whether the later event ends the fault that landed.
 func ends(landed, later ringproof.Event, known homes) string {
 	if later.Kind == ringproof.EventFaultHealed && later.Step == landed.Step &&
 		(later.Machine == landed.Machine || later.Machine == "") {

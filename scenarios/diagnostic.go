@@ -14,7 +14,7 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// Severity tells whether a scenario can run in spite of a problem.
+// Severity reports whether a scenario can run in spite of a problem.
 type Severity string
 
 // The severities.

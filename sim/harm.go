@@ -21,7 +21,7 @@ import (
 	"github.com/ringproof/ringproof/sim/etcd"
 )
 
-// Supports tells whether the simulated world can do the step: all of them, but
+// Supports reports whether the simulated world can do the step: all of them, but
 // a kind of fault that it has never heard of.
 func Supports(s ringproof.Step) error {
 	if s.Fault == nil || harms[s.Fault.Kind] != nil || seams[s.Fault.Kind] {

@@ -36,7 +36,7 @@ type proof struct {
 	err   error
 }
 
-// proven tells whether the roots vouch for the leaf, as a name's if one is given.
+// proven reports whether the roots vouch for the leaf, as a name's if one is given.
 // The hour is looked at each time.
 func (x *identity) proven(roots *x509.CertPool, usage x509.ExtKeyUsage, name string) error {
 	for _, p := range x.proofs {

@@ -30,7 +30,7 @@ type Sweep struct {
 	Seed   uint64 // of that draw
 	Full   bool   // leave none out
 	At     string // only effects and decisions with this in their name; "": all
-	// Fits tells whether a plan can be had where the runner runs it; a harm with which it
+	// Fits reports whether a plan can be had where the runner runs it; a harm with which it
 	// can't is left out. nil: all can.
 	Fits func(ringproof.Plan) bool
 	Told func(*Swept)

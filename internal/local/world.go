@@ -140,7 +140,7 @@ func (w *World) Go(ctx context.Context, _ string, f func(context.Context)) {
 	w.tasks.Go(func() { f(ctx) })
 }
 
-// Supports tells whether this host can do the step with the subject.
+// Supports reports whether this host can do the step with the subject.
 func (w *World) Supports(s ringproof.Step) error {
 	if err := Supports(w.Name(), s, w.limits()); err != nil {
 		return err
@@ -148,7 +148,7 @@ func (w *World) Supports(s ringproof.Step) error {
 	return w.Subject.Supports(s)
 }
 
-// Supports tells whether a world of this name with these limits (nil: namespaces) can
+// Supports reports whether a world of this name with these limits (nil: namespaces) can
 // do the step.
 func Supports(world string, s ringproof.Step, limits error) error {
 	if s.Fault == nil {

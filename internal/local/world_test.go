@@ -31,7 +31,7 @@ import (
 
 const version = needs.Release
 
-// sandboxed runs the test again inside a sandbox, and tells whether this is
+// sandboxed runs the test again inside a sandbox, and reports whether this is
 // that run.
 func sandboxed(t *testing.T) bool {
 	t.Helper()

@@ -102,7 +102,7 @@ func (j *Journal) Done(note int) {
 	e.Done = j.next("done", Origin{e.Machine, e.Scope}, e.Name)
 }
 
-// Decided records a decision; change tells whether it changes anything.
+// Decided records a decision; change reports whether it changes anything.
 func (j *Journal) Decided(who Origin, decision, said string, change bool) {
 	if j == nil || j.over {
 		return

@@ -59,7 +59,7 @@ func cutAt(action, phase string, nth int) seam.Setting {
 	return seam.Of(ringproof.Seams{Step: "crash", Fault: &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Action: action, Phase: phase, Nth: nth}}, "m1")
 }
 
-// do takes the action and tells whether it was done.
+// do takes the action and reports whether it was done.
 func (x *rig) do(ctx context.Context, action string) (done bool, err error) {
 	before := x.done[action]
 	switch action {

@@ -56,7 +56,7 @@ func (x *harm) next(inner next) next {
 	}
 }
 
-// decided records a decision; change tells whether it changes anything.
+// decided records a decision; change reports whether it changes anything.
 func (x *harm) decided(decision string, what fmt.Stringer, change bool) {
 	if who, recorded := x.recorded(x.set()); recorded {
 		x.journal.Decided(who, decision, what.String(), change)

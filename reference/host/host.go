@@ -65,7 +65,7 @@ type Disk interface {
 	// a new disk. An empty directory in which a filesystem should be mounted, and
 	// isn't yet, means nothing.
 	Prepared() (bool, error)
-	// Exists tells whether there is a file or directory of that name.
+	// Exists reports whether there is a file or directory of that name.
 	Exists(name string) (bool, error)
 	// WAL reads whose write-ahead log the etcd data directory holds;
 	// fs.ErrNotExist when it holds none for certain.

@@ -29,7 +29,7 @@ func hosts(cert *x509.Certificate) []string {
 	return all
 }
 
-// Covers tells whether a certificate still names every host it is dialled by. A
+// Covers reports whether a certificate still names every host it is dialled by. A
 // machine that got a new address keeps a certificate that no date says is bad.
 func Covers(cert *x509.Certificate, names []string) error {
 	if cert == nil {
@@ -49,7 +49,7 @@ func Covers(cert *x509.Certificate, names []string) error {
 	return nil
 }
 
-// Vouched tells whether one of the authorities signed the certificate. The hour is
+// Vouched reports whether one of the authorities signed the certificate. The hour is
 // not looked at: whoever shows a certificate is told that by its end.
 func Vouched(authorities []byte, cert *x509.Certificate) error {
 	roots, err := pool(authorities)

@@ -74,7 +74,7 @@ func Init(ctx context.Context, s Store) error {
 	return Check(ctx, s)
 }
 
-// Check tells whether s is a store. ErrNotAStore is a positive no; any other
+// Check reports whether s is a store. ErrNotAStore is a positive no; any other
 // error means that the question went unanswered.
 func Check(ctx context.Context, s Store) error {
 	found, err := s.Get(ctx, MarkerKey)

@@ -117,7 +117,7 @@ func (s *Server) exit(code int, why string) {
 	s.host.Exit(code, why)
 }
 
-// since3 tells whether the release is 3.minor or later.
+// since3 reports whether the release is 3.minor or later.
 func (s *Server) since3(minor int64) bool { return s.release.Major > 3 || s.release.Minor >= minor }
 
 func (s *Server) minor() *semver.Version {

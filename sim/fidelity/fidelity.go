@@ -67,7 +67,7 @@ type Machines interface {
 	Timeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
 	// Now is the time by the clock that Elapse goes by.
 	Now() time.Time
-	// Virtual tells whether it passes only as script and model let it. Then
+	// Virtual reports whether it passes only as script and model let it. Then
 	// nothing can be late because the computer is slow.
 	Virtual() bool
 
@@ -81,7 +81,7 @@ type Machines interface {
 	// Start starts etcd of a release, with etcd's own flags. It doesn't wait
 	// until etcd serves. No process may run on the machine.
 	Start(ctx context.Context, machine, release string, flags []string) error
-	// Ended tells whether the last process on the machine has ended by itself.
+	// Ended reports whether the last process on the machine has ended by itself.
 	Ended(machine string) (End, bool)
 	// Stop asks etcd to end (SIGTERM), and returns when it has.
 	Stop(ctx context.Context, machine string) error

@@ -58,7 +58,7 @@ func (s *Script) hurried(c call) error {
 	return fmt.Errorf("%s: hurry is measured from the last %s, and none is above it", c.name, strings.Join(begins, ", "))
 }
 
-// timed is do, and tells whether the answer came too late. It measures from
+// timed is do, and reports whether the answer came too late. It measures from
 // before the request that began it: etcd can't have begun to count earlier, so
 // that it owed an answer that comes in time.
 func (s *stage) timed(ctx context.Context, st step) (got string, late *delay) {

@@ -28,7 +28,7 @@ func notify() chan os.Signal {
 	return told
 }
 
-// sandboxed runs the test again inside a sandbox, and tells whether this is that run.
+// sandboxed runs the test again inside a sandbox, and reports whether this is that run.
 func sandboxed(t *testing.T) bool {
 	t.Helper()
 	if Inside() {

@@ -60,7 +60,7 @@ func fetched(req *pb.RangeRequest) int {
 	if req.Limit <= 0 || req.Limit >= int64(all) || filtered || !byName(req.SortTarget, req.SortOrder) {
 		return all
 	}
-	return int(req.Limit) + 1 // one more tells whether there is more
+	return int(req.Limit) + 1 // one more shows whether there is more
 }
 
 func byName(target pb.RangeRequest_SortTarget, order pb.RangeRequest_SortOrder) bool {
