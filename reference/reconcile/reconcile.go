@@ -12,7 +12,6 @@ import (
 	"slices"
 	"time"
 
-
 	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/ring"
