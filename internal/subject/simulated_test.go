@@ -107,7 +107,7 @@ func TestTheReferenceComesToTheseEffects(t *testing.T) {
 	assert.Equal(t, []string{
 		"create epochs", "create formed", "create identity", "create machines",
 		"etcd grant", "etcd keep-alive", "etcd member-add", "etcd member-promote", "etcd member-remove", "etcd move-leader", "etcd revoke", "etcd txn",
-		"rename etcd", "start", "stop", "write disk.json", "write known.json",
+		"remove etcd/first-start", "rename etcd", "start", "stop", "write disk.json", "write etcd/first-start", "write known.json",
 		"write pki/ca.crt", "write pki/client.crt", "write pki/client.key", "write pki/peer-ca.crt", "write pki/peer.crt", "write pki/peer.key", "write pki/server.crt", "write pki/server.key",
 	}, slices.Sorted(maps.Keys(names)))
 
