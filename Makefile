@@ -7,7 +7,7 @@ SHELL := /bin/bash
 export CGO_ENABLED := 0
 export GOFLAGS := $(strip $(shell go env GOFLAGS) -trimpath)
 .DEFAULT_GOAL := help
-# Where chaos, gauge and canaries put their reports; out/TIME when it is empty.
+# Where chaos, mutants and known-bugs put their reports; out/TIME when it is empty.
 OUT :=
 GO := go
 FUZZTIME := 20s
@@ -18,7 +18,7 @@ ATTEMPTS := 3
 RELEASES := v3.6.16,v3.5.35,v3.7.3
 REPORT = $(or $(OUT),out/chaos)
 
-.PHONY: help build images test trials test-realtime test-properties test-kind trials-kind upstream manifests check vet staticcheck vet-elsewhere chaos kubernetes explore sweep gauge canaries fidelity found bench etcd etcd-test golden fuzz clean
+.PHONY: help build images test trials test-realtime test-properties test-kind trials-kind upstream manifests check vet staticcheck vet-elsewhere chaos kubernetes explore sweep mutants known-bugs fidelity found bench etcd etcd-test golden fuzz clean
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -110,15 +110,15 @@ explore: build ## ten thousand plans, each twice in two processes
 sweep: build ## every effect and decision of a ring's life, none left out
 	bin/ringproof sweep lifecycle --full $(if $(OUT),--out $(OUT))
 
-gauge: build ## every mutant must be caught by its check, in the simulated world, and each check be the only one to notice some
-	bin/ringproof gauge --disarm $(if $(OUT),--out $(OUT))
+mutants: build ## every mutant must be killed by its check, in the simulated world, and each check be the only one to notice some
+	bin/ringproof mutate --disarm $(if $(OUT),--out $(OUT))
 
-canaries: build ## so must each known bug of etcd, and the release that mended it must pass
-	bin/ringproof gauge --canaries --seeds 3 $(REAL) $(if $(OUT),--out $(OUT))
+known-bugs: build ## so must each known bug of etcd, and the release that fixed it must pass
+	bin/ringproof mutate --known-bugs --seeds 3 $(REAL) $(if $(OUT),--out $(OUT))
 
 found: build ## what each mutant costs to find, as list mutants prints it
 	@mkdir -p out
-	bin/ringproof gauge --search --json >out/found.json
+	bin/ringproof mutate --search --json >out/found.json
 	mv out/found.json internal/subject/found.json
 
 fidelity: build ## the same scripts on simulated and on real etcd: who agrees, who differs

@@ -28,7 +28,7 @@ remember() {
 
 # why LOG prints the lines that name what did not pass, its reason and what repeats it.
 why() {
-	grep -aE '^ *--- FAIL: |^panic: |^ +Error: |_test\.go:[0-9]+: [^ ]|^[✗≈]|^  (fail|inconclusive)  |^ *(replay|repeat): |^[^ ]+\.(go|yaml):[0-9]+:|^(gofmt -w|vet: )|^flaky: |could not tell: |ran differently|escaped|accused|mistaken|unreached|^(ringproof|error): |: \*\*\*' "$1" |
+	grep -aE '^ *--- FAIL: |^panic: |^ +Error: |_test\.go:[0-9]+: [^ ]|^[✗≈]|^  (fail|inconclusive)  |^ *(replay|repeat): |^[^ ]+\.(go|yaml):[0-9]+:|^(gofmt -w|vet: )|^flaky: |could not tell: |ran differently|survived|false-positive|another-check|not-covered|^(ringproof|error): |: \*\*\*' "$1" |
 		awk '!seen[$0]++' | head -n 20 | cut -c 1-240 | sed 's/^/    /' || true
 }
 

@@ -36,7 +36,7 @@ func (s Suite) again(ctx context.Context, cells []reports.Cell) {
 }
 
 // idle reports whether the job is never run, or its verdict counts for nothing.
-func (j Job) idle() bool { return j.NotApplicable != "" || j.Lacking != "" || j.Beside }
+func (j Job) idle() bool { return j.NotApplicable != "" || j.Lacking != "" || j.Baseline }
 
 // undecided reports whether one more attempt, of at most so many, could change what the
 // cell comes to. Where one has failed, a pass doesn't end it: a bug that shows in every

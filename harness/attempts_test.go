@@ -74,12 +74,12 @@ func TestWhatAttemptsComeTo(t *testing.T) {
 func TestWhatDoesNotPassIsRunAgain(t *testing.T) {
 	out, runs := t.TempDir(), map[string]int{}
 	var order []string
-	beside := job("e#7")
-	beside.Beside = true
+	baseline := job("e#7")
+	baseline.Baseline = true
 	stale := filepath.Join(out, "cells/c_7/attempt-2")
 	require.NoError(t, os.MkdirAll(stale, 0o755))
 	cells := playSuite(t, Suite{
-		Jobs: append(jobs("a#7", "b#7", "c#7", "d#7"), beside), Out: out, Attempts: 3,
+		Jobs: append(jobs("a#7", "b#7", "c#7", "d#7"), baseline), Out: out, Attempts: 3,
 		World: func(p ringproof.Plan) (ringproof.World, error) {
 			runs[p.Scenario]++
 			order = append(order, p.Scenario)
@@ -111,7 +111,7 @@ func TestWhatDoesNotPassIsRunAgain(t *testing.T) {
 	}
 
 	report := reports.Report{Cells: cells}
-	assert.Equal(t, "5 cells: 1 pass, 1 fail, 0 inconclusive, 0 not applicable, 2 flaky, 1 beside", report.Counts().String())
+	assert.Equal(t, "5 cells: 1 pass, 1 fail, 0 inconclusive, 0 not applicable, 2 flaky, 1 baseline", report.Counts().String())
 	assert.Equal(t, ringproof.Inconclusive, reports.Report{Cells: cells[:3]}.Verdict(), "one failed, and nobody knows why")
 	assert.Equal(t, ringproof.Pass, reports.Report{Cells: cells[1:3]}.Verdict(), "one was not judged, and then it was")
 }

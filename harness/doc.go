@@ -11,7 +11,7 @@
 // A [Suite] runs many plans, has each history judged, and keeps plan, history
 // and report in one directory.
 //
-// [Gauge] tests the checks: it runs mutants of a subject, and releases of etcd with
+// [Mutate] tests the checks: it runs mutants of a subject, and releases of etcd with
 // known bugs, until each is noticed or was tried enough; [Weigh] says which check is
 // the only one to notice what. A [Confirmation] says what a finding of the simulated
 // world came to in a real one.

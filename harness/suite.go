@@ -26,7 +26,7 @@ type Job struct {
 	NotApplicable string
 	Lacking       string // why this host can't run it, where another could
 	Allowed       bool   // if so, the run may pass without it
-	Beside        bool   // for comparison only: it merges into no verdict
+	Baseline      bool   // for comparison only: it merges into no verdict
 }
 
 // Suite is a run of many plans.
@@ -93,7 +93,7 @@ const Interrupted = "the run was interrupted"
 // job runs one plan, for the nth time.
 func (s Suite) job(ctx context.Context, job Job, n int, told func(ringproof.Event)) reports.Cell {
 	p := job.Plan
-	blank := reports.Cell{Name: p.Cell, Scenario: p.Scenario, Subject: p.Subject, World: p.World, Seed: p.Seed, Hypothesis: p.Hypothesis, Beside: job.Beside}
+	blank := reports.Cell{Name: p.Cell, Scenario: p.Scenario, Subject: p.Subject, World: p.World, Seed: p.Seed, Hypothesis: p.Hypothesis, Baseline: job.Baseline}
 	switch {
 	case job.NotApplicable != "":
 		blank.NotApplicable = job.NotApplicable
@@ -118,7 +118,7 @@ func (s Suite) job(ctx context.Context, job Job, n int, told func(ringproof.Even
 	if cell.PlanFile != "" && s.Replay != nil {
 		cell.Replay = s.Replay(filepath.Join(s.Out, cell.PlanFile), p)
 	}
-	cell.Beside = job.Beside
+	cell.Baseline = job.Baseline
 	return cell
 }
 

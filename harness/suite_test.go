@@ -235,7 +235,7 @@ func TestJobsAbreast(t *testing.T) {
 func TestWhatIsKept(t *testing.T) {
 	out := t.TempDir()
 	mutant := job("a-b[etcd=v3.6.16,victim=m2]#7")
-	mutant.Plan.Subject, mutant.Beside = "reference+voter-first", true
+	mutant.Plan.Subject, mutant.Baseline = "reference+voter-first", true
 	cells := playSuite(t, Suite{
 		Jobs: []Job{job("a-b[etcd=v3.6.16,victim=m2]#7"), mutant}, Out: out,
 		Replay: func(file string, p ringproof.Plan) string { return "replay " + file + " " + p.Subject },
@@ -243,7 +243,7 @@ func TestWhatIsKept(t *testing.T) {
 	const dir = "cells/a-b_etcd=v3.6.16_victim=m2_7"
 	assert.Equal(t, dir+"/plan.yaml", cells[0].PlanFile)
 	assert.Equal(t, dir+"_reference+voter-first/plan.yaml", cells[1].PlanFile)
-	assert.Equal(t, []bool{false, true}, []bool{cells[0].Beside, cells[1].Beside})
+	assert.Equal(t, []bool{false, true}, []bool{cells[0].Baseline, cells[1].Baseline})
 	for i, c := range cells {
 		assert.Equal(t, "replay "+filepath.Join(out, c.PlanFile)+" "+c.Subject, c.Replay)
 		text, err := os.ReadFile(filepath.Join(out, c.PlanFile))
@@ -284,7 +284,7 @@ func TestAnErrorIsInconclusive(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			out := t.TempDir()
 			j := job("a#7")
-			j.Beside = true
+			j.Baseline = true
 			cells := playSuite(t, Suite{Jobs: []Job{j}, Out: out, World: c.world, Replay: func(file string, _ ringproof.Plan) string { return "replay " + file }})
 			cell := cells[0]
 			assert.Equal(t, ringproof.Inconclusive, cell.Verdict)
@@ -294,7 +294,7 @@ func TestAnErrorIsInconclusive(t *testing.T) {
 			assert.Empty(t, cell.HistoryFile)
 			assert.Equal(t, []string{"a#7", "a", "reference", "still", "It stays."}, []string{cell.Name, cell.Scenario, cell.Subject, cell.World, cell.Hypothesis})
 			assert.EqualValues(t, 7, cell.Seed)
-			assert.True(t, cell.Beside)
+			assert.True(t, cell.Baseline)
 		})
 	}
 }
@@ -357,14 +357,14 @@ func TestWhatThisHostLacksIsSkipped(t *testing.T) {
 func TestNotApplicable(t *testing.T) {
 	out := t.TempDir()
 	cannot := job("a#7")
-	cannot.NotApplicable, cannot.Beside = "partition: no namespaces", true
+	cannot.NotApplicable, cannot.Baseline = "partition: no namespaces", true
 	cells := playSuite(t, Suite{Jobs: []Job{cannot}, Out: out, World: func(ringproof.Plan) (ringproof.World, error) {
 		t.Error("what can't be done is not begun")
 		return nil, errors.New("unreachable")
 	}})
 	assert.Equal(t, "partition: no namespaces", cells[0].NotApplicable)
 	assert.Equal(t, "a#7", cells[0].Name)
-	assert.True(t, cells[0].Beside)
+	assert.True(t, cells[0].Baseline)
 	assert.Empty(t, cells[0].Findings)
 	assert.NoDirExists(t, filepath.Join(out, "cells"))
 }

@@ -57,7 +57,7 @@ func (t tally) outcome() outcome {
 func (r Report) coverage() coverage {
 	c := coverage{tallies: map[[2]string]*tally{}}
 	for _, cell := range r.Cells {
-		if !cell.ran() || cell.Beside {
+		if !cell.ran() || cell.Baseline {
 			continue
 		}
 		for _, op := range orNone(cell.Operations) {
@@ -138,7 +138,7 @@ func grouped(cells []cellView) (all []*group) {
 		}
 		last := all[len(all)-1]
 		last.Cells = append(last.Cells, c)
-		if !c.Beside && c.ran() {
+		if !c.Baseline && c.ran() {
 			last.tally.add(c.outcome())
 		}
 	}

@@ -12,13 +12,13 @@ import (
 )
 
 // TestCoverage counts a cell in each pair of what it tried, and none that wasn't run or
-// ran beside another.
+// ran as a baseline of another.
 func TestCoverage(t *testing.T) {
 	cell := func(verdict ringproof.Verdict, operations, faults []string) Cell {
 		return Cell{Verdict: verdict, Operations: operations, Faults: faults}
 	}
 	apart := cell(ringproof.Fail, []string{"roll"}, nil)
-	apart.Beside = true
+	apart.Baseline = true
 	c := Report{Cells: []Cell{
 		cell(ringproof.Pass, []string{"scale", "replace"}, []string{"kill"}),
 		cell(ringproof.Fail, []string{"scale"}, []string{"kill", "disk-full"}),
@@ -55,8 +55,8 @@ func TestTried(t *testing.T) {
 }
 
 func TestGrouped(t *testing.T) {
-	cell := func(scenario string, verdict ringproof.Verdict, beside bool) cellView {
-		return cellView{Cell: Cell{Scenario: scenario, Verdict: verdict, Beside: beside}}
+	cell := func(scenario string, verdict ringproof.Verdict, baseline bool) cellView {
+		return cellView{Cell: Cell{Scenario: scenario, Verdict: verdict, Baseline: baseline}}
 	}
 	groups := grouped([]cellView{cell("a", ringproof.Pass, false), cell("a", ringproof.Fail, true), cell("b", ringproof.Pass, false), cell("b", ringproof.Fail, false),
 		{Cell: Cell{Scenario: "c", Skipped: "no namespaces"}}})

@@ -25,10 +25,10 @@
 //	format      "ringproof-report/v1"
 //	verdict     pass | fail | inconclusive
 //	error       why the run could not be made; the verdict is then never pass
-//	counts      {cells, pass, fail, inconclusive, notApplicable, skipped, beside}
+//	counts      {cells, pass, fail, inconclusive, notApplicable, skipped, baseline}
 //	subject, world, command, started, tools {ringproof, go, etcd {release: sha256}, subject}
 //	cells       [{name, scenario, subject, world, seed, hypothesis, verdict,
-//	              notApplicable, skipped, beside, findings [{check, verdict, message, at, evidence, attached}],
+//	              notApplicable, skipped, baseline, findings [{check, verdict, message, at, evidence, attached}],
 //	              measurements, phases, budget [{at, what, used, left}], plan, history, replay, trace}]
 //
 // plan, history and attached are file paths relative to DIR. The measurements

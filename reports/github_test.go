@@ -25,7 +25,7 @@ func TestAnnotate(t *testing.T) {
 		cell("fine#1", ringproof.Pass, "all seen"),
 		{Name: "far#1", NotApplicable: "no clock can be turned here"},
 		{Name: "here#1", Skipped: "no user namespaces"},
-		{Name: "other#1", Beside: true, Verdict: ringproof.Fail},
+		{Name: "other#1", Baseline: true, Verdict: ringproof.Fail},
 	}}
 	r.Cells[0].Replay = "ringproof replay p.yaml"
 	var printed bytes.Buffer

@@ -45,11 +45,11 @@ func TestTerminalTexts(t *testing.T) {
 
 func TestTerminalTextOfCellsThatDoNotCount(t *testing.T) {
 	r := growReport()
-	r.Cells[1].Beside = true
+	r.Cells[1].Baseline = true
 	r.Cells[2] = Cell{Name: "create[etcd=v3.6.16]#7", Subject: "reference", World: "local", Skipped: "interrupted"}
 	var out bytes.Buffer
 	require.NoError(t, Terminal(&out, r, Style{Width: 100}))
-	golden(t, "terminal-beside.txt", out.Bytes())
+	golden(t, "terminal-baseline.txt", out.Bytes())
 }
 
 func TestTerminalSaysWhyTheRunCouldNotBeMade(t *testing.T) {
@@ -184,7 +184,7 @@ func TestVerdictOfAReport(t *testing.T) {
 	lacking := Cell{Skipped: "this host can't do it: no namespaces"}
 	allowed := lacking
 	allowed.Allowed = true
-	compared := Cell{Verdict: ringproof.Fail, Beside: true}
+	compared := Cell{Verdict: ringproof.Fail, Baseline: true}
 	for _, c := range []struct {
 		why   string
 		want  ringproof.Verdict
@@ -197,7 +197,7 @@ func TestVerdictOfAReport(t *testing.T) {
 		{"so does one that this host can't run", ringproof.Inconclusive, []Cell{pass, lacking}},
 		{"unless the run was told to do without", ringproof.Pass, []Cell{pass, allowed}},
 		{"but never without all", ringproof.Inconclusive, []Cell{allowed}},
-		{"a cell beside is only compared", ringproof.Pass, []Cell{pass, compared}},
+		{"a baseline is only compared", ringproof.Pass, []Cell{pass, compared}},
 		{"a failure beats doubt", ringproof.Fail, []Cell{pass, doubt, fail}},
 	} {
 		require.Equal(t, c.want, Report{Cells: c.cells}.Verdict(), c.why)

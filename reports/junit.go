@@ -100,7 +100,7 @@ func (c Cell) testcase() junit.Testcase {
 		test.SystemOut = &junit.Output{Data: lines("flaky\n"+strings.Join(c.attemptTexts(), "\n")) + "\n" + c.figureLines()}
 	case notApplicable:
 		test.Skipped = &junit.Result{Message: "not applicable: " + plain(c.NotApplicable)}
-	case beside:
+	case baseline:
 		test.Skipped = &junit.Result{Message: "ran for comparison: " + c.Verdict.String()}
 	case skipped:
 		if c.Allowed {

@@ -32,9 +32,9 @@ type Cell struct {
 	// Allowed marks a skipped cell that this host can't run, of a run that was
 	// told to do without such cells: then it merges into nothing.
 	Allowed bool `json:"allowed,omitempty"`
-	// Beside marks a cell that ran only to be compared with another subject's.
+	// Baseline marks a cell that ran only to be compared with another subject's.
 	// It is shown with its verdict and merges into nothing.
-	Beside bool `json:"beside,omitempty"`
+	Baseline bool `json:"baseline,omitempty"`
 
 	// Missed are the steps whose fault did not happen as the plan has it.
 	Missed []string `json:"missed,omitempty"`
@@ -149,7 +149,7 @@ func (r Report) Verdict() ringproof.Verdict {
 	return ringproof.Merge(verdicts...)
 }
 
-// Counts tells how many cells came to what. A cell is in one of them. Beside counts
+// Counts tells how many cells came to what. A cell is in one of them. Baseline counts
 // those that ran for comparison, Flaky those whose attempts disagree.
 type Counts struct {
 	Cells         int `json:"cells"`
@@ -158,7 +158,7 @@ type Counts struct {
 	Inconclusive  int `json:"inconclusive"`
 	NotApplicable int `json:"notApplicable"`
 	Skipped       int `json:"skipped"`
-	Beside        int `json:"beside"`
+	Baseline      int `json:"baseline"`
 	Flaky         int `json:"flaky"`
 }
 
@@ -167,7 +167,7 @@ func (r Report) Counts() Counts {
 	n := Counts{Cells: len(r.Cells)}
 	slot := map[outcome]*int{
 		passed: &n.Pass, failed: &n.Fail, inconclusive: &n.Inconclusive,
-		notApplicable: &n.NotApplicable, skipped: &n.Skipped, beside: &n.Beside, flaky: &n.Flaky,
+		notApplicable: &n.NotApplicable, skipped: &n.Skipped, baseline: &n.Baseline, flaky: &n.Flaky,
 	}
 	for _, c := range r.Cells {
 		*slot[c.outcome()]++
@@ -176,7 +176,7 @@ func (r Report) Counts() Counts {
 }
 
 // String prints "18 cells: 17 pass, 0 fail, 0 inconclusive, 1 not applicable".
-// Flaky cells, skipped ones and those beside are named when there are any.
+// Flaky cells, skipped ones and baselines are named when there are any.
 func (n Counts) String() string {
 	cells := "cells"
 	if n.Cells == 1 {
@@ -190,8 +190,8 @@ func (n Counts) String() string {
 	if n.Skipped > 0 {
 		s += fmt.Sprintf(", %d skipped", n.Skipped)
 	}
-	if n.Beside > 0 {
-		s += fmt.Sprintf(", %d beside", n.Beside)
+	if n.Baseline > 0 {
+		s += fmt.Sprintf(", %d baseline", n.Baseline)
 	}
 	return s
 }
@@ -215,7 +215,7 @@ const (
 	failed
 	notApplicable
 	skipped
-	beside
+	baseline
 	flaky
 )
 
@@ -225,8 +225,8 @@ func (c Cell) outcome() outcome {
 		return notApplicable
 	case c.Skipped != "":
 		return skipped
-	case c.Beside:
-		return beside
+	case c.Baseline:
+		return baseline
 	case c.disagree():
 		return flaky
 	}
@@ -243,9 +243,9 @@ func judged(v ringproof.Verdict) outcome {
 	return inconclusive
 }
 
-// shown is the outcome whose mark a reader sees: a cell beside shows its own.
+// shown is the outcome whose mark a reader sees: a baseline shows its own.
 func (c Cell) shown() outcome {
-	if o := c.outcome(); o != beside {
+	if o := c.outcome(); o != baseline {
 		return o
 	}
 	return judged(c.Verdict)
@@ -256,7 +256,7 @@ func (c Cell) merges() (ringproof.Verdict, bool) {
 	switch c.outcome() {
 	case passed, failed, flaky:
 		return c.Verdict, true
-	case notApplicable, beside:
+	case notApplicable, baseline:
 		return ringproof.Inconclusive, false
 	}
 	return ringproof.Inconclusive, true
@@ -264,7 +264,7 @@ func (c Cell) merges() (ringproof.Verdict, bool) {
 
 // String prints the outcome in words.
 func (o outcome) String() string {
-	return [...]string{"inconclusive", "pass", "fail", "not applicable", "skipped", "beside", "flaky"}[o]
+	return [...]string{"inconclusive", "pass", "fail", "not applicable", "skipped", "baseline", "flaky"}[o]
 }
 
 // mark is the outcome as one character.
@@ -279,8 +279,8 @@ func (c Cell) ran() bool { return c.NotApplicable == "" && c.Skipped == "" }
 // report's, or one that runs beside it.
 func (r Report) aside(c Cell) string {
 	switch {
-	case c.outcome() == beside:
-		return "beside: " + plain(c.Subject)
+	case c.outcome() == baseline:
+		return "baseline: " + plain(c.Subject)
 	case c.Subject != r.Subject:
 		return plain(c.Subject)
 	}

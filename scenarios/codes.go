@@ -60,7 +60,7 @@ var codes = []Code{
 	{"S049", "mode that doesn't fit", "halted can be asserted in mode disaster only, and mode disaster needs a loss beyond tolerance."},
 	{"S050", "ring of an even size", "A ring starts with 1, 3, 5, 7 or 9 voters: an even size adds a voter and no tolerance."},
 	{"S051", "plan that holds chance", "A plan holds no draws: resolve the scenario again, or name the target."},
-	{"S052", "canary that proves nothing", "A canary runs one release of etcd with a bug and one without, the rest alike, and the check that names the harm judges both. The releases are values of an axis that ring.version takes."},
+	{"S052", "known bug that proves nothing", "The scenario of a known bug runs one release of etcd with it and one without, the rest alike, and the check that must fail it judges both. The releases are values of an axis that ring.version takes."},
 	{"S053", "flag that can't be given", "ring.flags holds flags of etcd by name, without dashes, and none that the subject sets itself: sizes of time and snapshots have fields of their own in ring, addresses and certificates are the subject's. ring.members names machines of the ring."},
 	{"S054", "release that nobody knows", "ringproof knows etcd 3.5, 3.6 and 3.7: the simulated etcd is a model of those, and the subject's flags are theirs. A ring of another release could only fail."},
 	{"S055", "size that nothing asks for", "The assert wants a number of voters that the ring doesn't begin with and no step before it asks for. A correct subject fails it."},
@@ -80,6 +80,7 @@ var codes = []Code{
 	{"S069", "object that can't be read", "The resource and the patches of an operator are YAML once their variables are filled in: an object with apiVersion and kind, and parts of one. pods.selector is a label selector, as kubectl get -l takes it."},
 	{"S070", "end that can't be judged", "A ring on Kubernetes can be deleted for good, and then nothing of it may be left. On machines nobody asks for that; and the storage of a ring that is deleted and made anew on the way (ring-deleted) is one that stays."},
 	{"S071", "machine that may have no member", "Of more machines than voters those found the ring that come first. Which they are is the subject's affair and the machines', so a fault or an assert that is about a member says which by a selector."},
+	{"S072", "old word", "The word still means what it meant, for one release. `ringproof schema` prints today's."},
 }
 
 // Codes lists every code.

@@ -84,6 +84,7 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
 // field is one key of a struct, as its tags say.
 type field struct {
 	name     string
+	was      string // its name of one release ago; "": it had none
 	index    int
 	required bool
 	enum     []string
@@ -93,7 +94,7 @@ type field struct {
 func fieldsOf(t reflect.Type) []field {
 	var all []field
 	for i := range t.NumField() {
-		f := field{index: i}
+		f := field{index: i, was: t.Field(i).Tag.Get("was")}
 		f.name, _, _ = strings.Cut(t.Field(i).Tag.Get("json"), ",")
 		for rule := range strings.SplitSeq(t.Field(i).Tag.Get("jsonschema"), ",") {
 			f.rule(rule)
@@ -125,18 +126,28 @@ func (d *decoder) decodeStruct(n *yaml.Node, v reflect.Value, path string) {
 	fields := fieldsOf(v.Type())
 	seen := map[string]bool{}
 	for key, value := range d.pairs(n) {
-		i := slices.IndexFunc(fields, func(f field) bool { return f.name == key.Value })
-		child := join(path, key.Value)
+		i := slices.IndexFunc(fields, func(f field) bool { return key.Value == f.name || key.Value == f.was })
 		if i < 0 {
 			d.stray(key, complaint{"S010", fmt.Sprintf("unknown key %q", key.Value), namesOf(fields)}, seen)
 			continue
 		}
-		seen[key.Value] = true
+		name := fields[i].name
+		child := join(path, name)
+		d.renamed(key, name)
+		seen[name] = true
 		d.keys[child] = placeOf(key)
 		d.decodeField(value, fields[i], v.Field(fields[i].index), child)
 	}
 	d.missing(fields, seen, path)
 	d.judge(v, path)
+}
+
+// renamed notes a key that is called something else now.
+func (d *decoder) renamed(key *yaml.Node, name string) {
+	if key.Value != name {
+		c := complaint{code: "S072", message: fmt.Sprintf("%q is called %q now", key.Value, name)}
+		d.found = append(d.found, d.text.at(placeOf(key), Warning, c, "the next release refuses the old word"))
+	}
 }
 
 // decodeField fills a value, and holds it against what its key may hold.

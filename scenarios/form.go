@@ -36,7 +36,7 @@ type Spec struct {
 	Ring        Ring        `json:"ring" jsonschema:"required" jsonschema_description:"the ring at the start, and its machines"`
 	Workload    *Workload   `json:"workload,omitempty" jsonschema_description:"what the clients do meanwhile"`
 	Assumptions Assumptions `json:"assumptions,omitempty" jsonschema_description:"what must be true for the run to mean anything; unmet makes it inconclusive"`
-	Canary      *Canary     `json:"canary,omitempty" jsonschema_description:"a known bug of etcd that the scenario must show; ringproof gauge --canaries runs it"`
+	KnownBug    *KnownBug   `json:"knownBug,omitempty" was:"canary" jsonschema_description:"a known bug of etcd that the scenario must show; ringproof mutate --known-bugs runs it"`
 	Invariants  []Invariant `json:"invariants,omitempty" jsonschema_description:"the checks that judge the history; all that fit the mode when absent"`
 	Steps       []Step      `json:"steps,omitempty" jsonschema_description:"what is done, in order; without steps the ring is created and judged"`
 	End         *End        `json:"end,omitempty" jsonschema_description:"on Kubernetes: the ring is deleted once all else can be judged, and nothing of it may be left"`

@@ -55,7 +55,7 @@ func (r review) all(world World, worlds []string) Diagnostics {
 	var found Diagnostics
 	found = append(found, r.sizes()...)
 	found = append(found, r.losses()...)
-	found = append(found, r.canary()...)
+	found = append(found, r.knownBug()...)
 	found = append(found, r.releases()...)
 	found = append(found, r.peers()...)
 	found = append(found, r.flags()...)

@@ -80,7 +80,8 @@ func (s *Scenario) Resolve(cell Cell, subject string, world World) (ringproof.Pl
 		p.Steps[i].Position = fmt.Sprintf("%s:%d", s.File, d.placed(fmt.Sprintf("spec.steps[%d]", i)).line)
 	}
 	p.draw()
-	found := append(d.found, review{form: form, plan: p, decoder: d}.all(world, s.Worlds)...)
+	refused := slices.DeleteFunc(d.found, func(f Diagnostic) bool { return f.Severity == Warning }) // which Parse told
+	found := append(refused, review{form: form, plan: p, decoder: d}.all(world, s.Worlds)...)
 	return p.Plan, found.ordered()
 }
 

@@ -25,9 +25,9 @@ type Scenario struct {
 	Description string            `json:"description,omitempty"`
 	Hypothesis  string            `json:"hypothesis"`
 	Mode        ringproof.Mode    `json:"mode,omitempty"`
-	Worlds      []string          `json:"worlds,omitempty"` // none: all
-	Axes        []Axis            `json:"axes,omitempty"`   // by name
-	Canary      *Canary           `json:"canary,omitempty"` // the known bug that it shows
+	Worlds      []string          `json:"worlds,omitempty"`   // none: all
+	Axes        []Axis            `json:"axes,omitempty"`     // by name
+	KnownBug    *KnownBug         `json:"knownBug,omitempty"` // the known bug that it shows
 
 	text  text
 	tree  *yaml.Node
@@ -170,7 +170,7 @@ func (s *Scenario) describe(form Form) {
 	for _, w := range form.Spec.Worlds {
 		s.Worlds = append(s.Worlds, string(w))
 	}
-	s.Canary = form.Spec.Canary
+	s.KnownBug = form.Spec.KnownBug
 }
 
 // Cells lists one cell for every combination of the matrix, in the order of

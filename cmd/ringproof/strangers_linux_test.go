@@ -137,11 +137,11 @@ func TestALauncherInGo(t *testing.T) {
 
 // compared runs a scenario in virtual time with a subject that fails it, beside one without
 // the mistake.
-func compared(t *testing.T, scenario, subject, beside string) (bad, good cellRead) {
+func compared(t *testing.T, scenario, subject, baseline string) (bad, good cellRead) {
 	t.Helper()
 	needs.RealTime(t) // not for its time, which is virtual: a control plane may have to be built
 	out := t.TempDir()
-	c := exec.CommandContext(t.Context(), "ringproof", "run", scenario, "--world", "virtual", "--subject", subject, "--beside", beside, "--out", out)
+	c := exec.CommandContext(t.Context(), "ringproof", "run", scenario, "--world", "virtual", "--subject", subject, "--compare-with", baseline, "--out", out)
 	c.Dir = "../.." // below which the sources are that are built again
 	said, err := c.CombinedOutput()
 	t.Logf("%s", said)

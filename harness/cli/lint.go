@@ -58,9 +58,9 @@ func (r Registry) lint(paths []string, world string) (scenarios.Diagnostics, int
 	}
 	loaded, found, err := read(paths)
 	if err == nil && len(paths) == 0 {
-		var canaries []*scenarios.Scenario
-		canaries, err = scenarios.Canaries()
-		loaded = append(loaded, canaries...)
+		var knownBugs []*scenarios.Scenario
+		knownBugs, err = scenarios.KnownBugs()
+		loaded = append(loaded, knownBugs...)
 	}
 	if err != nil {
 		return nil, 0, err

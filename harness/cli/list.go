@@ -23,7 +23,7 @@ import (
 func (p *program) listCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "list",
-		Short: "what there is: scenarios, faults, targets, effects, ops, checks, events, mutants, canaries, worlds, etcd, variables, words",
+		Short: "what there is: scenarios, faults, targets, effects, ops, checks, events, mutants, known-bugs, worlds, etcd, variables, words",
 	},
 		listingCommand("scenarios", scenarioListing),
 		listingCommand("faults", faultListing),
@@ -33,7 +33,8 @@ func (p *program) listCommand() *cobra.Command {
 		listingCommand("checks", checkListing),
 		listingCommand("events", eventListing),
 		listingCommand("mutants", p.mutantListing()),
-		listingCommand("canaries", canaryListing),
+		listingCommand("known-bugs", bugListing),
+		renamed("canaries", listingCommand("known-bugs", bugListing)),
 		listingCommand("worlds", p.worldListing()),
 		listingCommand("etcd", etcdListing),
 		listingCommand("variables", variableListing),
@@ -254,20 +255,20 @@ func (r Registry) mutantListing() listing {
 	}}
 }
 
-// canaryEntry is a known bug of etcd, and the scenario that shows it.
-type canaryEntry struct {
+// bugEntry is a known bug of etcd, and the scenario that shows it.
+type bugEntry struct {
 	Name string `json:"name"`
-	scenarios.Canary
+	scenarios.KnownBug
 	Hypothesis string `json:"hypothesis"`
 }
 
-func (e canaryEntry) columns() []string {
+func (e bugEntry) columns() []string {
 	return []string{e.Name, string(e.Bug), string(e.Affected), string(e.Fixed), string(e.Check), e.Hypothesis}
 }
 
-var canaryListing = listing{"known bugs of etcd that the checks must notice", []string{"CANARY", "BUG", "AFFECTED", "FIXED", "CHECK", "HYPOTHESIS"}, func() ([]row, error) {
-	all, err := scenarios.Canaries()
-	return rowsOf(all, func(s *scenarios.Scenario) canaryEntry { return canaryEntry{s.Name, *s.Canary, s.Hypothesis} }), err
+var bugListing = listing{"known bugs of etcd that the checks must notice", []string{"SCENARIO", "BUG", "AFFECTED", "FIXED", "CHECK", "HYPOTHESIS"}, func() ([]row, error) {
+	all, err := scenarios.KnownBugs()
+	return rowsOf(all, func(s *scenarios.Scenario) bugEntry { return bugEntry{s.Name, *s.KnownBug, s.Hypothesis} }), err
 }}
 
 func (r Registry) worldListing() listing {

@@ -16,14 +16,14 @@ import (
 )
 
 // load reads scenarios: those in the files and directories named, or the
-// shipped ones but the canaries. What is wrong with them is printed to w.
+// shipped ones but those of known bugs. What is wrong with them is printed to w.
 func load(w io.Writer, paths []string) ([]*scenarios.Scenario, error) {
 	loaded, found, err := read(paths)
 	if err != nil {
 		return nil, err
 	}
+	fmt.Fprint(w, found)
 	if found.Failed() {
-		fmt.Fprint(w, found)
 		return nil, usage("%s; nothing was run", problems(found))
 	}
 	return loaded, nil

@@ -27,7 +27,7 @@ type Registry struct {
 	// faults.Register. Their deeds are in the worlds and the subjects.
 	Faults     []faults.Entry
 	Operations []faults.Operation
-	// Simulation is what explore, sweep, shrink and gauge run a plan by; nil:
+	// Simulation is what explore, sweep, shrink and mutate run a plan by; nil:
 	// Registry.Simulate. A test puts a toy there.
 	Simulation explore.Simulate
 }

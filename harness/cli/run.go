@@ -41,7 +41,7 @@ type runFlags struct {
 	world    string
 	out      string
 	subject  string
-	beside   string
+	baseline string
 	first    bool
 	cells    []string
 	labels   string // a selector
@@ -84,14 +84,15 @@ func (p *program) runCommand() *cobra.Command {
   ringproof run --run 'create[etcd=v3.6.16,size=3]' -v
   ringproof run --selector suite=kubernetes --world virtual
   ringproof run --subject reference+voter-first --run create
-  ringproof run --run volume-lost --beside reference+reset-all`,
+  ringproof run --run volume-lost --compare-with reference+reset-all`,
 		PreRunE: func(c *cobra.Command, _ []string) error { return counts(c, "jobs", "seeds", "attempts") },
 		RunE:    func(c *cobra.Command, args []string) error { return runScenarios(c, f, args) },
 	}
 	f.add(c)
 	f.repeats(c)
 	c.Flags().StringVar(&f.subject, "subject", p.own().Name, "what is on trial: "+p.anybody())
-	c.Flags().StringVar(&f.beside, "beside", "", "another subject to run the same cells with, for comparison")
+	c.Flags().StringVar(&f.baseline, "compare-with", "", "another subject to run the same cells with, which is in no count")
+	renamedFlag(c, "beside", "compare-with")
 	c.Flags().StringArrayVar(&f.cells, "run", nil, "only cells of this name, or beginning of a name: scenario, scenario[k=v] or scenario[k=v]#seed; repeatable")
 	c.Flags().StringVarP(&f.labels, "selector", "l", "", "only scenarios with these labels, as kubectl selects: suite=crashes, suite!=kubernetes, 'suite in (faults, views)', beside")
 	c.Flags().BoolVar(&f.first, "first", false, "only the first cell of each scenario: a short look at all of them")
@@ -204,12 +205,12 @@ func (f runFlags) chosen(c *cobra.Command, files []string) ([]harness.Job, error
 		fmt.Fprintf(c.ErrOrStderr(), "%s runs only the scenarios that show what is wrong with it, %s; --run names others\n", f.subject, strings.Join(shown, ", "))
 	}
 	if len(files) == 0 && len(patterns) > 0 {
-		// A canary fails where all is well, so it runs only when it is named.
-		canaries, err := scenarios.Canaries()
+		// The scenario of a known bug fails where all is well, so it runs only when it is named.
+		knownBugs, err := scenarios.KnownBugs()
 		if err != nil {
 			return nil, err
 		}
-		loaded = append(loaded, canaries...)
+		loaded = append(loaded, knownBugs...)
 	}
 	if loaded, err = f.labelled(loaded); err != nil {
 		return nil, err
@@ -340,11 +341,11 @@ func (f runFlags) resolve(w io.Writer, s *scenarios.Scenario, cell scenarios.Cel
 	}
 	who.Enter(&plan)
 	job := harness.Job{Plan: plan, NotApplicable: found.Inapplicable(), Lacking: found.Lacking(), Allowed: f.without}
-	beside := f.besides(s)
-	if beside == "" {
+	baseline := f.baselineOf(s)
+	if baseline == "" {
 		return []harness.Job{job}, nil
 	}
-	other, err := f.alongside(w, job, beside)
+	other, err := f.alongside(w, job, baseline)
 	return []harness.Job{job, other}, err
 }
 
@@ -355,7 +356,7 @@ func (f runFlags) alongside(w io.Writer, job harness.Job, name string) (harness.
 		return job, err
 	}
 	who.Enter(&job.Plan)
-	job.Beside = true
+	job.Baseline = true
 	own := unable(job.Plan, place{f.in(), who})
 	if own == "" && job.NotApplicable != "" {
 		own = "there is nothing to compare with: " + job.NotApplicable
@@ -364,15 +365,15 @@ func (f runFlags) alongside(w io.Writer, job harness.Job, name string) (harness.
 	return job, nil
 }
 
-// besides is who runs the same cells for comparison: whom the command line
+// baselineOf is who runs the same cells for comparison: whom the command line
 // names, or the mutant that the scenario's label names.
-func (f runFlags) besides(s *scenarios.Scenario) string {
-	if label := s.Labels["beside"]; f.beside == "" && label != "" && f.subject == f.own().Name {
+func (f runFlags) baselineOf(s *scenarios.Scenario) string {
+	if label := s.Labels["compare-with"]; f.baseline == "" && label != "" && f.subject == f.own().Name {
 		if _, err := f.own().planted([]string{label}); err == nil {
 			return f.subject + "+" + label
 		}
 	}
-	return f.beside
+	return f.baseline
 }
 
 // runJobs runs the jobs where they are to run, and reports.

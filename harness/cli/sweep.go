@@ -125,7 +125,7 @@ func (f searchFlags) resolved(c *cobra.Command, loaded []*scenarios.Scenario, pa
 	var plans []ringproof.Plan
 	for _, job := range jobs {
 		switch {
-		case job.Beside:
+		case job.Baseline:
 		case job.NotApplicable != "":
 			fmt.Fprintf(c.ErrOrStderr(), "%s is not applicable: %s\n", job.Plan.Cell, job.NotApplicable)
 		default:

@@ -15,9 +15,9 @@ import (
 	"github.com/ringproof/ringproof/reports"
 )
 
-// TestGauge plays rounds of cells that came to what is written, and wants each
+// TestMutate plays rounds of cells that came to what is written, and wants each
 // trial judged by its own check.
-func TestGauge(t *testing.T) {
+func TestMutate(t *testing.T) {
 	fail := func(check string) ringproof.Finding { return ringproof.Finding{Check: check, Verdict: ringproof.Fail} }
 	failed := func(checks ...string) reports.Cell {
 		c := reports.Cell{Verdict: ringproof.Fail}
@@ -35,27 +35,27 @@ func TestGauge(t *testing.T) {
 		cells []reports.Cell // that come to be run
 		want  string
 	}{
-		"caught at once, and the second cell spared": {OfMutant, 2, []reports.Cell{failed("converges", "mine")}, Caught},
-		"caught in the second cell":                  {OfAffected, 2, []reports.Cell{passed, failed("mine")}, Caught},
-		"failed by another check only":               {OfMutant, 1, []reports.Cell{failed("converges")}, Mistaken},
-		"caught by the second seed":                  {OfMutant, 4, []reports.Cell{passed, passed, failed("mine")}, Caught},
-		"passed everywhere":                          {OfMutant, 2, []reports.Cell{passed, reach(passed)}, Escaped},
-		"passed everywhere, and did nothing wrong":   {OfMutant, 2, []reports.Cell{passed, passed}, Unreached},
-		"not judged once":                            {OfMutant, 2, []reports.Cell{unsure, passed}, Unjudged},
-		"not run at all":                             {OfMutant, 0, nil, Unjudged},
-		"a mended release passes everywhere":         {OfFixed, 2, []reports.Cell{passed, passed}, Spared},
-		"a mended release fails, by whatever check":  {OfFixed, 2, []reports.Cell{failed("converges")}, Accused},
-		"caught without the harm of the bug":         {OfAffected, 1, []reports.Cell{milder(failed("mine"))}, Unjudged},
-		"spared of the harm of the bug":              {OfFixed, 1, []reports.Cell{milder(passed)}, Unjudged},
-		"a mutant is caught by whatever harm":        {OfMutant, 1, []reports.Cell{milder(failed("mine"))}, Caught},
-		"a mended release is not judged once":        {OfFixed, 2, []reports.Cell{passed, unsure}, Unjudged},
+		"killed at once, and the second cell not run": {OfMutant, 2, []reports.Cell{failed("converges", "mine")}, Killed},
+		"reproduced in the second cell":               {OfAffected, 2, []reports.Cell{passed, failed("mine")}, Reproduced},
+		"failed by another check only":                {OfMutant, 1, []reports.Cell{failed("converges")}, AnotherCheck},
+		"killed by the second seed":                   {OfMutant, 4, []reports.Cell{passed, passed, failed("mine")}, Killed},
+		"passed everywhere":                           {OfMutant, 2, []reports.Cell{passed, reach(passed)}, Survived},
+		"passed everywhere, and did nothing wrong":    {OfMutant, 2, []reports.Cell{passed, passed}, NotCovered},
+		"not judged once":                             {OfMutant, 2, []reports.Cell{unsure, passed}, Unjudged},
+		"not run at all":                              {OfMutant, 0, nil, Unjudged},
+		"a fixed release passes everywhere":           {OfFixed, 2, []reports.Cell{passed, passed}, Passed},
+		"a fixed release fails, by whatever check":    {OfFixed, 2, []reports.Cell{failed("converges")}, FalsePositive},
+		"failed without the faults that show the bug": {OfAffected, 1, []reports.Cell{milder(failed("mine"))}, Unjudged},
+		"passed without the faults that show the bug": {OfFixed, 1, []reports.Cell{milder(passed)}, Unjudged},
+		"a mutant is killed by whatever fault":        {OfMutant, 1, []reports.Cell{milder(failed("mine"))}, Killed},
+		"a fixed release is not judged once":          {OfFixed, 2, []reports.Cell{passed, unsure}, Unjudged},
 	} {
 		t.Run(name, func(t *testing.T) {
 			jobs := make([]Job, c.jobs)
 			for i := range jobs {
 				jobs[i].Plan.Cell, jobs[i].Plan.Seed = string(rune('a'+i)), uint64(i/2) // two cells a seed
 			}
-			trials := []GaugeTrial{NewGaugeTrial("m", c.kind, "mine", jobs), NewGaugeTrial("other", OfMutant, "converges", nil)}
+			trials := []Trial{NewTrial("m", c.kind, "mine", jobs), NewTrial("other", OfMutant, "converges", nil)}
 			for _, cell := range c.cells {
 				open, due := next(trials)
 				require.Len(t, due, 1)
@@ -68,7 +68,7 @@ func TestGauge(t *testing.T) {
 			assert.Equal(t, c.want, trials[0].Verdict)
 			assert.Len(t, trials[0].Cells, len(c.cells))
 			assert.Equal(t, (len(c.cells)+1)/2, trials[0].Seeds)
-			assert.Empty(t, trials[1].CaughtBy)
+			assert.Empty(t, trials[1].FailedBy)
 		})
 	}
 }
@@ -87,10 +87,10 @@ func TestWeigh(t *testing.T) {
 		return all
 	}
 	doubted := append(cell("converges"), finding("watch", ringproof.Inconclusive))
-	of := func(kind, name string, cells ...[]ringproof.Finding) GaugeTrial {
-		return GaugeTrial{Name: name, Kind: kind, findings: cells}
+	of := func(kind, name string, cells ...[]ringproof.Finding) Trial {
+		return Trial{Name: name, Kind: kind, findings: cells}
 	}
-	weights := Weigh([]GaugeTrial{
+	weights := Weigh([]Trial{
 		of(OfMutant, "only", cell(), cell("converges")),
 		of(OfMutant, "both", cell("converges", "watch")),
 		of(OfMutant, "either", cell("converges"), cell("watch")),
@@ -98,7 +98,7 @@ func TestWeigh(t *testing.T) {
 		of(OfMutant, "none", cell()),
 		of(OfMutant, "not run"),
 		of(OfMutant, "nothing judged", nil),
-		of(OfAffected, "a canary", cell("converges")),
+		of(OfAffected, "a known bug", cell("converges")),
 		of(OfMutant, "doubts", []ringproof.Finding{finding("converges", ringproof.Pass), finding("assumptions", ringproof.Inconclusive)}),
 	})
 	carried := map[string][]string{}
@@ -115,7 +115,7 @@ func TestWeigh(t *testing.T) {
 // TestWeighAsksWhatIsJudged: a check that no trial's plan has anything for is not idle there.
 func TestWeighAsksWhatIsJudged(t *testing.T) {
 	asked := func(jobs ...Job) bool {
-		weights := Weigh([]GaugeTrial{{Kind: OfMutant, Jobs: jobs}})
+		weights := Weigh([]Trial{{Kind: OfMutant, Jobs: jobs}})
 		i := slices.IndexFunc(weights, func(w Weight) bool { return w.Check == "status-honest" })
 		return weights[i].Asked
 	}
@@ -131,8 +131,8 @@ func TestWeighAsksWhatIsJudged(t *testing.T) {
 // only the mutant that is its own.
 func TestDoubtIsNoticed(t *testing.T) {
 	doubt := reports.Cell{Findings: []ringproof.Finding{{Check: "assumptions"}, {Check: "watch"}}}
-	for check, want := range map[string]string{"assumptions": Caught, "watch": Unjudged} {
-		own := NewGaugeTrial("m", OfMutant, check, make([]Job, 1))
+	for check, want := range map[string]string{"assumptions": Killed, "watch": Unjudged} {
+		own := NewTrial("m", OfMutant, check, make([]Job, 1))
 		own.credit(doubt)
 		own.judge()
 		assert.Equal(t, want, own.Verdict, check)

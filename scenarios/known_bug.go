@@ -14,10 +14,10 @@ import (
 	"github.com/ringproof/ringproof"
 )
 
-// Canary says that a scenario shows a known bug of etcd: the release that has
-// it must be failed by the check that names the harm, and the one that mended
+// KnownBug says that a scenario shows a known bug of etcd: the release that has
+// it must be failed by the check that names the damage, and the one that fixed
 // it must pass.
-type Canary struct {
+type KnownBug struct {
 	Bug      Bug       `json:"bug" jsonschema:"required" jsonschema_description:"its issue: etcd#18089"`
 	Affected Release   `json:"affected" jsonschema:"required" jsonschema_description:"a release that has the bug"`
 	Fixed    Release   `json:"fixed" jsonschema:"required" jsonschema_description:"a later release that doesn't"`
@@ -58,10 +58,10 @@ func (c *CheckName) parse(text string, known Known) (complaint, bool) {
 // JSONSchema allows any word: checks are known by name only here.
 func (CheckName) JSONSchema() *jsonschema.Schema { return &jsonschema.Schema{Type: "string"} }
 
-// canary holds a canary to its word: each cell runs one of its two releases,
+// knownBug holds a scenario to the bug that it says it shows: each cell runs one of its two releases,
 // both are run, and the check judges them.
-func (r review) canary() Diagnostics {
-	c := r.form.Spec.Canary
+func (r review) knownBug() Diagnostics {
+	c := r.form.Spec.KnownBug
 	if c == nil {
 		return nil
 	}
@@ -69,19 +69,19 @@ func (r review) canary() Diagnostics {
 	judged := slices.ContainsFunc(r.plan.Invariants, func(i ringproof.Invariant) bool { return i.Check == string(c.Check) })
 	switch {
 	case c.Affected == c.Fixed:
-		return r.say("spec.canary.fixed", Error, "S052", "", "%s can't both have the bug and be without it", c.Fixed)
+		return r.say("spec.knownBug.fixed", Error, "S052", "", "%s can't both have the bug and be without it", c.Fixed)
 	case version != c.Affected && version != c.Fixed:
 		help := fmt.Sprintf("write matrix: {etcd: [%s, %s]} and ring: {version: \"${matrix.etcd}\"}", c.Affected, c.Fixed)
-		return r.say("spec.canary", Error, "S052", help, "a cell runs %s, which is neither the affected release nor the fixed one", version)
+		return r.say("spec.knownBug", Error, "S052", help, "a cell runs %s, which is neither the affected release nor the fixed one", version)
 	case !judged:
-		return r.say("spec.canary.check", Error, "S052", "", "the invariants don't hold %s", c.Check)
+		return r.say("spec.knownBug.check", Error, "S052", "", "the invariants don't hold %s", c.Check)
 	}
 	return nil
 }
 
-// unpaired finds a canary that leaves one of its releases out.
+// unpaired finds a known bug of which one release is left out.
 func (s *Scenario) unpaired() Diagnostics {
-	if s.Canary == nil {
+	if s.KnownBug == nil {
 		return nil
 	}
 	run := map[Release]bool{}
@@ -92,17 +92,17 @@ func (s *Scenario) unpaired() Diagnostics {
 		run[form.Spec.Ring.Version] = true
 	}
 	var found Diagnostics
-	for _, release := range []Release{s.Canary.Affected, s.Canary.Fixed} {
+	for _, release := range []Release{s.KnownBug.Affected, s.KnownBug.Fixed} {
 		if !run[release] {
 			c := complaint{code: "S052", message: fmt.Sprintf("no cell runs %s", release)}
-			found = append(found, s.text.at(d.keyed("spec.canary"), Error, c, "make both releases values of an axis"))
+			found = append(found, s.text.at(d.keyed("spec.knownBug"), Error, c, "make both releases values of an axis"))
 		}
 	}
 	return found
 }
 
-//go:embed canaries/*.yaml
-var canaries embed.FS
+//go:embed known-bugs/*.yaml
+var knownBugs embed.FS
 
-// Canaries returns the scenarios that show known bugs of etcd, by name.
-func Canaries() ([]*Scenario, error) { return Standard().embedded(canaries, "canaries") }
+// KnownBugs returns the scenarios that show known bugs of etcd, by name.
+func KnownBugs() ([]*Scenario, error) { return Standard().embedded(knownBugs, "known-bugs") }

@@ -12,12 +12,12 @@ import (
 	"github.com/ringproof/ringproof/reports"
 )
 
-// GaugeTrial is one mutant, or one release of a canary, and what became of it.
-type GaugeTrial struct {
+// Trial is one mutant, or one release of a known bug, and what became of it.
+type Trial struct {
 	Name     string   `json:"name"`
 	Kind     string   `json:"kind"`     // OfMutant, OfAffected or OfFixed
 	Check    string   `json:"check"`    // that must fail it
-	CaughtBy []string `json:"caughtBy"` // the checks that failed it
+	FailedBy []string `json:"failedBy"` // the checks that failed it
 	Verdict  string   `json:"verdict"`
 	Seeds    int      `json:"seeds"`   // that ran, the last of them the one that decided
 	Reached  int      `json:"reached"` // cells in which the mutant did what it does wrong
@@ -41,19 +41,20 @@ const (
 
 // What becomes of a trial.
 const (
-	Caught    = "caught"
-	Mistaken  = "mistaken"
-	Escaped   = "escaped"
-	Unreached = "unreached"
-	Spared    = "spared"
-	Accused   = "accused"
-	Unjudged  = "inconclusive"
+	Killed        = "killed"         // a mutant failed the check that is meant for it
+	Reproduced    = "reproduced"     // so did a release with a bug
+	AnotherCheck  = "another-check"  // it failed, but not by that check
+	Survived      = "survived"       // it passed, though it did what is wrong
+	NotCovered    = "not-covered"    // it passed, and never did what is wrong
+	Passed        = "passed"         // a release without the bug passed
+	FalsePositive = "false-positive" // a release without the bug failed
+	Unjudged      = "inconclusive"
 )
 
-// Gauge runs round after round, a cell of each trial that is open, until none is, and
+// Mutate runs round after round, a cell of each trial that is open, until none is, and
 // judges what became of each. It returns the cells. run returns a cell for each job, in
 // their order.
-func Gauge(ctx context.Context, trials []GaugeTrial, run func([]Job) ([]reports.Cell, error)) (all []reports.Cell, err error) {
+func Mutate(ctx context.Context, trials []Trial, run func([]Job) ([]reports.Cell, error)) (all []reports.Cell, err error) {
 	for ctx.Err() == nil {
 		open, due := next(trials)
 		if len(due) == 0 {
@@ -74,13 +75,13 @@ func Gauge(ctx context.Context, trials []GaugeTrial, run func([]Job) ([]reports.
 	return all, nil
 }
 
-// NewGaugeTrial is a trial that has not begun: check is what must fail it.
-func NewGaugeTrial(name, kind, check string, jobs []Job) GaugeTrial {
-	return GaugeTrial{Name: name, Kind: kind, Check: check, CaughtBy: []string{}, Cells: []string{}, Jobs: jobs}
+// NewTrial is a trial that has not begun: check is what must fail it.
+func NewTrial(name, kind, check string, jobs []Job) Trial {
+	return Trial{Name: name, Kind: kind, Check: check, FailedBy: []string{}, Cells: []string{}, Jobs: jobs}
 }
 
 // next takes the next cell of every trial that isn't decided yet.
-func next(trials []GaugeTrial) (open []*GaugeTrial, due []Job) {
+func next(trials []Trial) (open []*Trial, due []Job) {
 	for i := range trials {
 		t := &trials[i]
 		if ran := len(t.Cells); ran < len(t.Jobs) && !t.Decided() {
@@ -91,15 +92,15 @@ func next(trials []GaugeTrial) (open []*GaugeTrial, due []Job) {
 }
 
 // Decided reports whether no further cell can change the verdict.
-func (t *GaugeTrial) Decided() bool {
+func (t *Trial) Decided() bool {
 	if t.Kind == OfFixed {
-		return len(t.CaughtBy) > 0
+		return len(t.FailedBy) > 0
 	}
-	return slices.Contains(t.CaughtBy, t.Check)
+	return slices.Contains(t.FailedBy, t.Check)
 }
 
 // credit adds what the trial's next cell came to.
-func (t *GaugeTrial) credit(cell reports.Cell) {
+func (t *Trial) credit(cell reports.Cell) {
 	if n := len(t.Cells); n == 0 || t.Jobs[n].Plan.Seed != t.Jobs[n-1].Plan.Seed {
 		t.Seeds++
 	}
@@ -117,8 +118,8 @@ func (t *GaugeTrial) credit(cell reports.Cell) {
 		return
 	}
 	for _, f := range cell.Findings {
-		if t.notices(f) && !slices.Contains(t.CaughtBy, f.Check) {
-			t.CaughtBy = append(t.CaughtBy, f.Check)
+		if t.notices(f) && !slices.Contains(t.FailedBy, f.Check) {
+			t.FailedBy = append(t.FailedBy, f.Check)
 		}
 	}
 	t.unsure = t.unsure || cell.Verdict == ringproof.Inconclusive
@@ -126,7 +127,7 @@ func (t *GaugeTrial) credit(cell reports.Cell) {
 
 // notices reports whether the finding fails the trial. A check that never fails
 // notices by its doubt, where it is the one that must.
-func (t *GaugeTrial) notices(f ringproof.Finding) bool {
+func (t *Trial) notices(f ringproof.Finding) bool {
 	if f.Verdict == ringproof.Inconclusive && f.Check == t.Check {
 		c, known := checks.Lookup(f.Check)
 		return known && c.Doubts
@@ -134,28 +135,32 @@ func (t *GaugeTrial) notices(f ringproof.Finding) bool {
 	return f.Verdict == ringproof.Fail
 }
 
-func (t *GaugeTrial) judge() {
+func (t *Trial) judge() {
 	whole := !t.unsure && len(t.Cells) > 0 && len(t.Cells) == len(t.Jobs)
 	switch {
 	case t.Decided() && t.Kind == OfFixed:
-		t.Verdict = Accused
+		t.Verdict = FalsePositive
+	case t.Decided() && t.Kind == OfMutant:
+		t.Verdict = Killed
 	case t.Decided():
-		t.Verdict = Caught
-	case len(t.CaughtBy) > 0:
-		t.Verdict = Mistaken
+		t.Verdict = Reproduced
+	case len(t.FailedBy) > 0:
+		t.Verdict = AnotherCheck
 	case !whole:
 		t.Verdict = Unjudged
 	case t.Kind == OfFixed:
-		t.Verdict = Spared
+		t.Verdict = Passed
 	case t.Kind == OfMutant && t.Reached == 0:
-		t.Verdict = Unreached
+		t.Verdict = NotCovered
 	default:
-		t.Verdict = Escaped
+		t.Verdict = Survived
 	}
 }
 
 // Good reports whether the trial came to what it must.
-func (t GaugeTrial) Good() bool { return t.Verdict == Caught || t.Verdict == Spared }
+func (t Trial) Good() bool {
+	return t.Verdict == Killed || t.Verdict == Reproduced || t.Verdict == Passed
+}
 
 // Weight is what one check adds to all others: the mutants that only it notices.
 type Weight struct {
@@ -164,9 +169,9 @@ type Weight struct {
 	Asked bool     `json:"asked"` // some plan of the trials has what it judges, such as a ring on Kubernetes
 }
 
-// Weigh disarms each check in turn. The runs are those of the gauge: what a check
+// Weigh disarms each check in turn. The runs are those of Mutate: what a check
 // says changes nothing in them, so none has to run again.
-func Weigh(trials []GaugeTrial) []Weight {
+func Weigh(trials []Trial) []Weight {
 	var all []Weight
 	for _, c := range slices.Concat(checks.Always(), checks.All()) {
 		w := Weight{Check: c.Name, Only: []string{}}
@@ -183,7 +188,7 @@ func Weigh(trials []GaugeTrial) []Weight {
 
 // passes reports whether every cell of the trial passes when one check always
 // does.
-func (t GaugeTrial) passes(disarmed string) bool {
+func (t Trial) passes(disarmed string) bool {
 	return !slices.ContainsFunc(t.findings, func(cell []ringproof.Finding) bool {
 		verdicts := []ringproof.Verdict{}
 		for _, f := range cell {

@@ -28,7 +28,7 @@ const (
 )
 
 // measure says what each mutant costs to find.
-func (f gaugeFlags) measure(c *cobra.Command, names []string) error {
+func (f mutateFlags) measure(c *cobra.Command, names []string) error {
 	mutants, err := named(names, slices.Clone(f.own().Mutants), func(m harness.Mutant) string { return m.Name })
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (f gaugeFlags) measure(c *cobra.Command, names []string) error {
 		return err
 	}
 	line.end()
-	s := harness.Costs{Command: "ringproof gauge --search", Starts: starts, Seeds: int(f.seeds), Runs: mostRuns, Mutants: []harness.Cost{}}
+	s := harness.Costs{Command: "ringproof mutate --search", Starts: starts, Seeds: int(f.seeds), Runs: mostRuns, Mutants: []harness.Cost{}}
 	for _, m := range mutants {
 		found := summed(m.Name, trials, hunts)
 		found.Unsearched = m.Undrawn != ""
@@ -60,8 +60,8 @@ func (f gaugeFlags) measure(c *cobra.Command, names []string) error {
 }
 
 // searchScenarios runs each mutant's own scenario from every start.
-func (f gaugeFlags) searchScenarios(c *cobra.Command, pool *explore.Pool, names []string, told func(string, int, int)) ([]harness.GaugeTrial, error) {
-	var trials []harness.GaugeTrial
+func (f mutateFlags) searchScenarios(c *cobra.Command, pool *explore.Pool, names []string, told func(string, int, int)) ([]harness.Trial, error) {
+	var trials []harness.Trial
 	for _, f.seed = range starts {
 		some, err := f.mutants(c, names)
 		if err != nil {
@@ -69,7 +69,7 @@ func (f gaugeFlags) searchScenarios(c *cobra.Command, pool *explore.Pool, names 
 		}
 		trials = append(trials, some...)
 	}
-	_, err := harness.Gauge(c.Context(), trials, func(due []harness.Job) ([]reports.Cell, error) {
+	_, err := harness.Mutate(c.Context(), trials, func(due []harness.Job) ([]reports.Cell, error) {
 		told("scenarios", len(trials)-len(due), len(trials))
 		return pooled(c.Context(), pool, due)
 	})
@@ -146,11 +146,11 @@ func (h *hunt) count(ctx context.Context, pool explore.Runner, jobs []explore.Jo
 		if len(checks) > 0 {
 			plain := jobs[i]
 			plain.Plan.Subject = h.subject
-			beside, err := allOf(ctx, pool, []explore.Job{plain})
+			baseline, err := allOf(ctx, pool, []explore.Job{plain})
 			if err != nil {
 				return err
 			}
-			if len(failing(beside[0].Outcome)) == 0 {
+			if len(failing(baseline[0].Outcome)) == 0 {
 				h.checks = checks
 				return nil
 			}
@@ -172,7 +172,7 @@ func failing(o explore.Outcome) []string {
 }
 
 // summed takes the medians of one mutant's searches.
-func summed(name string, trials []harness.GaugeTrial, hunts []*hunt) harness.Cost {
+func summed(name string, trials []harness.Trial, hunts []*hunt) harness.Cost {
 	found := harness.Cost{Name: name, FailedBy: []string{}}
 	var seeds, runs []int
 	var seconds []float64

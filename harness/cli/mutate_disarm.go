@@ -24,7 +24,7 @@ func (w weightRow) columns() []string {
 }
 
 // disarmed prints what each check adds, and fails if one adds nothing.
-func disarmed(c *cobra.Command, trials []harness.GaugeTrial, asJSON bool) error {
+func disarmed(c *cobra.Command, trials []harness.Trial, asJSON bool) error {
 	weights := harness.Weigh(trials)
 	if !asJSON {
 		fmt.Fprintln(c.OutOrStdout())

@@ -23,14 +23,14 @@ func TestSummed(t *testing.T) {
 		return &hunt{subject: "reference", mutant: "m", seed: uint64(100 + ran), ran: ran, seconds: seconds, checks: checks}
 	}
 	never := h(mostRuns, 90)
-	trials := []harness.GaugeTrial{harness.NewGaugeTrial("m", harness.OfMutant, "mine", nil), harness.NewGaugeTrial("m", harness.OfMutant, "mine", nil), harness.NewGaugeTrial("m", harness.OfMutant, "mine", nil)}
+	trials := []harness.Trial{harness.NewTrial("m", harness.OfMutant, "mine", nil), harness.NewTrial("m", harness.OfMutant, "mine", nil), harness.NewTrial("m", harness.OfMutant, "mine", nil)}
 	for i, seeds := range []int{7, 1, 3} {
-		trials[i].Seeds, trials[i].CaughtBy = seeds, []string{"mine"}
+		trials[i].Seeds, trials[i].FailedBy = seeds, []string{"mine"}
 	}
 	hunts := []*hunt{never, h(5, 2, "watch", "mine"), h(9, 0.126, "mine"), h(2, 0.5, "mine"), never, {mutant: "other", ran: 1, checks: []string{"mine"}}}
 	assert.Equal(t, harness.Cost{Name: "m", Seeds: 7, Runs: 9, Seconds: 2, FailedBy: []string{"mine", "watch"}, Seed: 105}, summed("m", trials, hunts))
 
-	trials[0].CaughtBy, hunts[1] = []string{"another"}, never
+	trials[0].FailedBy, hunts[1] = []string{"another"}, never
 	assert.Equal(t, harness.Cost{Name: "m", FailedBy: []string{"mine"}, Seed: 109}, summed("m", trials, hunts))
 }
 

@@ -24,46 +24,48 @@ import (
 	"github.com/ringproof/ringproof/scenarios"
 )
 
-// gaugeFile holds the gauge beside the report.
-const gaugeFile = "gauge.json"
+// mutationFile holds the table beside the report.
+const mutationFile = "mutation.json"
 
-// gaugeFlags are the flags of gauge. Seeds is how many each mutant is given.
-type gaugeFlags struct {
+// mutateFlags are the flags of mutate. Seeds is how many each mutant is given.
+type mutateFlags struct {
 	runFlags
-	canaries bool
-	search   bool
-	disarm   bool
-	asJSON   bool
+	knownBugs bool
+	search    bool
+	disarm    bool
+	asJSON    bool
 }
 
-// gaugeHelp is what gauge says of itself.
-const gaugeHelp = `gauge runs what ringproof must notice, and says whether it did.
+// mutateHelp is what mutate says of itself.
+const mutateHelp = `mutate tests the checks by mutation testing: it runs what they must fail, and says
+whether they did.
 
-A mutant is the reference with one hazard put in. It runs on the cells of the
-scenario that shows its harm, seed after seed, until the check that names the
-harm has failed it. SEEDS says how many seeds that took, SECONDS how long all
+A mutant is the reference with one mistake put in. It runs on the cells of the
+scenario that shows the damage, seed after seed, until the check that is meant
+for it has failed it. SEEDS says how many seeds that took, SECONDS how long all
 its runs took.
 
-A canary is a release of etcd with a known bug, and the release that mended it:
-the first must be failed by its check, the second must pass. No simulated etcd
-has the bug, so canaries run in the local world, whatever the default is.
+With --known-bugs it runs releases of etcd instead: one with a known bug, which its
+check must fail, and the release that fixed it, which must pass. No simulated etcd
+has the bug, so they run in the local world, whatever the default is.
 
-  caught        the intended check failed it
-  mistaken      it failed, but only by other checks
-  escaped       every cell passed, and what it does wrong was done in some
-  unreached     every cell passed, and in none was it done: nothing was tried
-  spared        a mended release passed
-  accused       a mended release failed
-  inconclusive  not every cell could be judged
+  killed          the intended check failed the mutant
+  reproduced      the intended check failed the release with the bug
+  another-check   it failed, but only by other checks
+  survived        every cell passed, and what is wrong was done in some
+  not-covered     every cell passed, and in none was it done: nothing was tried
+  passed          the release that fixed the bug passed
+  false-positive  the release that fixed the bug failed
+  inconclusive    not every cell could be judged
 
-The table is kept as gauge.json in --out. The report beside it shows the cells,
+The table is kept as mutation.json in --out. The report beside it shows the cells,
 of simulated ones the last of each mutant; there, failing is what mutants and
-canaries should do. REACHED says in how many of the cells that ran the mutant did what
-it does wrong. Exit code 0: each was caught or spared; 1: one was mistaken,
-accused, escaped or unreached; 3: inconclusive.
+known bugs should do. REACHED says in how many of the cells that ran the mutant did what
+it does wrong. Exit code 0: each was killed, reproduced, or
+passed where it must; 3: some could not be judged, and no other is wrong; 1: any else.
 
 With --disarm it also disarms each check in turn, so that it always passes, and
-says which mutants escape then: what no other check notices shows what this one
+says which mutants survive then: what no other check notices shows what this one
 is for. A check without such a mutant is named, and the exit code is 1.
 
 With --search it says what each mutant costs to find, as medians over searches
@@ -72,17 +74,17 @@ and RUNS of plans as explore draws them until any check fails it, with the
 SECONDS of one worker that they took. A plan that fails the reference too isn't
 counted. Nothing is kept, and exit code 1 says that a scenario missed its mutant.`
 
-func (p *program) gaugeCommand() *cobra.Command {
-	f := gaugeFlags{runFlags: runFlags{program: p}}
+func (p *program) mutateCommand() *cobra.Command {
+	f := mutateFlags{runFlags: runFlags{program: p}}
 	c := &cobra.Command{
-		Use:   "gauge [MUTANT|CANARY...]",
-		Short: "test ringproof itself: would it notice? Runs the mutants, or the canaries",
-		Long:  gaugeHelp,
-		Example: `  ringproof gauge
-  ringproof gauge --disarm
-  ringproof gauge voter-first --world local
-  ringproof gauge --search voter-first
-  ringproof gauge --canaries`,
+		Use:   "mutate [MUTANT|BUG...]",
+		Short: "test ringproof itself: would it notice? Runs mutants, or known bugs",
+		Long:    mutateHelp,
+		Example: `  ringproof mutate
+  ringproof mutate --disarm
+  ringproof mutate voter-first --world local
+  ringproof mutate --search voter-first
+  ringproof mutate --known-bugs`,
 		PreRunE: func(c *cobra.Command, _ []string) error { return counts(c, "jobs", "attempts", "seeds") },
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.choose(c); err != nil {
@@ -98,24 +100,25 @@ func (p *program) gaugeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return gauge(c, f, trials)
+			return mutate(c, f, trials)
 		},
 	}
 	f.add(c)
 	f.repeats(c)
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the first run of each cell")
 	c.Flags().Uint64Var(&f.seeds, "seeds", 0, "the most seeds of each cell (default 25 in sim, else 1)")
-	c.Flags().BoolVar(&f.canaries, "canaries", false, "the known bugs of etcd instead of the mutants: on real etcd (local when --world is absent)")
+	c.Flags().BoolVar(&f.knownBugs, "known-bugs", false, "the known bugs of etcd instead of the mutants: on real etcd (local when --world is absent)")
+	renamedFlag(c, "canaries", "known-bugs")
 	c.Flags().BoolVar(&f.search, "search", false, "say what each mutant costs to find; in the simulated world")
-	c.Flags().BoolVar(&f.disarm, "disarm", false, "disarm each check in turn, and say which mutants escape then")
+	c.Flags().BoolVar(&f.disarm, "disarm", false, "disarm each check in turn, and say which mutants survive then")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print the table as JSON")
 	return c
 }
 
-// choose fills in what the command line leaves open: canaries are real, and a
+// choose fills in what the command line leaves open: known bugs are real, and a
 // search is simulated.
-func (f *gaugeFlags) choose(c *cobra.Command) error {
-	if f.canaries && !c.Flags().Changed("world") {
+func (f *mutateFlags) choose(c *cobra.Command) error {
+	if f.knownBugs && !c.Flags().Changed("world") {
 		in, err := f.Registry.first(false)
 		if err != nil {
 			return err
@@ -126,12 +129,12 @@ func (f *gaugeFlags) choose(c *cobra.Command) error {
 	switch {
 	case err != nil:
 		return err
-	case f.canaries && f.search:
-		return usage("--canaries and --search: canaries are real releases of etcd, and a search is simulated; take one of them")
-	case f.disarm && (f.canaries || f.search):
-		return usage("--disarm goes with the mutants; leave --canaries and --search out")
-	case f.canaries && in.Simulated:
-		return usage("--canaries --world %s: canaries are real releases of etcd; leave --world out", f.world)
+	case f.knownBugs && f.search:
+		return usage("--known-bugs and --search: known bugs are of real releases of etcd, and a search is simulated; take one of them")
+	case f.disarm && (f.knownBugs || f.search):
+		return usage("--disarm goes with the mutants; leave --known-bugs and --search out")
+	case f.knownBugs && in.Simulated:
+		return usage("--known-bugs --world %s: known bugs are of real releases of etcd; leave --world out", f.world)
 	case f.search && !in.Simulated:
 		return usage("--search --world %s: a search is simulated; leave --world out", f.world)
 	case f.search && c.Flags().Changed("seed"):
@@ -149,18 +152,18 @@ func (f *gaugeFlags) choose(c *cobra.Command) error {
 	return nil
 }
 
-// gaugeRow is a trial as a row of the table.
-type gaugeRow struct{ harness.GaugeTrial }
+// trialRow is a trial as a row of the table.
+type trialRow struct{ harness.Trial }
 
-func (t gaugeRow) columns() []string {
+func (t trialRow) columns() []string {
 	reached := "-"
 	if t.Kind == harness.OfMutant {
 		reached = fmt.Sprintf("%d of %s", t.Reached, counted(len(t.Cells), "cell"))
 	}
-	return []string{t.Name, t.Check, strings.Join(t.CaughtBy, " "), t.Verdict, fmt.Sprint(t.Seeds), reached, fmt.Sprintf("%.1f", t.Seconds)}
+	return []string{t.Name, t.Check, strings.Join(t.FailedBy, " "), t.Verdict, fmt.Sprint(t.Seeds), reached, fmt.Sprintf("%.1f", t.Seconds)}
 }
 
-func gauge(c *cobra.Command, f gaugeFlags, trials []harness.GaugeTrial) error {
+func mutate(c *cobra.Command, f mutateFlags, trials []harness.Trial) error {
 	var jobs []harness.Job
 	for _, t := range trials {
 		jobs = append(jobs, t.Jobs...)
@@ -171,25 +174,25 @@ func gauge(c *cobra.Command, f gaugeFlags, trials []harness.GaugeTrial) error {
 		if f.in().Simulated {
 			report.Cells, err = enclosed.simulated(c, f.jobs, trials)
 		} else {
-			report.Cells, err = harness.Gauge(c.Context(), trials, func(due []harness.Job) ([]reports.Cell, error) { return enclosed.cellsOf(c, due, releases) })
+			report.Cells, err = harness.Mutate(c.Context(), trials, func(due []harness.Job) ([]reports.Cell, error) { return enclosed.cellsOf(c, due, releases) })
 		}
 		if err != nil {
 			return err
 		}
 		f.out = enclosed.out
-		return gauged(c, f, trials, report)
+		return mutated(c, f, trials, report)
 	})
 }
 
 // simulated decides in workers, which keep nothing, and then runs the last cell
 // of each trial once more: it comes to the same, and is kept for the report.
-func (f runFlags) simulated(c *cobra.Command, workers int, trials []harness.GaugeTrial) ([]reports.Cell, error) {
+func (f runFlags) simulated(c *cobra.Command, workers int, trials []harness.Trial) ([]reports.Cell, error) {
 	pool, err := newPool(workers)
 	if err != nil {
 		return nil, err
 	}
 	defer pool.Close()
-	if _, err := harness.Gauge(c.Context(), trials, func(due []harness.Job) ([]reports.Cell, error) { return pooled(c.Context(), pool, due) }); err != nil {
+	if _, err := harness.Mutate(c.Context(), trials, func(due []harness.Job) ([]reports.Cell, error) { return pooled(c.Context(), pool, due) }); err != nil {
 		return nil, err
 	}
 	var last []harness.Job
@@ -246,14 +249,14 @@ func allOf(ctx context.Context, pool explore.Runner, jobs []explore.Job) ([]expl
 }
 
 // trials are those named, or all.
-func (f gaugeFlags) trials(c *cobra.Command, names []string) ([]harness.GaugeTrial, error) {
-	if f.canaries {
-		return f.runFlags.canaries(c, names)
+func (f mutateFlags) trials(c *cobra.Command, names []string) ([]harness.Trial, error) {
+	if f.knownBugs {
+		return f.runFlags.knownBugs(c, names)
 	}
 	return f.mutants(c, names)
 }
 
-func (f runFlags) mutants(c *cobra.Command, names []string) ([]harness.GaugeTrial, error) {
+func (f runFlags) mutants(c *cobra.Command, names []string) ([]harness.Trial, error) {
 	all, err := named(names, slices.Clone(f.own().Mutants), func(m harness.Mutant) string { return m.Name })
 	if err != nil {
 		return nil, err
@@ -263,7 +266,7 @@ func (f runFlags) mutants(c *cobra.Command, names []string) ([]harness.GaugeTria
 		all = slices.DeleteFunc(all, func(m harness.Mutant) bool { return m.Beneath })
 		fmt.Fprintf(c.ErrOrStderr(), "%d mutants lie beneath the %s, and are the same in every world: name one to run it in the %s world\n", whole-len(all), f.own().Name, f.world)
 	}
-	var trials []harness.GaugeTrial
+	var trials []harness.Trial
 	for _, m := range all {
 		f.subject, f.cells = f.own().Name+"+"+m.Name, []string{m.Scenario}
 		jobs, err := f.chosen(c, nil)
@@ -278,7 +281,7 @@ func (f runFlags) mutants(c *cobra.Command, names []string) ([]harness.GaugeTria
 			fmt.Fprintf(c.ErrOrStderr(), "%s can't be shown in the %s world: %s\n", m.Name, f.world, why)
 			continue
 		}
-		trials = append(trials, harness.NewGaugeTrial(m.Name, harness.OfMutant, m.Check, jobs))
+		trials = append(trials, harness.NewTrial(m.Name, harness.OfMutant, m.Check, jobs))
 	}
 	return trials, nil
 }
@@ -294,16 +297,16 @@ func inapplicable(jobs []harness.Job) (why string) {
 	return why
 }
 
-// canaries are two trials each: the release with the bug, and the mended one.
-func (f runFlags) canaries(c *cobra.Command, names []string) ([]harness.GaugeTrial, error) {
-	all, err := scenarios.Canaries()
+// knownBugs are two trials each: the release with the bug, and the one that fixed it.
+func (f runFlags) knownBugs(c *cobra.Command, names []string) ([]harness.Trial, error) {
+	all, err := scenarios.KnownBugs()
 	if err == nil {
 		all, err = named(names, all, func(s *scenarios.Scenario) string { return s.Name })
 	}
 	if err != nil {
 		return nil, err
 	}
-	var trials []harness.GaugeTrial
+	var trials []harness.Trial
 	for _, s := range all {
 		f.subject, f.cells = f.own().Name, []string{s.Name}
 		jobs, err := f.chosen(c, nil)
@@ -315,10 +318,10 @@ func (f runFlags) canaries(c *cobra.Command, names []string) ([]harness.GaugeTri
 			version := scenarios.Release(job.Plan.Ring.Version)
 			of[version] = append(of[version], job)
 		}
-		bug, check := s.Canary, string(s.Canary.Check)
+		bug, check := s.KnownBug, string(s.KnownBug.Check)
 		trials = append(trials,
-			harness.NewGaugeTrial(fmt.Sprintf("%s %s", s.Name, bug.Affected), harness.OfAffected, check, of[bug.Affected]),
-			harness.NewGaugeTrial(fmt.Sprintf("%s %s", s.Name, bug.Fixed), harness.OfFixed, check, of[bug.Fixed]))
+			harness.NewTrial(fmt.Sprintf("%s %s", s.Name, bug.Affected), harness.OfAffected, check, of[bug.Affected]),
+			harness.NewTrial(fmt.Sprintf("%s %s", s.Name, bug.Fixed), harness.OfFixed, check, of[bug.Fixed]))
 	}
 	return trials, nil
 }
@@ -334,14 +337,14 @@ func named[E any](names []string, all []E, name func(E) string) ([]E, error) {
 	}
 	for _, n := range names {
 		if !slices.Contains(words, n) {
-			return nil, usage("there is no %q to gauge; %s", n, hint(n, words))
+			return nil, usage("there is no %q to run; %s", n, hint(n, words))
 		}
 	}
 	return slices.DeleteFunc(all, func(e E) bool { return !slices.Contains(names, name(e)) }), nil
 }
 
-// gauged keeps and prints the table, and ends with its verdict.
-func gauged(c *cobra.Command, f gaugeFlags, trials []harness.GaugeTrial, report reports.Report) error {
+// mutated keeps and prints the table, and ends with its verdict.
+func mutated(c *cobra.Command, f mutateFlags, trials []harness.Trial, report reports.Report) error {
 	if err := reports.Write(f.out, report); err != nil {
 		return environment(err)
 	}
@@ -349,10 +352,10 @@ func gauged(c *cobra.Command, f gaugeFlags, trials []harness.GaugeTrial, report 
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(f.out, gaugeFile), append(text, '\n'), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(f.out, mutationFile), append(text, '\n'), 0o644); err != nil {
 		return environment(err)
 	}
-	rows := rowsOf(trials, func(t harness.GaugeTrial) gaugeRow { return gaugeRow{t} })
+	rows := rowsOf(trials, func(t harness.Trial) trialRow { return trialRow{t} })
 	if !f.disarm || !f.asJSON {
 		if err := (listed{[]string{"ON TRIAL", "CHECK", "FAILED BY", "VERDICT", "SEEDS", "REACHED", "SECONDS"}, rows}).print(c, f.asJSON); err != nil {
 			return err
@@ -361,14 +364,14 @@ func gauged(c *cobra.Command, f gaugeFlags, trials []harness.GaugeTrial, report 
 	if err := reports.Retold(c.ErrOrStderr(), report); err != nil {
 		return err
 	}
-	verdict := gaugeVerdict(c, trials, filepath.Join(f.out, reports.PageFile))
+	verdict := mutateVerdict(c, trials, filepath.Join(f.out, reports.PageFile))
 	if f.disarm {
 		return cmp.Or(disarmed(c, trials, f.asJSON), verdict)
 	}
 	return verdict
 }
 
-func gaugeVerdict(c *cobra.Command, trials []harness.GaugeTrial, page string) error {
+func mutateVerdict(c *cobra.Command, trials []harness.Trial, page string) error {
 	count := map[string]int{}
 	good := 0
 	for _, t := range trials {
@@ -380,7 +383,7 @@ func gaugeVerdict(c *cobra.Command, trials []harness.GaugeTrial, page string) er
 		}
 	}
 	var parts []string
-	for _, verdict := range []string{harness.Caught, harness.Spared, harness.Mistaken, harness.Accused, harness.Escaped, harness.Unreached, harness.Unjudged} {
+	for _, verdict := range []string{harness.Killed, harness.Reproduced, harness.Passed, harness.AnotherCheck, harness.FalsePositive, harness.Survived, harness.NotCovered, harness.Unjudged} {
 		if count[verdict] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", count[verdict], verdict))
 		}
