@@ -68,7 +68,7 @@ const (
 	EventFaultHealed     EventKind = "fault-healed"
 	EventFaultDowngraded EventKind = "fault-downgraded" // the draw was unfair
 
-	EventHealPhase EventKind = "heal-phase" // harm ends; convergence is demanded from here
+	EventHealPhase EventKind = "heal-phase" // all faults end; convergence is demanded from here
 	EventConverged EventKind = "converged"
 	EventLoadEnds  EventKind = "load-ends" // clients stop asking
 	EventRunEnds   EventKind = "run-ends"
@@ -106,15 +106,15 @@ func EventKinds() map[EventKind]string {
 		EventStepDone:        "a step of the plan was done",
 		EventStepFailed:      "the ring did not become what a step of the plan asked for or asserted",
 		EventStepMissed:      "a step of the plan could not be tried: its trigger never came, or nobody could carry it out",
-		EventFaultLanded:     "a fault was applied, with the evidence that it did harm",
+		EventFaultLanded:     "a fault was applied, with the evidence that it took effect",
 		EventFaultMissed:     "a fault could not be applied, or did nothing",
 		EventFaultHealed:     "a fault was taken away",
 		EventFaultDowngraded: "a fault was unfair at that moment, and a milder one took its place",
-		EventHealPhase:       "harm ended; from here on the ring must converge",
+		EventHealPhase:       "all faults ended; from here on the ring must converge",
 		EventConverged:       "the ring is what was asked for, and stays so",
 		EventLoadEnds:        "the clients stopped asking",
 		EventRunEnds:         "the run ended",
-		EventRunBegins:       "the machines are there and the ring is not: harm set now meets its founding",
+		EventRunBegins:       "the machines are there and the ring is not: a fault from now on meets its founding",
 		EventMutantReached:   "the mistaken code of a mutant on trial was reached, once for each life of a process",
 	}
 }

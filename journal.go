@@ -4,7 +4,7 @@
 package ringproof
 
 // Journal is all that a subject did and decided while it was kept, in order: what a fault
-// that is set when it begins can hit, and so what a sweep harms one after another.
+// that is set when it begins can hit, and so what a sweep faults one after another.
 type Journal struct {
 	Effects   []Effect   `json:"effects"`
 	Decisions []Decision `json:"decisions"`

@@ -330,10 +330,10 @@ type EtcdProcess struct {
 
 // Ending is what came of a ring that was deleted.
 type Ending struct {
-	Took Duration `json:"took"`           // from the deletion until nothing was left, or until nobody waited any more
-	Left []string `json:"left,omitempty"` // objects that were left then, as kubectl names them
-	Harm string   `json:"harm,omitempty"` // the evidence of the fault that was in force; "": none was
-	Err  string   `json:"err,omitempty"`  // why it is not known what was left
+	Took  Duration `json:"took"`            // from the deletion until nothing was left, or until nobody waited any more
+	Left  []string `json:"left,omitempty"`  // objects that were left then, as kubectl names them
+	Fault string   `json:"fault,omitempty"` // the evidence of the fault that was in force; "": none was
+	Err   string   `json:"err,omitempty"`   // why it is not known what was left
 }
 
 // Output is what was heard of what the subject and its etcds print on a machine.

@@ -54,7 +54,7 @@ func (p Plan) Withdraws() bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Fault != nil && s.Fault.Kind == FaultRingDeleted })
 }
 
-// Step is the harm of the end, as a step.
+// Step is the fault of the end, as a step.
 func (e End) Step() Step { return Step{Name: "end", Fault: e.Fault, Timeout: e.Within} }
 
 // Expect is what a run of a plan came to in the world that saved it.
@@ -68,7 +68,7 @@ type Expect struct {
 type Mode string
 
 const (
-	// ModeSafe is the envelope: every harm is one that a correct subject
+	// ModeSafe is the envelope: every fault is one that a correct subject
 	// survives, and unfair draws are downgraded.
 	ModeSafe Mode = ""
 	// ModeDisaster is beyond it: the subject must halt and say so, never
@@ -371,7 +371,7 @@ func (f Fault) Adds() string {
 	return ""
 }
 
-// FaultKind names a harm. Package faults is the catalogue.
+// FaultKind names a kind of fault. Package faults is the catalogue.
 type FaultKind string
 
 // The faults.
@@ -423,7 +423,7 @@ const (
 	FaultAdmissionDenied  FaultKind = "admission-denied"    // a policy lets nobody create, update or delete one kind of objects
 )
 
-// Fault is one harm. Fields that a kind doesn't use stay zero.
+// Fault is one thing that a world breaks. Fields that a kind doesn't use stay zero.
 type Fault struct {
 	Kind     FaultKind `json:"kind"`
 	Target   string    `json:"target,omitempty"`   // a selector: leader, follower, learner, joining, all, m3, machine/2, …
@@ -449,7 +449,7 @@ type Fault struct {
 	Count    int       `json:"count,omitempty"`    // stale-view, skipped-view: for how many decisions; 0 means 1
 	Percent  int       `json:"percent,omitempty"`  // reply-loss: how many of 100 replies
 	By       Duration  `json:"by,omitempty"`       // clock-skew: ahead, or behind when negative; slow-network, slow-disk: the delay that is added; time-passes: how much; volume-loss: how old the copy is
-	For      Duration  `json:"for,omitempty"`      // heals by itself after; 0: at the end of harm, or never for a loss; time-passes: in how much of the run
+	For      Duration  `json:"for,omitempty"`      // heals by itself after; 0: at the end of all faults, or never for a loss; time-passes: in how much of the run
 	Stagger  Duration  `json:"stagger,omitempty"`  // heals one target after another, this far apart
 
 	Params map[string]string `json:"params,omitempty"` // of a fault from outside, those that no field is for
@@ -463,20 +463,20 @@ type Seams struct {
 	Fault       *Fault // at an action, effect or decision of the subject, which its decorators carry out; nil: none
 }
 
-// At is the step's harm as a subject is told of it. A step without a fault takes its harm
+// At is the step's fault as a subject is told of it. A step without a fault takes its fault
 // away.
 func (s Step) At() Seams {
-	harm := Seams{Step: s.Name}
+	at := Seams{Step: s.Name}
 	switch {
 	case s.Fault == nil:
 	case s.Fault.Kind == FaultStoreOutage:
-		harm.StoreOutage = s.Fault
+		at.StoreOutage = s.Fault
 	case s.Fault.Kind == FaultStoreStale:
-		harm.StoreStale = true
+		at.StoreStale = true
 	default:
-		harm.Fault = s.Fault
+		at.Fault = s.Fault
 	}
-	return harm
+	return at
 }
 
 // The logs that a volume-loss may leave where it leaves one: none of them may run again

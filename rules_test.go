@@ -184,7 +184,7 @@ var fences = []fence{
 	{of: "config", refuse: []string{"./..."}, why: "manifests are read by anyone"},
 	{of: "internal/etcdbin", refuse: []string{"./..."}, why: "it only builds binaries"},
 	{of: "internal/trial", refuse: []string{"./..."}, allow: []string{"./."}, why: "what worlds and subjects know of each other is below both"},
-	{of: "internal/seam", refuse: []string{"./..."}, allow: []string{"./."}, why: "what harms a call is the same whoever makes it"},
+	{of: "internal/seam", refuse: []string{"./..."}, allow: []string{"./."}, why: "what faults a call is the same whoever makes it"},
 	{of: "internal/foreign", refuse: []string{"./..."}, allow: []string{"./.", "./faults", "./scenarios", "./internal/seam", "./internal/trial", "./reference/pki"}, why: "a stranger's program is known by its file alone"},
 	{of: "internal/subject", refuse: []string{"./checks", "./reports", "./scenarios", "./harness/..."}, why: "a subject doesn't know how it is judged"},
 	{of: "internal/subject", refuse: []string{"./sim/...", "./internal/local/...", "./internal/virtual/..."}, why: "a subject knows its world by an interface; cmd wires them"},

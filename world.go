@@ -77,7 +77,7 @@ type Deleter interface {
 type Recorder interface{ Record(Event) }
 
 // PartialError says that a fault hit only some of its targets: on the others there
-// was nothing to harm, as no etcd runs on a spare machine that is to be killed.
+// was nothing to hit, as no etcd runs on a spare machine that is to be killed.
 type PartialError struct {
 	Hit []string // machine names
 	Err error    // why it did not hit the others

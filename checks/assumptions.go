@@ -9,12 +9,12 @@ import (
 	"github.com/ringproof/ringproof"
 )
 
-// assumptions never fails: a run that did no work or no harm proves nothing,
+// assumptions never fails: a run without work or without a fault proves nothing,
 // in either direction. etcd's own nightly robustness tests once ran nothing
 // for two weeks and stayed green (etcd#21033).
 var assumptions = Check{
 	Name:   "assumptions",
-	Claim:  "The run meant something: clients were answered often enough, and every fault of the plan did its harm.",
+	Claim:  "The run meant something: clients were answered often enough, and every fault of the plan did its fault.",
 	Source: "etcd#21033: a suite that ran nothing for two weeks was green",
 	Doubts: true,
 	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {

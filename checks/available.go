@@ -15,7 +15,7 @@ import (
 // a leader answers them too.
 var available = Check{
 	Name:   "available",
-	Claim:  "Clients that ask are never without an acknowledged operation for longer than the budget, but while harm itself keeps the voters from a quorum.",
+	Claim:  "Clients that ask are never without an acknowledged operation for longer than the budget, but while faults themselves keep the voters from a quorum.",
 	Source: "etcd's failure modes: a fault costs about one election timeout; etcd-launcher restarts every member",
 	Timed:  true,
 	Params: []Param{
@@ -100,7 +100,7 @@ func byQuorum(r ringproof.Request) bool {
 }
 
 // gap is a time in which clients asked and had no answer: how much of it counts, as
-// harm held no quorum down, and how much of that the host took.
+// faults held no quorum down, and how much of that the host took.
 type gap struct {
 	ringproof.Span
 	counted, lost time.Duration
@@ -111,7 +111,7 @@ func (g gap) while() string {
 	if g.counted == g.Length() {
 		return ""
 	}
-	return fmt.Sprintf("; harm held the quorum down for %s of it", g.Length()-g.counted)
+	return fmt.Sprintf("; faults held the quorum down for %s of it", g.Length()-g.counted)
 }
 
 func gapOf(h *ringproof.History, whole ringproof.Span, held []ringproof.Span) gap {

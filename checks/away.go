@@ -12,7 +12,7 @@ import (
 )
 
 // away reports whether the member had been gone for as long as the plan lets a
-// machine be absent before a spare takes its place: harm had cut it off for all
+// machine be absent before a spare takes its place: a fault had cut it off for all
 // of that time, or nobody saw it serve. Its log may be whole, and its machine come back.
 func (l *ledger) away(member ringproof.MemberID, at ringproof.Instant) bool {
 	where, known := l.homes[member]
@@ -39,7 +39,7 @@ func (l *ledger) aged(from, to ringproof.Instant) bool {
 	return false
 }
 
-// severed is since when harm cuts the machine off; at when none does.
+// severed is since when a fault cuts the machine off; at when none does.
 func (l *ledger) severed(machine string, at ringproof.Instant) ringproof.Instant {
 	since, force := at, map[string]bool{}
 	for _, e := range events(l.h, ringproof.EventFaultLanded, ringproof.EventFaultHealed) {
@@ -62,7 +62,7 @@ func (l *ledger) severed(machine string, at ringproof.Instant) ringproof.Instant
 	return since
 }
 
-// severs reports whether the harm takes a machine's agent and etcd from the
+// severs reports whether the fault takes a machine's agent and etcd from the
 // others. An etcd whose agent alone is silent serves on.
 func (l *ledger) severs(e ringproof.Event) bool {
 	switch e.Fault {

@@ -230,7 +230,7 @@ func (v Values) Duration(name string) time.Duration {
 	return d
 }
 
-// safely suits the plans whose harm a correct subject survives.
+// safely suits the plans whose faults a correct subject survives.
 func safely(p ringproof.Plan) bool { return p.Mode == ringproof.ModeSafe }
 
 func pass(format string, args ...any) ringproof.Finding {

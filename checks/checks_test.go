@@ -20,7 +20,7 @@ import (
 func sec(s float64) ringproof.Instant { return ringproof.Instant(s * float64(time.Second)) }
 
 // healthy is a run in which all goes well: three founders, a volume of m2 lost
-// at 20 s, its member replaced by a learner that is promoted, harm ends at 60 s
+// at 20 s, its member replaced by a learner that is promoted, faults end at 60 s
 // and the ring rests from 62 s to 70 s.
 func healthy() *ringproof.History {
 	h := &ringproof.History{Tools: ringproof.Tools{Virtual: true}, Plan: ringproof.Plan{
@@ -283,8 +283,8 @@ func leaves(h *ringproof.History, machine string) {
 	event(h, ringproof.Event{At: sec(20), Kind: ringproof.EventFaultLanded, Step: "force", Fault: ringproof.FaultVolumeLoss, Machine: machine})
 }
 
-// TestConvergenceSaysWhatItShowed: a ring that harm had left whole has mended
-// nothing after it. One whose last harm nobody had looked at yet may have.
+// TestConvergenceSaysWhatItShowed: a ring that faults had left whole has mended
+// nothing after it. One whose last fault nobody had looked at yet may have.
 func TestConvergenceSaysWhatItShowed(t *testing.T) {
 	const idle = "nothing was left to mend"
 	message := func(plant func(*ringproof.History)) string {
@@ -588,7 +588,7 @@ func TestPlantedBugs(t *testing.T) {
 			event(h, ringproof.Event{At: sec(64), Kind: ringproof.EventActionDone, Action: "remove", Member: 3, Machine: "m3"})
 		}, says: "says that it removed 3 on m3 1 times"},
 		{check: "converges", name: "to another size", want: bug, plant: func(h *ringproof.History) { h.Evidence.Spec = 5 }, says: "5 voters"},
-		{check: "converges", name: "no end of harm", want: gap, plant: func(h *ringproof.History) { drop(h, ringproof.EventHealPhase) }, says: "heal-phase"},
+		{check: "converges", name: "no end of all faults", want: gap, plant: func(h *ringproof.History) { drop(h, ringproof.EventHealPhase) }, says: "heal-phase"},
 		{check: "converges", name: "cut short", want: gap, plant: func(h *ringproof.History) { drop(h, ringproof.EventConverged) }, says: "before the 45s"},
 		{check: "converges", name: "disaster", want: gap, plant: func(h *ringproof.History) { h.Plan.Mode = ringproof.ModeDisaster }, says: "isn't asked"},
 
@@ -687,7 +687,7 @@ func TestPlantedBugs(t *testing.T) {
 		{check: "work-bounded", name: "growth of a ring whose founders no log has", want: bug, plant: func(h *ringproof.History) {
 			h.Evidence.Changes = grown(3)[1:]
 		}, says: "at most 0 membership changes, saw 4", params: map[string]string{"changes": "0"}},
-		{check: "work-bounded", name: "more than harm explains", want: bug, plant: func(h *ringproof.History) {
+		{check: "work-bounded", name: "more than the faults explain", want: bug, plant: func(h *ringproof.History) {
 			insert(h, 3, append(append(grow(5), entry("remove", 5, 12)), append(grow(6), entry("remove", 6, 14))...)...)
 		}, says: "at most 6 membership changes, saw 9"},
 		{check: "work-bounded", name: "more than an alarm explains", want: bug, plant: func(h *ringproof.History) {
@@ -723,7 +723,7 @@ func TestPlantedBugs(t *testing.T) {
 			event(h, ringproof.Event{At: sec(39), Kind: ringproof.EventFaultLanded, Fault: ringproof.FaultKubeKill, Step: "lose"})
 			event(h, ringproof.Event{At: sec(40), Kind: ringproof.EventProcessExited, Machine: "m1"})
 		}, says: "expected at most 0 ends of etcd"},
-		{check: "work-bounded", name: "a restart where only the controller was harmed", want: bug, plant: func(h *ringproof.History) {
+		{check: "work-bounded", name: "a restart where faults hit the controller alone", want: bug, plant: func(h *ringproof.History) {
 			h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: "late", Fault: &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Scope: ringproof.ScopeController}})
 			event(h, ringproof.Event{At: sec(39), Kind: ringproof.EventFaultLanded, Fault: ringproof.FaultAgentCrash, Step: "late", Machine: "m1"})
 			event(h, ringproof.Event{At: sec(40), Kind: ringproof.EventProcessExited, Machine: "m1"})
@@ -740,13 +740,13 @@ func TestPlantedBugs(t *testing.T) {
 		{check: "work-bounded", name: "a start that an old list ends", want: ringproof.Pass, plant: func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(41), Kind: ringproof.EventProcessExited, Machine: "m3", Text: "etcd, pid 7, fatal: discovery failed: error validating peerURLs {…}: member count is unequal"})
 		}, says: "0 needless ends"},
-		{check: "work-bounded", name: "starts that an old list ends and nobody was harmed", want: bug, plant: func(h *ringproof.History) {
+		{check: "work-bounded", name: "starts that an old list ends and no fault hit", want: bug, plant: func(h *ringproof.History) {
 			drop(h, ringproof.EventFaultLanded)
 			h.Evidence.Changes = slices.DeleteFunc(h.Evidence.Changes, func(c ringproof.ConfChange) bool { return !c.Founder })
 			for _, at := range []float64{41, 42} {
 				event(h, ringproof.Event{At: sec(at), Kind: ringproof.EventProcessExited, Machine: "m3", Text: "etcd, pid 7, fatal: discovery failed: error validating peerURLs {…}: member count is unequal"})
 			}
-		}, says: "expected at most 0 ends of etcd on machines that nobody harmed or restarted, saw 1"},
+		}, says: "expected at most 0 ends of etcd on machines that no fault hit and nobody restarted, saw 1"},
 		{check: "work-bounded", name: "a start that its flags end", want: bug, plant: func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(41), Kind: ringproof.EventProcessExited, Machine: "m3", Text: "etcd, pid 7, fatal: listen tcp: address already in use"})
 		}, says: "expected at most 0 ends of etcd"},
@@ -866,7 +866,7 @@ func TestPlantedBugs(t *testing.T) {
 			h.Evidence.Claims = []ringproof.Claim{{Machine: "m1", Ending: []ringproof.Object{{Name: "pvc default/data-r-0", UID: "c-1"}}}}
 		}, says: "being deleted under it"},
 		{check: "leaves-nothing", name: "nothing", want: ok, plant: ending(ringproof.Ending{Took: 9e9})},
-		{check: "leaves-nothing", name: "a claim", want: bug, plant: ending(ringproof.Ending{Took: 60e9, Left: []string{"persistentvolumeclaim/data-r-0"}, Harm: "m2 is off"}), says: "saw 1 objects after 1m0s, while m2 is off"},
+		{check: "leaves-nothing", name: "a claim", want: bug, plant: ending(ringproof.Ending{Took: 60e9, Left: []string{"persistentvolumeclaim/data-r-0"}, Fault: "m2 is off"}), says: "saw 1 objects after 1m0s, while m2 is off"},
 		{check: "leaves-nothing", name: "the fault did not land", want: gap, plant: ending(ringproof.Ending{Err: "kill did not land"}), says: "kill did not land"},
 		{check: "leaves-nothing", name: "the fault never went off", want: gap, plant: func(h *ringproof.History) {
 			ending(ringproof.Ending{Took: 9e9})(h)
@@ -901,7 +901,7 @@ func replacedInARestart(h *ringproof.History, pause time.Duration) {
 	insert(h, 3, append(append(grow(5), entry("remove", 5, 12)), append(grow(6), entry("remove", 6, 14))...)...)
 }
 
-// hitEarly has harm land early on, and two members more come and go.
+// hitEarly has a fault land early on, and two members more come and go.
 func hitEarly(h *ringproof.History, f ringproof.Fault) {
 	h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: "strike", Fault: &f})
 	event(h, ringproof.Event{At: sec(10.5), Kind: ringproof.EventFaultLanded, Step: "strike", Fault: f.Kind, Machine: f.Target})
@@ -1383,7 +1383,7 @@ func TestOnlyTheFirstBindIsSpared(t *testing.T) {
 		"again in the rest":            {events: []ringproof.Event{begun(1, 64), done(1, 65), begun(1, 66)}, says: second},
 		"tried again in the rest":      {events: []ringproof.Event{begun(1, 64), failed(1, 65), begun(1, 66)}, says: second},
 		"after an agent died in it":    {events: []ringproof.Event{begun(1, 5), begun(1, 65)}},
-		"after harm kept it":           {events: []ringproof.Event{begun(1, 5), failed(1, 6), begun(1, 65)}},
+		"after a fault kept it":        {events: []ringproof.Event{begun(1, 5), failed(1, 6), begun(1, 65)}},
 		"of a machine, another member": {events: []ringproof.Event{begun(2, 5), done(2, 6), begun(4, 65)}},
 		"after its record was damaged": {events: []ringproof.Event{begun(1, 5), done(1, 6),
 			{At: sec(7), Kind: ringproof.EventFaultLanded, Step: "damage", Fault: ringproof.FaultKeysDamaged}, begun(1, 65)}},

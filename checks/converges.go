@@ -12,14 +12,14 @@ import (
 	"github.com/ringproof/ringproof"
 )
 
-// converges looks at the second half of a run: harm has ended, a quorum's
+// converges looks at the second half of a run: all faults have ended, a quorum's
 // worth is healed, what was lost for good stays lost.
 var converges = Check{
 	Name:   "converges",
-	Claim:  "Once harm ends, the ring becomes what was asked for, on machines that are there and none that was to be vacated, and every member of it serves; its objects that were deleted or emptied say again what they are for.",
+	Claim:  "Once all faults have ended, the ring becomes what was asked for, on machines that are there and none that was to be vacated, and every member of it serves; its objects that were deleted or emptied say again what they are for.",
 	Source: "Kubernetes' level-triggered reconciliation; TigerBeetle's liveness phase",
 	Timed:  true,
-	Params: []Param{{"within", "45s", "how long after the end of harm"}},
+	Params: []Param{{"within", "45s", "how long after the end of all faults"}},
 	Judge: func(h *ringproof.History, params Values) ringproof.Finding {
 		if !safely(h.Plan) {
 			return unknown("a plan in mode %s isn't asked to converge; take this check off its invariants", h.Plan.Mode)
@@ -41,7 +41,7 @@ func convergence(h *ringproof.History, healed ringproof.Instant, params Values) 
 	e, ok := convergedAfter(h, healed)
 	end, ended := ended(h)
 	if !ok && (!ended || end.Sub(healed) < within) {
-		return unknown("the run ended %s after harm, without convergence and before the %s allowed", end.Sub(healed), within)
+		return unknown("the run ended %s after the last fault, without convergence and before the %s allowed", end.Sub(healed), within)
 	}
 	took := ringproof.Span{From: healed, To: end}
 	if ok {
@@ -49,9 +49,9 @@ func convergence(h *ringproof.History, healed ringproof.Instant, params Values) 
 	}
 	switch h.Evidence.Starved.Overran(took, within) {
 	case ringproof.Inconclusive:
-		return with(starved(h, took, "expected %s within %s of the end of harm, which took %s", wanted(h.Evidence), within, took.Length()), reasons(h, healed)...)
+		return with(starved(h, took, "expected %s within %s of the end of all faults, which took %s", wanted(h.Evidence), within, took.Length()), reasons(h, healed)...)
 	case ringproof.Fail:
-		return with(fail(healed.Add(within), "expected %s within %s of the end of harm, saw %s%s",
+		return with(fail(healed.Add(within), "expected %s within %s of the end of all faults, saw %s%s",
 			wanted(h.Evidence), within, cmp.Or(amiss(h.Evidence.Final, h.Evidence), "it so at the end only"), ineffective(h)), reasons(h, healed)...)
 	}
 	if saw := amiss(h.Evidence.Final, h.Evidence); saw != "" {
@@ -63,12 +63,12 @@ func convergence(h *ringproof.History, healed ringproof.Instant, params Values) 
 		return with(fail(h.Evidence.Final.At, "expected %s at the end, saw %s%s", wanted(h.Evidence), saw, ineffective(h)), reasons(h, healed)...)
 	}
 	if whole(h, healed) {
-		return pass("%s after harm ended, when nothing was left to mend: %s", e.At.Sub(healed), h.Evidence.Final.String())
+		return pass("%s after the last fault ended, when nothing was left to mend: %s", e.At.Sub(healed), h.Evidence.Final.String())
 	}
-	return pass("%s after harm ended: %s", e.At.Sub(healed), h.Evidence.Final.String())
+	return pass("%s after the last fault ended: %s", e.At.Sub(healed), h.Evidence.Final.String())
 }
 
-// whole reports whether the ring was seen as it was asked for when harm ended, and
+// whole reports whether the ring was seen as it was asked for when all faults had ended, and
 // no fault has landed since it was looked at: then it has not shown that it can
 // mend itself, only that it rests.
 func whole(h *ringproof.History, healed ringproof.Instant) bool {

@@ -12,10 +12,10 @@ import (
 	"github.com/ringproof/ringproof"
 )
 
-// heldDown lists the spans in which harm itself kept the ring from a quorum, so that
+// heldDown lists the spans in which faults themselves kept the ring from a quorum, so that
 // whatever the subject did nobody could commit: a majority without power for half a
-// minute is an outage of half a minute. Such a span begins when harm lands. A subject
-// that takes away the voters which harm has left loses the quorum by itself.
+// minute is an outage of half a minute. Such a span begins when a fault lands. A subject
+// that takes away the voters that faults have left loses the quorum by itself.
 func heldDown(h *ringproof.History) (spans []ringproof.Span) {
 	l, grip := newLedger(h), grip{}
 	since := ringproof.Forever
@@ -51,12 +51,12 @@ func podsEnded(h *ringproof.History, all []ringproof.Event) (told []ringproof.Ev
 	return told
 }
 
-// takesPods reports whether the event is of such harm.
+// takesPods reports whether the event is of such a fault.
 func takesPods(p ringproof.Plan, e ringproof.Event) bool {
 	return (e.Fault == ringproof.FaultSetDeleted || e.Fault == ringproof.FaultRingDeleted) && !orphans(p, e)
 }
 
-// tookPods is how such harm has landed on each machine whose etcd ended for it, and healed.
+// tookPods is how such a fault has landed on each machine whose etcd ended for it, and healed.
 func tookPods(h *ringproof.History, landed ringproof.Event) (told []ringproof.Event) {
 	asked := landed.At
 	for _, e := range events(h, ringproof.EventFaultHealed) {
@@ -94,17 +94,17 @@ func (l *ledger) votersAt(at ringproof.Instant) (machines []string, all int) {
 	return nil, 0
 }
 
-// grip is the harm that is on, by step.
+// grip is the fault that is on, by step.
 type grip map[string]*hold
 
-// hold is what one harm does to its targets until it heals.
+// hold is what one fault does to its targets until it heals.
 type hold struct {
 	on    map[string]bool // its targets, and whether it keeps each from voting
 	apart string          // a partition's shape, or barred; "": it parts nobody
 }
 
-// take notes what landed, healed, or ended under a harm that lets no etcd start. It
-// reports whether the harm is heavier for it.
+// take notes what landed, healed, or ended under a fault that lets no etcd start. It
+// reports whether the fault is heavier for it.
 func (g grip) take(p ringproof.Plan, e ringproof.Event) bool {
 	targets := strings.Split(e.Machine, ",")
 	switch e.Kind {
@@ -141,13 +141,13 @@ func (g grip) take(p ringproof.Plan, e ringproof.Event) bool {
 	return ended
 }
 
-// starting are the harms that keep an etcd from starting again, once it has ended.
+// starting are the faults that keep an etcd from starting again, once it has ended.
 var starting = map[ringproof.FaultKind]bool{ringproof.FaultDiskFull: true, ringproof.FaultStartFailure: true}
 
 // barred is how an alarm holds a ring: whoever hears whom, nobody writes.
 const barred = "barred"
 
-// gripOf is how a harm keeps members from voting till it heals: stops, those that it
+// gripOf is how a fault keeps members from voting till it heals: stops, those that it
 // hits, at once; apart, from each other, in this shape. landed is what was made of it.
 // What only makes things slower or stranger does neither.
 func gripOf(f ringproof.Fault, landed ringproof.FaultKind) (stops bool, apart string) {

@@ -16,7 +16,7 @@ import (
 func dark(until float64, voters int, faults ...ringproof.Fault) *ringproof.History {
 	h := &ringproof.History{Tools: ringproof.Tools{Virtual: true}}
 	for i, f := range faults {
-		h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: fmt.Sprintf("harm%d", i), Fault: &f})
+		h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: fmt.Sprintf("fault%d", i), Fault: &f})
 	}
 	h.Operations = []ringproof.Operation{
 		{Call: 0, Return: sec(1), Response: &ringproof.Response{}},
@@ -37,7 +37,7 @@ func votersOn(at float64, n int) ringproof.Observation {
 	return o
 }
 
-// hit lets the nth harm land on the machines, and heal, as one event or as one a machine.
+// hit lets the nth fault land on the machines, and heal, as one event or as one a machine.
 func hit(h *ringproof.History, n int, from, to float64, machines string, each ...string) *ringproof.History {
 	kind, step := h.Plan.Steps[n].Fault.Kind, h.Plan.Steps[n].Name
 	event(h, ringproof.Event{At: sec(from), Kind: ringproof.EventFaultLanded, Fault: kind, Step: step, Machine: machines})
@@ -55,8 +55,8 @@ func exits(h *ringproof.History, at float64, machine string) *ringproof.History 
 	return h
 }
 
-// TestHarmThatHoldsTheQuorumDown is no outage of the subject's, for as long as it does.
-func TestHarmThatHoldsTheQuorumDown(t *testing.T) {
+// TestFaultsThatHoldTheQuorumDown is no outage of the subject's, for as long as it does.
+func TestFaultsThatHoldTheQuorumDown(t *testing.T) {
 	off := ringproof.Fault{Kind: ringproof.FaultKill, Scope: "machine", For: 30}
 	full, unstartable := ringproof.Fault{Kind: ringproof.FaultDiskFull}, ringproof.Fault{Kind: ringproof.FaultStartFailure}
 	alarm := ringproof.Fault{Kind: ringproof.FaultAlarmRaised, Alarm: ringproof.AlarmCorrupt}

@@ -124,7 +124,7 @@ func TestLeases(t *testing.T) {
 				Request: ringproof.Request{Kind: ringproof.RequestTxn, Then: []ringproof.Request{{Kind: ringproof.RequestPut, Key: "/w/a", Value: "z", Lease: 7}}}})
 		}, "refused at 7s for want of it"},
 		"still there long after": {leasesKeepTheirTime, fails, func(h *ringproof.History) { late(h) }, "saw /w/a under it"},
-		"still there after harm": {leasesKeepTheirTime, ringproof.Inconclusive, func(h *ringproof.History) {
+		"still there after the last fault": {leasesKeepTheirTime, ringproof.Inconclusive, func(h *ringproof.History) {
 			late(h)
 			h.Events = []ringproof.Event{{At: sec(30), Kind: ringproof.EventFaultHealed}}
 		}, "0 were revoked and 0 were seen to run out"},

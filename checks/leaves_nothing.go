@@ -19,23 +19,23 @@ var leavesNothing = Check{
 		switch end := h.Evidence.End; {
 		case h.Plan.End == nil || end == nil:
 			return unknown("the run was over before the ring was deleted")
-		case h.Plan.End.Fault != nil && end.Harm == "" && h.Plan.Assumptions.FaultsFired:
+		case h.Plan.End.Fault != nil && end.Fault == "" && h.Plan.Assumptions.FaultsFired:
 			return unknown("the fault that was to be in force when the ring was deleted never landed")
 		case end.Err != "":
 			return unknown("what was left of the ring is not known: %s", end.Err)
 		case len(end.Left) > 0:
 			return with(fail(ringproof.Forever, "expected nothing of a deleted ring to be left within %s, saw %d objects after %s%s", h.Plan.End.Within, len(end.Left),
-				end.Took.Std().Round(time.Second), during(end.Harm)), end.Left...)
+				end.Took.Std().Round(time.Second), during(end.Fault)), end.Left...)
 		default:
-			return pass("nothing of the ring was left %s after it was deleted%s", end.Took.Std().Round(100*time.Millisecond), during(end.Harm))
+			return pass("nothing of the ring was left %s after it was deleted%s", end.Took.Std().Round(100*time.Millisecond), during(end.Fault))
 		}
 	},
 	suits: func(p ringproof.Plan) bool { return p.End != nil },
 }
 
-func during(harm string) string {
-	if harm == "" {
+func during(fault string) string {
+	if fault == "" {
 		return ""
 	}
-	return ", while " + harm
+	return ", while " + fault
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/ringproof/ringproof"
 )
 
-// needlessEnds are the ends of etcds that nothing explains which was so at the moment: harm
+// needlessEnds are the ends of etcds that nothing explains which was so at the moment: a fault
 // that was not over, an operator who restarted that one, or a member that had left. A machine
 // that was killed once is as well as any as soon as its member serves again.
 func needlessEnds(h *ringproof.History) (all []ringproof.Event) {
@@ -22,7 +22,7 @@ func needlessEnds(h *ringproof.History) (all []ringproof.Event) {
 		case ringproof.EventRunEnds:
 			return all // what ends then is ended with the run
 		case ringproof.EventProcessExited:
-			excused := misinformed(e) && (amongHarm(h, e.At) || !misled[e.Machine])
+			excused := misinformed(e) && (amongFaults(h, e.At) || !misled[e.Machine])
 			misled[e.Machine] = misled[e.Machine] || misinformed(e)
 			excused = excused || strings.Contains(e.Text, "panic: ") // nobody ended it, and no-panic judges it
 			if !excused && !vain[e.Machine] && !byFault(h, e.Machine, e.At) && !askedToEnd(h, e) && !gone.explain(h, e) && !take(turns, e) {
@@ -144,7 +144,7 @@ func (o overtaken) see(e ringproof.Event) {
 // misinformed reports whether an etcd ended itself because the peer that it asked first
 // had another list of members than it was started with. A voter that has just come back
 // from behind a partition has an old one until it has caught up, and no starter can know
-// whom etcd will ask. Where nobody was harmed one may lag for a moment: then the first
+// whom etcd will ask. Where no fault has hit one may lag for a moment: then the first
 // such end on a machine is etcd's, and the second its starter's.
 func misinformed(e ringproof.Event) bool {
 	return strings.Contains(e.Text, "fatal: ") && strings.Contains(e.Text, "error validating peerURLs")
@@ -156,14 +156,14 @@ var beside = map[ringproof.FaultKind]bool{ringproof.FaultAPIOutage: true, ringpr
 	ringproof.FaultObjectsDeleted: true, ringproof.FaultObjectsEmptied: true, ringproof.FaultRecordsDeleted: true, ringproof.FaultUpgraded: true,
 	ringproof.FaultAdmissionDenied: true}
 
-// amongHarm reports whether harm was on anywhere, or over for so short a time that not all have
+// amongFaults reports whether a fault was on anywhere, or over for so short a time that not all have
 // caught up with it.
-func amongHarm(h *ringproof.History, at ringproof.Instant) bool {
+func amongFaults(h *ringproof.History, at ringproof.Instant) bool {
 	return slices.ContainsFunc(events(h, ringproof.EventFaultLanded), func(e ringproof.Event) bool {
 		if spares(h.Plan, e, e.Machine) || e.At > at.Add(landing) {
 			return false
 		}
-		over, ends := harmOver(h, e)
+		over, ends := faultOver(h, e)
 		return !ends || over.Add(heeds) >= at
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/ringproof/ringproof"
 )
 
-// noPanic asks of none whose disk was harmed: an etcd that can't write what it
+// noPanic asks of none whose disk a fault hit: an etcd that can't write what it
 // must keep panics on purpose.
 var noPanic = Check{
 	Name:   "no-panic",
@@ -19,7 +19,7 @@ var noPanic = Check{
 	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
 		ended := events(h, ringproof.EventProcessExited)
 		for _, e := range ended {
-			if _, panicked, found := strings.Cut(e.Text, "panic: "); found && panicked != removed && !diskHarmed(h, e) {
+			if _, panicked, found := strings.Cut(e.Text, "panic: "); found && panicked != removed && !diskHit(h, e) {
 				return with(fail(e.At, "expected no panic, the etcd on %s ended in: %s", e.Machine, panicked), e.String())
 			}
 		}
@@ -37,7 +37,7 @@ var noPanic = Check{
 // removed is how an etcd (v3.6.16) may end that hears of its own removal.
 const removed = "failed to find local ID in cluster members"
 
-func diskHarmed(h *ringproof.History, at ringproof.Event) bool {
+func diskHit(h *ringproof.History, at ringproof.Event) bool {
 	kinds := []ringproof.FaultKind{ringproof.FaultDiskFull, ringproof.FaultVolumeLoss, ringproof.FaultMachineLoss, ringproof.FaultDiskSwap}
 	return slices.ContainsFunc(h.Events, func(e ringproof.Event) bool {
 		return e.Kind == ringproof.EventFaultLanded && e.At <= at.At && slices.Contains(kinds, e.Fault) &&

@@ -38,8 +38,8 @@ var quiescent = Check{
 	suits: safely,
 }
 
-// restsFrom returns the first convergence after harm, or the last one of a run
-// without harm.
+// restsFrom returns the first convergence after the last fault, or the last one of a run
+// without a fault.
 func restsFrom(h *ringproof.History) (ringproof.Instant, bool) {
 	if phases := events(h, ringproof.EventHealPhase); len(phases) > 0 {
 		e, ok := convergedAfter(h, phases[len(phases)-1].At)
@@ -62,7 +62,7 @@ func restsFrom(h *ringproof.History) (ringproof.Instant, bool) {
 const bind = "bind"
 
 // bound tells which members' binding was done by the moment. One that only began,
-// or failed, may still be owed: whoever began it died, or harm cut it off. So is
+// or failed, may still be owed: whoever began it died, or a fault cut it off. So is
 // one whose record was damaged since: a ring that is suspended meanwhile looks as
 // asked for, and repairs its records when it is resumed. Damage that was missed may be done
 // all the same: whoever asked for it was not answered in time.
@@ -119,7 +119,7 @@ func disturbed(h *ringproof.History, from, to ringproof.Instant) (ringproof.Find
 			continue
 		}
 		if e.Action == bind && !done[e.Member] {
-			done[e.Member] = true // begun is enough: in the rest no harm excuses a second attempt
+			done[e.Member] = true // begun is enough: in the rest no fault excuses a second attempt
 			told = e.At
 			continue
 		}

@@ -120,7 +120,7 @@ func (w *marginWalk) asked(c ringproof.ConfChange) (at ringproof.Instant, known 
 
 // rejected judges what was asked for and refused by etcd as if it had been done: a
 // subject that asks every second for a healthy voter's removal while a dead one is
-// listed is kept from harm by etcd's guard alone, which an operator may have switched off.
+// listed is kept by etcd's guard alone, which an operator may have switched off.
 // While a change is under way nobody knows which membership was asked about, so only
 // what is wrong in each is charged.
 func (w *marginWalk) rejected() (ringproof.Finding, bool) {
@@ -340,7 +340,7 @@ func (w *marginWalk) endedFirst() (ringproof.Finding, bool) {
 // tookVoter reports whether the subject ended the etcd, and a voter's.
 func (w *marginWalk) tookVoter(end ringproof.Event) bool {
 	last, voter := servedLast(w.h, end)
-	return voter && !byItself(end) && !left(w.h, last, end.Machine) && !harmed(w.h, end.Machine, end.At)
+	return voter && !byItself(end) && !left(w.h, last, end.Machine) && !mayEnd(w.h, end.Machine, end.At)
 }
 
 // lastEnd is the last end of an etcd on the machine before a moment; ended: there was one.

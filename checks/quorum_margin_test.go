@@ -32,7 +32,7 @@ func TestEndedFirst(t *testing.T) {
 		{"ended and then removed", ends(30.5, ""), true},
 		{"ended a moment before it was removed", ends(39.5, ""), false},
 		{"ended by itself", ends(30.5, "etcd, pid 7, fatal: permission denied"), false},
-		{"ended by harm", func(h *ringproof.History) {
+		{"ended by a fault", func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(30), Kind: ringproof.EventFaultLanded, Machine: "m3", Fault: ringproof.FaultMachineLoss})
 			ends(30.5, "")(h)
 		}, false},

@@ -23,12 +23,12 @@ var restartsInTurn = Check{
 		ended := 0
 		for _, e := range events(h, ringproof.EventProcessExited) {
 			last, voter := servedLast(h, e)
-			if !voter || byItself(e) || left(h, last, e.Machine) || harmed(h, e.Machine, e.At) {
+			if !voter || byItself(e) || left(h, last, e.Machine) || mayEnd(h, e.Machine, e.At) {
 				continue
 			}
 			ended++
 			for _, v := range h.Observations[last].Voters() {
-				if v.Machine != e.Machine && (anotherAway(h, v, last, e) || together(h, v, last, e)) && (!harmed(h, v.Machine, e.At) || knownAway(h, v.ID, e.At)) {
+				if v.Machine != e.Machine && (anotherAway(h, v, last, e) || together(h, v, last, e)) && (!mayEnd(h, v.Machine, e.At) || knownAway(h, v.ID, e.At)) {
 					return with(fail(e.At, "expected the etcd of %s to be ended while all other voters serve, saw %s away", e.Machine, v.Machine), e.String())
 				}
 			}
@@ -46,7 +46,7 @@ var restartsInTurn = Check{
 const heeds = 15 * time.Second
 
 // knownAway reports whether a voter had been away for so long, at each look, that the subject must
-// have heard of it, whatever harm is why.
+// have heard of it, whatever fault is why.
 func knownAway(h *ringproof.History, voter ringproof.MemberID, at ringproof.Instant) bool {
 	from := at.Add(-heeds - h.Evidence.Starved.Within(ringproof.Span{From: at.Add(-heeds), To: at}))
 	looks := 0
@@ -93,9 +93,9 @@ func left(h *ringproof.History, last int, machine string) bool {
 // serve in the last look: neither that nor the next found it serve, or it ended in between
 // too, of which no look tells. Who ended and served again by the next look was back before an
 // etcd that still ran then: one may take seconds to end, and answers nobody meanwhile. Who
-// ended after that look ended while this one was away, and is judged by that. Whom harm had
+// ended after that look ended while this one was away, and is judged by that. Whom a fault had
 // end counts no more than where it keeps him away: he may be back before an etcd has ended that
-// was asked to before the harm.
+// was asked to before the fault.
 func anotherAway(h *ringproof.History, v ringproof.MemberView, last int, end ringproof.Event) bool {
 	from, next := h.Observations[last].At, h.Observations[last+1]
 	now, still := next.Member(v.ID)
@@ -104,7 +104,7 @@ func anotherAway(h *ringproof.History, v ringproof.MemberView, last int, end rin
 	}
 	return slices.ContainsFunc(events(h, ringproof.EventProcessExited), func(e ringproof.Event) bool {
 		back := now.Serving && e.At < next.At && next.At < end.At
-		return e.Machine == v.Machine && e.At >= from && e.At <= min(next.At, end.At) && !back && !harmed(h, e.Machine, e.At)
+		return e.Machine == v.Machine && e.At >= from && e.At <= min(next.At, end.At) && !back && !mayEnd(h, e.Machine, e.At)
 	})
 }
 
@@ -115,7 +115,7 @@ func anotherAway(h *ringproof.History, v ringproof.MemberView, last int, end rin
 func together(h *ringproof.History, v ringproof.MemberView, last int, end ringproof.Event) bool {
 	return slices.ContainsFunc(events(h, ringproof.EventProcessExited), func(e ringproof.Event) bool {
 		before, voter := servedLast(h, e)
-		if e.Machine != v.Machine || !voter || byItself(e) || left(h, before, e.Machine) || harmed(h, e.Machine, e.At) {
+		if e.Machine != v.Machine || !voter || byItself(e) || left(h, before, e.Machine) || mayEnd(h, e.Machine, e.At) {
 			return false
 		}
 		return slices.ContainsFunc(h.Observations, func(o ringproof.Observation) bool {
@@ -134,12 +134,12 @@ func served(h *ringproof.History, machine string, from, to ringproof.Instant) bo
 	})
 }
 
-// harmed reports whether harm or an operator may be why an etcd ends, or is away.
-func harmed(h *ringproof.History, machine string, at ringproof.Instant) bool {
+// mayEnd reports whether a fault or an operator may be why an etcd ends, or is away.
+func mayEnd(h *ringproof.History, machine string, at ringproof.Instant) bool {
 	return byFault(h, machine, at) || slices.ContainsFunc(h.Plan.Steps, func(s ringproof.Step) bool { return byOperator(h, s, machine, at) })
 }
 
-// byFault reports whether harm may be why: some has hit the machine, and its member was not
+// byFault reports whether a fault may be why: some has hit the machine, and its member was not
 // seen to serve since that was over.
 func byFault(h *ringproof.History, machine string, at ringproof.Instant) bool {
 	for _, e := range events(h, ringproof.EventFaultLanded) {
@@ -147,7 +147,7 @@ func byFault(h *ringproof.History, machine string, at ringproof.Instant) bool {
 			continue
 		}
 		e.Machine = machine // who hits nobody by name hits all
-		if over, ends := harmOver(h, e); !ends || !served(h, machine, over, at) {
+		if over, ends := faultOver(h, e); !ends || !served(h, machine, over, at) {
 			return true
 		}
 	}
@@ -179,7 +179,7 @@ func byOperator(h *ringproof.History, s ringproof.Step, machine string, at ringp
 	return !stepEnds[over.Kind] || over.At >= at || !served(h, machine, over.At, at)
 }
 
-// momentary is harm that is over as soon as it is done: who serves again has come back.
+// momentary is a fault that is over as soon as it is done: who serves again has come back.
 var momentary = map[ringproof.FaultKind]bool{ringproof.FaultKill: true, ringproof.FaultKubeDelete: true, ringproof.FaultMachineLoss: true, ringproof.FaultVolumeLoss: true}
 
 // orphans reports whether what landed took from pods what made them, or has one more made: they
@@ -223,10 +223,10 @@ func podEnded(h *ringproof.History, deleted ringproof.Event) ringproof.Instant {
 	return deleted.At
 }
 
-// harmOver is when harm that has landed was over; ends: it ever was. What is over as soon as it
+// faultOver is when a fault that has landed was over; ends: it ever was. What is over as soon as it
 // is done takes its time to be done: a disk is put in, and the etcd that serves from the old one
-// ends a tenth of a second after the harm began.
-func harmOver(h *ringproof.History, landed ringproof.Event) (over ringproof.Instant, ends bool) {
+// ends a tenth of a second after the fault began.
+func faultOver(h *ringproof.History, landed ringproof.Event) (over ringproof.Instant, ends bool) {
 	if ofSet[landed.Fault] || landed.Fault == ringproof.FaultKubeDelete && !tookDisk(h, landed) {
 		return podEnded(h, landed), true
 	}

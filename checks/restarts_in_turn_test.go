@@ -13,19 +13,19 @@ import (
 
 func TestRestartsInTurn(t *testing.T) {
 	for _, test := range []struct {
-		name string
-		h    *ringproof.History
-		harm func(*ringproof.History)
-		want ringproof.Verdict
-		says string
+		name  string
+		h     *ringproof.History
+		fault func(*ringproof.History)
+		want  ringproof.Verdict
+		says  string
 	}{
 		{"one after the other", rolled("3.5.35", 2, 3, 1), nil, ringproof.Pass, "3 ends of voters' etcds"},
 		{"while another is away", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) { away(h, "m2", 12, 25) }, ringproof.Fail, "etcd of m3 to be ended while all other voters serve, saw m2 away"},
-		{"while another is away that harm has hit", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
+		{"while another is away that a fault has hit", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
 			away(h, "m2", 12, 25)
 			event(h, ringproof.Event{At: sec(11), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultPause})
 		}, ringproof.Pass, "2 ends"},
-		{"while another has been away for long that harm has hit", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
+		{"while another has been away for long that a fault has hit", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
 			away(h, "m2", 12, 40)
 			event(h, ringproof.Event{At: sec(11), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultMachineLoss})
 		}, ringproof.Fail, "etcd of m1 to be ended while all other voters serve, saw m2 away"},
@@ -63,22 +63,22 @@ func TestRestartsInTurn(t *testing.T) {
 			away(h, "m2", 19, 20)
 			away(h, "m3", 19, 21)
 		}, ringproof.Fail, "etcd of m3 to be ended while all other voters serve, saw m2 away"},
-		{"one that takes its time to end, while harm ends another", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
+		{"one that takes its time to end, while a fault ends another", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(19.6), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultKill})
 			event(h, ringproof.Event{At: sec(19.6), Kind: ringproof.EventProcessExited, Machine: "m2"})
 			away(h, "m3", 18, 21)
 		}, ringproof.Pass, "3 ends"},
-		{"one that takes its time to end, while harm ends another that is back before", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
+		{"one that takes its time to end, while a fault ends another that is back before", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(17.4), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultKill})
 			event(h, ringproof.Event{At: sec(17.5), Kind: ringproof.EventProcessExited, Machine: "m2"})
 			away(h, "m2", 18, 19)
 			away(h, "m3", 18, 21)
 		}, ringproof.Pass, "3 ends"},
-		{"harm was over long before", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
+		{"a fault was over long before", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(3), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultKill})
 			away(h, "m2", 12, 25)
 		}, ringproof.Fail, "saw m2 away"},
-		{"harm never ended", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
+		{"a fault never ended", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(3), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultClockSkew})
 			away(h, "m2", 12, 25)
 		}, ringproof.Pass, "2 ends"},
@@ -110,15 +110,15 @@ func TestRestartsInTurn(t *testing.T) {
 			ringproof.Fail, "etcd of m3 to be ended while all other voters serve, saw m2 away"},
 		{"pods that end though their set has left them", rolled("3.5.35"), func(h *ringproof.History) { ofPods(h, ringproof.FaultSetDeleted, ringproof.Orphan) },
 			ringproof.Fail, "etcd of m3 to be ended while all other voters serve, saw m2 away"},
-		{"ended by harm", rolled("3.5.35", 2), func(h *ringproof.History) {
+		{"ended by a fault", rolled("3.5.35", 2), func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(10.4), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultKill})
 		}, ringproof.Inconclusive, "no voter's etcd was seen"},
 		{"none was ended", rolled("3.5.35"), nil, ringproof.Inconclusive, "no voter's etcd was seen"},
 		{"never looked at", &ringproof.History{}, nil, ringproof.Inconclusive, "no voter's etcd was seen"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if test.harm != nil {
-				test.harm(test.h)
+			if test.fault != nil {
+				test.fault(test.h)
 			}
 			f := restartsInTurn.Finding(test.h, nil)
 			assert.Equal(t, test.want, f.Verdict, f.String())
@@ -127,7 +127,7 @@ func TestRestartsInTurn(t *testing.T) {
 	}
 }
 
-// ofPods has harm come to what makes the members' pods, and two of them end two seconds later.
+// ofPods has a fault hit what makes the members' pods, and two of them end two seconds later.
 func ofPods(h *ringproof.History, kind ringproof.FaultKind, how string) {
 	h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: "set", Fault: &ringproof.Fault{Kind: kind, How: how}})
 	event(h, ringproof.Event{At: sec(11.4), Kind: ringproof.EventFaultLanded, Step: "set", Fault: kind})

@@ -159,7 +159,7 @@ func TestAFarewellWithinTheSpanOfALook(t *testing.T) {
 	}, nil), "the host was starved, and it was slow to hear")
 }
 
-// TestAConvergenceOnAStarvedHost: harm ends at 60 s, the ring is whole at 62 s.
+// TestAConvergenceOnAStarvedHost: faults end at 60 s, the ring is whole at 62 s.
 func TestAConvergenceOnAStarvedHost(t *testing.T) {
 	never := func(h *ringproof.History) { drop(h, ringproof.EventConverged) }
 	for name, test := range map[string]struct {

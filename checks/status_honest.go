@@ -75,7 +75,7 @@ var claims = []claim{
 	{
 		says: func(ringproof.Status) string { return "that the ring does not serve, which it did" },
 		wrong: func(h *ringproof.History, s ringproof.Status, over ringproof.Span) bool {
-			return s.Available == "False" && unharmed(h, over) && seenAs(h, over, func(o ringproof.Observation) bool { return o.Fresh })
+			return s.Available == "False" && faultless(h, over) && seenAs(h, over, func(o ringproof.Observation) bool { return o.Fresh })
 		},
 	},
 	{
@@ -87,7 +87,7 @@ var claims = []claim{
 			return fmt.Sprintf("that %d members vote, which they did not", s.Voters)
 		},
 		wrong: func(h *ringproof.History, s ringproof.Status, over ringproof.Span) bool {
-			return s.Voters >= 0 && unharmed(h, over) && seenAs(h, over, func(o ringproof.Observation) bool { return o.Fresh && len(o.Voters()) != s.Voters })
+			return s.Voters >= 0 && faultless(h, over) && seenAs(h, over, func(o ringproof.Observation) bool { return o.Fresh && len(o.Voters()) != s.Voters })
 		},
 	},
 }
@@ -192,11 +192,11 @@ func quorumless(o ringproof.Observation) bool {
 	return !o.Fresh && len(serving) < ringproof.Quorum(len(voters))
 }
 
-// unharmed reports whether the span has no harm in it, which may part who writes the status
+// faultless reports whether the span has no fault in it, which may part who writes the status
 // from a ring that others see.
-func unharmed(h *ringproof.History, over ringproof.Span) bool {
-	harmed := events(h, ringproof.EventFaultLanded)
-	if len(harmed) == 0 || harmed[0].At > over.To {
+func faultless(h *ringproof.History, over ringproof.Span) bool {
+	hits := events(h, ringproof.EventFaultLanded)
+	if len(hits) == 0 || hits[0].At > over.To {
 		return true
 	}
 	healed := events(h, ringproof.EventHealPhase)

@@ -101,7 +101,7 @@ func TestStatusHonest(t *testing.T) {
 			h.Evidence.Starved = ringproof.Starved{{Span: ringproof.Span{From: sec(40), To: sec(140)}, Lost: ringproof.Duration(sec(60))}}
 		}, ringproof.Inconclusive, "kept the run waiting"},
 		{"it says that nobody is served", func(h *ringproof.History) { saying(h, 150, 240, available("False")) }, ringproof.Fail, "that the ring does not serve, which it did"},
-		{"where harm may part it from the ring", func(h *ringproof.History) {
+		{"where a fault may part it from the ring", func(h *ringproof.History) {
 			saying(h, 150, 240, available("False"))
 			h.Events = h.Events[:1]
 		}, ringproof.Inconclusive, "at the end"},

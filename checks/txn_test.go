@@ -208,19 +208,19 @@ func inResults(r *ringproof.Response, change func(*ringproof.Response) bool) boo
 }
 
 func TestTransactionsOfABrokenEtcdFail(t *testing.T) {
-	for name, harm := range broken {
+	for name, spoil := range broken {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
-			harmed, caught := 0, 0
+			broke, caught := 0, 0
 			rapid.Check(t, func(t *rapid.T) {
 				x := execution{chance: drawn{t}, ops: 30, clients: 2, keys: 3, general: 1, watched: true}
 				h := x.run()
 				n := slices.IndexFunc(h.Operations, func(o ringproof.Operation) bool {
-					return o.Response != nil && len(o.Response.Results) > 0 && harm(&x, o.Response)
+					return o.Response != nil && len(o.Response.Results) > 0 && spoil(&x, o.Response)
 				})
 				if n < 0 {
 					return
 				}
-				harmed++
+				broke++
 				switch f := linearizable.Finding(&h, nil); {
 				case f.Verdict == ringproof.Fail:
 					caught++
@@ -228,8 +228,8 @@ func TestTransactionsOfABrokenEtcdFail(t *testing.T) {
 					t.Fatalf("%s: %s\n%s", name, f, opsText(&h))
 				}
 			})
-			require.NotZero(t, harmed)
-			require.Greater(t, caught, harmed/4)
+			require.NotZero(t, broke)
+			require.Greater(t, caught, broke/4)
 		})
 	}
 }

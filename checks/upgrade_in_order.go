@@ -36,12 +36,12 @@ var upgradeInOrder = Check{
 
 // passage is a member that was seen with one release and then with another.
 type passage struct {
-	member ringproof.MemberView // as it was last, with the release before
-	to     string
-	at     ringproof.Instant // its etcd was ended
-	last   int               // the last look before; there is one after it
-	led    bool              // by the last look before the subject asked for it
-	harmed bool              // harm on its machine was not over, or an operator was restarting members
+	member  ringproof.MemberView // as it was last, with the release before
+	to      string
+	at      ringproof.Instant // its etcd was ended
+	last    int               // the last look before; there is one after it
+	led     bool              // by the last look before the subject asked for it
+	excused bool              // a fault on its machine was not over, or an operator was restarting members
 }
 
 func (r passage) String() string {
@@ -60,7 +60,7 @@ func upgradesOf(h *ringproof.History) (all []passage) {
 			was, known := latest[m.ID]
 			if known && was.Version != m.Version {
 				if u, ended := endOf(h, was, o.At); ended {
-					u.to, u.harmed = m.Version, byFault(h, m.Machine, u.at) || restarting(h, u.at)
+					u.to, u.excused = m.Version, byFault(h, m.Machine, u.at) || restarting(h, u.at)
 					u.led = ledWhenAsked(h, u)
 					all = append(all, u)
 				}
@@ -149,7 +149,7 @@ func (r passage) endedWithout(h *ringproof.History, other ringproof.MemberID) bo
 	return was && still && !before.Serving && !after.Serving
 }
 
-// wrong says what an upgrade's restart should have waited for. A restart that harm may
+// wrong says what an upgrade's restart should have waited for. A restart that a fault may
 // have caused is judged by its release alone. Who was seen not to serve before
 // and after was away when it was made.
 func (r passage) wrong(h *ringproof.History) string {
@@ -157,7 +157,7 @@ func (r passage) wrong(h *ringproof.History) string {
 	if !ringproof.Upgradable(from, to) {
 		return fmt.Sprintf("expected %s to go up by no more than a minor, saw it go from %s to %s", r.member.Machine, from, to)
 	}
-	if r.harmed {
+	if r.excused {
 		return ""
 	}
 	before, after := h.Observations[r.last], h.Observations[r.last+1]

@@ -51,11 +51,11 @@ func away(h *ringproof.History, machine string, from, to int) {
 
 func TestUpgradeInOrder(t *testing.T) {
 	for _, test := range []struct {
-		name string
-		h    *ringproof.History
-		harm func(*ringproof.History)
-		want ringproof.Verdict
-		says string
+		name  string
+		h     *ringproof.History
+		fault func(*ringproof.History)
+		want  ringproof.Verdict
+		says  string
 	}{
 		{"one after the other", rolled("3.6.16", 2, 3, 1), nil, ringproof.Pass, "3 members upgraded"},
 		{"each noticed by the look that sees the new release", noticedLate(rolled("3.6.16", 2, 3, 1)), nil, ringproof.Pass, "3 members upgraded"},
@@ -103,17 +103,17 @@ func TestUpgradeInOrder(t *testing.T) {
 		{"one that was away with it, and is back", rolled("3.6.16", 2, 3, 1), func(h *ringproof.History) { away(h, "m2", 5, 11); away(h, "m3", 4, 10) }, ringproof.Pass, "3 members"},
 		{"one that was away with it, and is still", rolled("3.6.16", 2, 3, 1), func(h *ringproof.History) { away(h, "m2", 5, 11); away(h, "m3", 4, 13) }, ringproof.Fail, "saw m3 away"},
 		{"one that is lost once its restart was begun", noticedLate(rolled("3.6.16", 2, 3, 1)), func(h *ringproof.History) { away(h, "m3", 12, 18) }, ringproof.Pass, "3 members"},
-		{"harm ended it", rolled("3.6.16", 2, 3, 1), func(h *ringproof.History) {
+		{"a fault ended it", rolled("3.6.16", 2, 3, 1), func(h *ringproof.History) {
 			away(h, "m3", 5, 15)
 			event(h, ringproof.Event{At: sec(10.4), Kind: ringproof.EventFaultLanded, Machine: "m2", Step: "kill"})
 		}, ringproof.Pass, "3 members"},
-		{"harm ended it long before, and it has served since", rolled("3.6.16", 2, 3, 1), func(h *ringproof.History) {
+		{"a fault ended it long before, and it has served since", rolled("3.6.16", 2, 3, 1), func(h *ringproof.History) {
 			away(h, "m3", 5, 15)
 			event(h, ringproof.Event{At: sec(1.4), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultKill, Step: "kill"})
 		}, ringproof.Fail, "expected m2 to be upgraded while all other voters serve, saw m3 away"},
 	} {
-		if test.harm != nil {
-			test.harm(test.h)
+		if test.fault != nil {
+			test.fault(test.h)
 		}
 		f := upgradeInOrder.Finding(test.h, nil)
 		assert.Equal(t, test.want, f.Verdict, "%s: %s", test.name, f)

@@ -13,14 +13,14 @@ import (
 
 // workBounded: a ring that ends as it should may have been made so by a subject
 // that replaces a silent member every ten seconds, or restarts what was well.
-// Each change is a moment in which harm does more.
+// Each change is a moment in which a fault does more.
 var workBounded = Check{
 	Name:   "work-bounded",
-	Claim:  "The subject makes no more membership changes, and ends no more etcd processes of machines that nobody harmed, than what was asked for and what harm did need; and none while the ring is suspended. What failed is not tried again without a pause.",
+	Claim:  "The subject makes no more membership changes, and ends no more etcd processes of machines that no fault hit, than what was asked for and what faults made needful; and none while the ring is suspended. What failed is not tried again without a pause.",
 	Source: "etcd-launcher restarts every member for one lost volume; etcdadm adds and removes one learner for ever",
 	Timed:  true,
 	Params: []Param{
-		{"changes", "-1", "membership changes after the founding; -1: as many as the plan and its harm explain"},
+		{"changes", "-1", "membership changes after the founding; -1: as many as the plan and its faults explain"},
 		{"restarts", "0", "ends of etcd processes on machines that no fault and no step restarted"},
 	},
 	counts: true,
@@ -46,7 +46,7 @@ var workBounded = Check{
 		case len(changed) > budget:
 			return with(fail(changed[budget].At, "expected at most %d membership changes, saw %d", budget, len(changed)), texts(changed)...)
 		case len(ends) > spare:
-			return with(fail(ends[spare].At, "expected at most %d ends of etcd on machines that nobody harmed or restarted, saw %d", spare, len(ends)), lines(ends)...)
+			return with(fail(ends[spare].At, "expected at most %d ends of etcd on machines that no fault hit and nobody restarted, saw %d", spare, len(ends)), lines(ends)...)
 		}
 		f := pass("%d membership changes of %d that may be, %d needless ends of etcd", len(changed), budget, len(ends))
 		if still > 0 {
@@ -117,7 +117,7 @@ func texts(changes []ringproof.ConfChange) (all []string) {
 	return all
 }
 
-// A replacement is three changes: add, promote, remove. Harm may cut off an
+// A replacement is three changes: add, promote, remove. A fault may cut off an
 // addition, which is then taken back and made anew, and take a member meanwhile.
 const (
 	replacement = 3
@@ -149,7 +149,7 @@ func explained(h *ringproof.History) int {
 	return n + replacement*overstayed(h) + outworn(h)
 }
 
-// costOf is how many changes harm that has landed may cost. What takes no member for as long as
+// costOf is how many changes a fault that has landed may cost. What takes no member for as long as
 // a spare waits costs an addition that it cuts off, which is taken back and made anew: nobody is
 // replaced for an alarm, or as the automation's store was away.
 func costOf(p ringproof.Plan, landed ringproof.Event) int {
@@ -160,19 +160,19 @@ func costOf(p ringproof.Plan, landed ringproof.Event) int {
 	return interrupted
 }
 
-// unfelt reports whether the harm ends no member and hides none: it comes to the automation, or to what
+// unfelt reports whether the fault ends no member and hides none: it comes to the automation, or to what
 // the automation goes by.
 func unfelt(f ringproof.Fault, landed ringproof.FaultKind) bool {
 	return f.Scope == ringproof.ScopeController || automations[landed]
 }
 
-// automations are the harms that no member feels.
+// automations are the faults that no member feels.
 var automations = map[ringproof.FaultKind]bool{ringproof.FaultStoreOutage: true, ringproof.FaultStoreStale: true, ringproof.FaultStaleView: true,
 	ringproof.FaultSkippedView: true, ringproof.FaultAlarmRaised: true, ringproof.FaultKeysDamaged: true, ringproof.FaultDryRun: true, ringproof.FaultAPIOutage: true,
 	ringproof.FaultStatusEmptied: true, ringproof.FaultRecordsDeleted: true, ringproof.FaultUpgraded: true, ringproof.FaultKubeKill: true,
 	ringproof.FaultAdmissionDenied: true}
 
-// brief reports whether what the harm took is back before a spare takes its place. What of
+// brief reports whether what the fault took is back before a spare takes its place. What of
 // several such comes to one long absence is counted by itself.
 func brief(p ringproof.Plan, f ringproof.Fault, landed ringproof.FaultKind) bool {
 	switch landed {
@@ -224,7 +224,7 @@ func outlasts(op *ringproof.Op, r ringproof.RingSpec) bool {
 const stopping = ringproof.Duration(6 * time.Second)
 
 // overstayed counts the members that had been away for as long as a spare waits, in short
-// restarts or by short harm, when they were removed: two pauses of four seconds with a visit between
+// restarts or by short faults, when they were removed: two pauses of four seconds with a visit between
 // them that nobody could hear of are one of eight; and so is one pause of four, if the
 // etcd before it waited four more for its clients to close their streams. Such a one may be
 // back by the time that the learner is there which was added in its stead.
@@ -256,7 +256,7 @@ func overstayed(h *ringproof.History) int {
 	return len(all)
 }
 
-// briefly lists the harm that took members for a short time.
+// briefly lists the faults that took members for a short time.
 func briefly(h *ringproof.History) (all []ringproof.Event) {
 	for _, e := range events(h, ringproof.EventFaultLanded) {
 		if f, known := faultOf(h.Plan, e.Step); known && !unfelt(f, e.Fault) && brief(h.Plan, f, e.Fault) {

@@ -25,12 +25,12 @@ func ends(h *ringproof.History, machine string, at ...float64) {
 	}
 }
 
-// TestWhatAnEndIsExcusedBy: harm, a removal and a restart that was asked for excuse what they
+// TestWhatAnEndIsExcusedBy: a fault, a removal and a restart that was asked for excuse what they
 // bring about, on the machines that they are about, and nothing that comes later.
 func TestWhatAnEndIsExcusedBy(t *testing.T) {
 	fault := func(h *ringproof.History, at float64, kind ringproof.FaultKind, machine string) {
-		h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: "harm", Fault: &ringproof.Fault{Kind: kind}})
-		event(h, ringproof.Event{At: sec(at), Kind: ringproof.EventFaultLanded, Step: "harm", Fault: kind, Machine: machine})
+		h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: "fault", Fault: &ringproof.Fault{Kind: kind}})
+		event(h, ringproof.Event{At: sec(at), Kind: ringproof.EventFaultLanded, Step: "fault", Fault: kind, Machine: machine})
 	}
 	restart := ringproof.Op{Kind: ringproof.OpRestart, Target: "m3"}
 	for _, test := range []struct {
@@ -52,12 +52,12 @@ func TestWhatAnEndIsExcusedBy(t *testing.T) {
 		}, ringproof.Pass},
 		{"a pause that did", func(h *ringproof.History) {
 			fault(h, 40, ringproof.FaultPause, "m3")
-			event(h, ringproof.Event{At: sec(50), Kind: ringproof.EventFaultHealed, Step: "harm", Fault: ringproof.FaultPause, Machine: "m3"})
+			event(h, ringproof.Event{At: sec(50), Kind: ringproof.EventFaultHealed, Step: "fault", Fault: ringproof.FaultPause, Machine: "m3"})
 			ends(h, "m3", 66)
 		}, ringproof.Fail},
-		{"all were harmed once", func(h *ringproof.History) {
+		{"a fault hit all once", func(h *ringproof.History) {
 			fault(h, 2, ringproof.FaultTimePasses, "")
-			event(h, ringproof.Event{At: sec(5), Kind: ringproof.EventFaultHealed, Step: "harm", Fault: ringproof.FaultTimePasses})
+			event(h, ringproof.Event{At: sec(5), Kind: ringproof.EventFaultHealed, Step: "fault", Fault: ringproof.FaultTimePasses})
 			ends(h, "m3", 66)
 		}, ringproof.Fail},
 		{"its member has left", func(h *ringproof.History) { ends(h, "m2", 26) }, ringproof.Pass},

@@ -259,7 +259,7 @@ func (x *trial) whole(size int) time.Duration {
 	})
 }
 
-// life is what of a pod must not change where nobody harmed it.
+// life is what of a pod must not change where no fault hit it.
 type life struct {
 	uid      string
 	restarts int32
@@ -345,7 +345,7 @@ func (x *trial) loseVolume(w *writers) {
 			assert.Zero(x, after[name].restarts, "the new %s restarted", name)
 			continue
 		}
-		assert.Equal(x, was, after[name], "%s was replaced or restarted, and nobody harmed it", name)
+		assert.Equal(x, was, after[name], "%s was replaced or restarted, and no fault hit it", name)
 	}
 }
 

@@ -22,7 +22,7 @@ type Entry struct {
 	Heals    string              `json:"heals"`
 	Worlds   []string            `json:"worlds"` // where it can be applied
 	// Seam says that the subject's own program does it, told by the harness: a program
-	// that isn't linked with it can't be harmed so.
+	// that isn't linked with it can't be hit so.
 	Seam bool `json:"seam,omitempty"`
 
 	// Causes are events that it may cause besides those of every fault; see the function of
@@ -30,12 +30,12 @@ type Entry struct {
 	Causes []ringproof.EventKind `json:"-"`
 	Unfelt bool                  `json:"-"`
 	// Sentence says what is done, for a person; nil: as the fault prints itself. TellsFor says
-	// that it tells what For is; else that is how long the harm lasts.
+	// that it tells what For is; else that is how long the fault lasts.
 	Sentence func(ringproof.Fault) string `json:"-"`
 	TellsFor bool                         `json:"-"`
 }
 
-// AtSeam reports whether the step harms the subject at its own seams.
+// AtSeam reports whether the step hits the subject at its own seams.
 func AtSeam(s ringproof.Step) bool {
 	if s.Fault == nil {
 		return false
@@ -44,7 +44,7 @@ func AtSeam(s ringproof.Step) bool {
 	return e.Seam
 }
 
-// AnyAtSeam reports whether the plan harms the subject at its own seams, before its ring is deleted or
+// AnyAtSeam reports whether the plan hits the subject at its own seams, before its ring is deleted or
 // meanwhile.
 func AnyAtSeam(p ringproof.Plan) bool {
 	return slices.ContainsFunc(p.Steps, AtSeam) || p.End != nil && AtSeam(p.End.Step())
@@ -56,7 +56,7 @@ func (e Entry) Param(name string) (Param, bool) { return e.Params.Find(name) }
 // ParamNames lists what may be written under the fault.
 func (e Entry) ParamNames() []string { return e.Params.Names() }
 
-// All returns the catalogue: transient harms first, losses after.
+// All returns the catalogue: transient faults first, losses after.
 func All() []Entry { return slices.Clone(catalogue) }
 
 // Kinds lists the names of all faults in the catalogue's order.
@@ -103,7 +103,7 @@ var (
 	asked   = Param{Name: "decision", Doc: "which decisions are counted and hit: what the ring should do next, or how etcd is started", Values: []string{"next", "boot"}}
 	turn    = Param{Name: "nth", Type: TypeNumber, Least: 1, Doc: "from the nth such decision on; 1 when absent"}
 	turns   = Param{Name: "count", Type: TypeNumber, Least: 1, Doc: "for how many decisions; 1 when absent", Most: 1000}
-	lasts   = Param{Name: "for", Type: TypeDuration, Doc: "heals by itself after this long; when absent, at the end of harm"}
+	lasts   = Param{Name: "for", Type: TypeDuration, Doc: "heals by itself after this long; when absent, at the end of all faults"}
 	stagger = Param{Name: "stagger", Type: TypeDuration, Doc: "heals one target after another, this far apart"}
 	scope   = Param{Name: "scope", Doc: "what dies: etcd's process, the subject's agent, or the machine with both", Values: []string{"process", "agent", "machine"}}
 )
@@ -241,7 +241,7 @@ var catalogue = []Entry{
 			"A decision about a start (boot) is stale in what comes from elsewhere only: the member list, the founding record, whether the ring was formed. " +
 			"What the machine reads of its own disk is of now, and no view is from before its last start of etcd: nobody else starts an etcd there, so no delay can show " +
 			"a list without a member beside the log which that member has written since. No launcher could tell that from a removal.",
-		Heals:  "it ends after so many decisions, or with the harm",
+		Heals:  "it ends after so many decisions, or with the fault",
 		Worlds: withSeams,
 		Sentence: func(f ringproof.Fault) string {
 			return fmt.Sprintf("show %s a view %s old at %s", agent(f), counted(max(f.Back, 1), "decision"), decisions(f))
@@ -256,7 +256,7 @@ var catalogue = []Entry{
 		},
 		Targets:  union(MemberForms(), MachineForms()),
 		Fairness: transient + " What is to be done must follow from what is there, not from having seen it come about.",
-		Heals:    "it ends after so many decisions, or with the harm",
+		Heals:    "it ends after so many decisions, or with the fault",
 		Worlds:   withSeams,
 		Unfelt:   true,
 		Sentence: func(f ringproof.Fault) string { return fmt.Sprintf("keep %s from %s", agent(f), decisions(f)) },
@@ -665,7 +665,7 @@ var catalogue = []Entry{
 		Doc: "on Kubernetes: what the subject keeps of its ring in the cluster, and can't make again of the spec, is deleted, as by its label: " +
 			"which ring it is, and the keys that its certificates are signed with",
 		Params: Params{},
-		Fairness: transient + " A controller that acts has read it, and can write it again; nobody else can. So it is given a minute or two before it is harmed, " +
+		Fairness: transient + " A controller that acts has read it, and can write it again; nobody else can. So it is given a minute or two before it is hit, " +
 			"and no plan is drawn with this.",
 		Heals:    "never by the harness",
 		Worlds:   onNodes,
@@ -692,7 +692,7 @@ var catalogue = []Entry{
 			"Two of them run beside each other for a while, and one hands over",
 		Params:   Params{},
 		Fairness: transient + " What the one has begun the other goes on with, by what it sees. No pod of a ring is made anew for it.",
-		Heals:    "never: the later one stays. At the end of harm it is waited for, a minute at most",
+		Heals:    "never: the later one stays. At the end of all faults it is waited for, a minute at most",
 		Worlds:   onNodes,
 		Sentence: func(ringproof.Fault) string { return "give the controller another image" },
 	},

@@ -17,7 +17,7 @@ var (
 	grown    = []ringproof.EventKind{ringproof.EventMemberAdded, ringproof.EventMemberStarted, ringproof.EventMemberPromoted, ringproof.EventProcessStarted, ringproof.EventMemberUp}
 	shrunk   = []ringproof.EventKind{ringproof.EventMemberRemoved, ringproof.EventMemberDown, ringproof.EventProcessExited, ringproof.EventLeaderChanged}
 	bounced  = []ringproof.EventKind{ringproof.EventMemberDown, ringproof.EventMemberUp, ringproof.EventProcessExited, ringproof.EventProcessStarted, ringproof.EventLeaderChanged}
-	harmed   = []ringproof.EventKind{ringproof.EventFaultLanded, ringproof.EventFaultMissed, ringproof.EventFaultHealed, ringproof.EventFaultDowngraded}
+	hit      = []ringproof.EventKind{ringproof.EventFaultLanded, ringproof.EventFaultMissed, ringproof.EventFaultHealed, ringproof.EventFaultDowngraded}
 	replaced = slices.Concat(grown, shrunk)
 	emptied  = append([]ringproof.EventKind{ringproof.EventDiskReplaced}, replaced...)
 )
@@ -42,7 +42,7 @@ func Causes(s ringproof.Step, voters int, p ringproof.Plan) []ringproof.EventKin
 
 func caused(f ringproof.Fault, p ringproof.Plan) []ringproof.EventKind {
 	entry, _ := Lookup(f.Kind)
-	events := slices.Concat(harmed, acted, entry.Causes)
+	events := slices.Concat(hit, acted, entry.Causes)
 	if entry.Unfelt {
 		return events
 	}

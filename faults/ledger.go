@@ -387,7 +387,7 @@ func (l *Ledger) unfair(f ringproof.Fault, targets []string) string {
 	return ""
 }
 
-// milder is the harm that takes the place of an unfair loss.
+// milder is the fault that takes the place of an unfair loss.
 func (l *Ledger) milder(f ringproof.Fault, targets []string) ringproof.Fault {
 	for _, name := range targets {
 		if m, ok := l.last.Machine(name); ok && m.Lost {
@@ -398,11 +398,11 @@ func (l *Ledger) milder(f ringproof.Fault, targets []string) ringproof.Fault {
 	return milder
 }
 
-// downgradedFor is how long a downgraded harm lasts when the plan didn't say:
+// downgradedFor is how long a downgraded fault lasts when the plan didn't say:
 // the rest of the plan may demand what only a healed ring can give.
 const downgradedFor = ringproof.Duration(5e9)
 
-// Downgrade returns the next milder harm: a loss becomes a kill of the
+// Downgrade returns the next milder fault: a loss becomes a kill of the
 // machine, a kill a pause, and a pause nothing (false). The ledger takes the
 // first step; a world that can't do the kill may take the next.
 func Downgrade(f ringproof.Fault) (ringproof.Fault, bool) {

@@ -99,7 +99,7 @@ func TestDisasterDowngradesNothing(t *testing.T) {
 	assert.Equal(t, -1, left)
 }
 
-func TestTransientHarmIsAlwaysAdmissible(t *testing.T) {
+func TestATransientFaultIsAlwaysAdmissible(t *testing.T) {
 	l := opened(ring(3, 3, 0), ringproof.ModeSafe)
 	for _, kind := range []ringproof.FaultKind{ringproof.FaultKill, ringproof.FaultPause, ringproof.FaultPartition, ringproof.FaultDiskFull, ringproof.FaultStoreOutage, ringproof.FaultAgentCrash} {
 		f, reason := l.Admit(ringproof.Fault{Kind: kind, Target: "all"}, []string{"m1", "m2", "m3"})

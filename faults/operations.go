@@ -123,7 +123,7 @@ var operations = []Operation{
 		Doc:      "hand leadership to a member",
 		Params:   Params{member},
 		Targets:  single,
-		Owes:     "The member leads, unless harm comes between.",
+		Owes:     "The member leads, unless a fault comes between.",
 		Worlds:   everywhere,
 		Causes:   causing([]ringproof.EventKind{ringproof.EventLeaderChanged}),
 		Sentence: func(op ringproof.Op) string { return "hand leadership to " + op.Target },

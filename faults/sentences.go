@@ -25,7 +25,7 @@ func Sentence(s ringproof.Step) string {
 func SentenceOfEnd(e ringproof.End) string {
 	text := fmt.Sprintf("delete the ring, and expect within %s that nothing of it is left", span(e.Within))
 	if e.Fault != nil {
-		text = harming(*e.Fault) + "; meanwhile " + text
+		text = breaking(*e.Fault) + "; meanwhile " + text
 	}
 	return text
 }
@@ -67,7 +67,7 @@ func deed(s ringproof.Step) string {
 	case s.Op != nil:
 		return asking(*s.Op)
 	case s.Fault != nil:
-		return harming(*s.Fault)
+		return breaking(*s.Fault)
 	case s.Assert != nil:
 		return fmt.Sprintf("expect within %s %s", span(s.Assert.Within), strings.Join(s.Assert.Wants(), ", "))
 	}
@@ -89,7 +89,7 @@ func asking(op ringproof.Op) string {
 	return text
 }
 
-func harming(f ringproof.Fault) string {
+func breaking(f ringproof.Fault) string {
 	entry, _ := Lookup(f.Kind)
 	if entry.Sentence == nil {
 		return f.String()

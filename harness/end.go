@@ -47,7 +47,7 @@ func (r *runner) endRing(ctx context.Context, e ringproof.End) (came *ringproof.
 	if err == nil && r.world.Sleep(ctx, lull(e)) == nil {
 		err = look(ctx)
 	}
-	came.Harm = cmp.Or(came.Harm, r.record.lateHarm()) // it was armed, and has gone off
+	came.Fault = cmp.Or(came.Fault, r.record.lateFault()) // it was armed, and has gone off
 	if err != nil && !errors.Is(err, errLeft) {
 		came.Left, came.Err = nil, err.Error()
 	}
@@ -87,7 +87,7 @@ func (r *runner) harmMeanwhile(ctx context.Context, e ringproof.End, came *ringp
 	}
 	acting, cancel := r.deadline(ctx, e.Within.Std())
 	defer cancel()
-	if came.Harm, err = r.world.Do(acting, s, targets); err != nil {
+	if came.Fault, err = r.world.Do(acting, s, targets); err != nil {
 		return func() {}, err
 	}
 	var once sync.Once

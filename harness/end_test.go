@@ -72,7 +72,7 @@ func TestEnd(t *testing.T) {
 			assert.Empty(t, e.Left)
 		}},
 		"while one is away": {&mortal{toy: &toy{}, left: claim(time.Second)}, &off, func(t *testing.T, e ringproof.Ending) {
-			assert.NotEmpty(t, e.Harm)
+			assert.NotEmpty(t, e.Fault)
 			assert.Empty(t, e.Err)
 		}},
 		"the harm does not land": {&mortal{toy: &toy{harming: func(ringproof.Step, []string) error { return errors.New("no process") }}, left: claim(0)}, &off, func(t *testing.T, e ringproof.Ending) {

@@ -49,8 +49,8 @@ func (r *record) Record(e ringproof.Event) {
 	}
 }
 
-// lateHarm is the evidence of the fault that was done since the history ended; "": none was.
-func (r *record) lateHarm() string {
+// lateFault is the evidence of the fault that was done since the history ended; "": none was.
+func (r *record) lateFault() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.landed

@@ -112,7 +112,7 @@ func TestTheTraceIsKept(t *testing.T) {
 		return &own{still: &still{began: time.Now()}}, nil
 	}})
 	assert.Equal(t, "9f86d081884c7d65, 48213 events", cells[0].Trace)
-	assert.Contains(t, cells[0].Phases, "no harm in ")
+	assert.Contains(t, cells[0].Phases, "no fault in ")
 	require.Len(t, cells[0].Budget, 1)
 	assert.Equal(t, "membership: 3 voters", cells[0].Budget[0].What)
 	require.NoError(t, cells[0].Load(out))

@@ -33,6 +33,6 @@
 //
 // plan, history and attached are file paths relative to DIR. The measurements
 // are described at [Measurements]; phases is one sentence, budget the timeline
-// of the ledger that keeps the harm fair, and trace the hash and the length of
+// of the ledger that keeps faults fair, and trace the hash and the length of
 // the run of a world that repeats itself.
 package reports

@@ -12,8 +12,8 @@ import (
 )
 
 // phases says in one sentence what the two phases of a run came to: safety
-// under harm, then convergence without what stayed dead. A run that never came
-// to the end of harm has no second phase to speak of: "".
+// under faults, then convergence without what stayed dead. A run that never came
+// to the end of all faults has no second phase to speak of: "".
 func phases(h *ringproof.History) string {
 	healed := -1
 	for i, e := range h.Events {
@@ -24,9 +24,9 @@ func phases(h *ringproof.History) string {
 	if healed < 0 {
 		return ""
 	}
-	first, rest := "no harm in", "the ring"
+	first, rest := "no fault in", "the ring"
 	if slices.ContainsFunc(h.Events[:healed], landed) {
-		first, rest = "safety under harm until", "nothing stayed dead and the ring"
+		first, rest = "safety under faults until", "nothing stayed dead and the ring"
 	}
 	if dead := stayedDead(h.Events[:healed]); len(dead) > 0 {
 		rest = listed(dead) + " stayed dead and the rest"
@@ -37,7 +37,7 @@ func phases(h *ringproof.History) string {
 
 func landed(e ringproof.Event) bool { return e.Kind == ringproof.EventFaultLanded }
 
-// healedText is what became of the ring once harm had ended.
+// healedText is what became of the ring once all faults had ended.
 func healedText(h *ringproof.History, healed int) string {
 	if h.Plan.Mode == ringproof.ModeDisaster {
 		return "was asked to stop and say so, not to converge"

@@ -26,14 +26,14 @@ func TestPhases(t *testing.T) {
 		events    []ringproof.Event
 	}{
 		{"it was cut short under harm", "", ringproof.ModeSafe, []ringproof.Event{hit(5, ringproof.FaultKill, "m2"), over}},
-		{"no fault landed", "no harm in 12.3s; then the ring converged in 2.10s", ringproof.ModeSafe, []ringproof.Event{healed, converged, over}},
-		{"all came back", "safety under harm until 12.3s; then nothing stayed dead and the ring converged in 2.10s", ringproof.ModeSafe,
+		{"no fault landed", "no fault in 12.3s; then the ring converged in 2.10s", ringproof.ModeSafe, []ringproof.Event{healed, converged, over}},
+		{"all came back", "safety under faults until 12.3s; then nothing stayed dead and the ring converged in 2.10s", ringproof.ModeSafe,
 			[]ringproof.Event{hit(5, ringproof.FaultKill, "m2"), healed, converged, over}},
-		{"one stays dead, once, though it was killed and then lost", "safety under harm until 12.3s; then m2 stayed dead and the rest converged in 2.10s", ringproof.ModeSafe,
+		{"one stays dead, once, though it was killed and then lost", "safety under faults until 12.3s; then m2 stayed dead and the rest converged in 2.10s", ringproof.ModeSafe,
 			[]ringproof.Event{hit(5, ringproof.FaultKill, "m2"), hit(5, ringproof.FaultMachineLoss, "m2"), hit(12, ringproof.FaultMachineLoss, "m2"), healed, converged, over}},
-		{"what converged under harm doesn't count", "safety under harm until 12.3s; then m2, m3 and m10 stayed dead and the rest did not converge in the 45.7s that were left", ringproof.ModeSafe,
+		{"what converged under harm doesn't count", "safety under faults until 12.3s; then m2, m3 and m10 stayed dead and the rest did not converge in the 45.7s that were left", ringproof.ModeSafe,
 			[]ringproof.Event{hit(5, ringproof.FaultMachineLoss, "m10,m3"), hit(6, ringproof.FaultMachineLoss, "m2"), moment(9, ringproof.EventConverged), healed, over}},
-		{"a disaster has its own rule", "safety under harm until 12.3s; then m1 and m2 stayed dead and the rest was asked to stop and say so, not to converge", ringproof.ModeDisaster,
+		{"a disaster has its own rule", "safety under faults until 12.3s; then m1 and m2 stayed dead and the rest was asked to stop and say so, not to converge", ringproof.ModeDisaster,
 			[]ringproof.Event{hit(5, ringproof.FaultMachineLoss, "m1,m2"), healed, over}},
 	} {
 		h := &ringproof.History{Plan: ringproof.Plan{Mode: c.mode}, Events: c.events}
@@ -63,7 +63,7 @@ func TestThePageShowsTheLedger(t *testing.T) {
 	text, err := page(growReport())
 	require.NoError(t, err)
 	for _, want := range []string{
-		"safety under harm until 30.0s; then nothing stayed dead and the ring converged in 1.20s.",
+		"safety under faults until 30.0s; then nothing stayed dead and the ring converged in 1.20s.",
 		`<td class="n">5.500s</td><td class="n">1 of 1</td><td class="n">0</td><td>volume-loss of m1</td>`,
 		"<code>9f86d081884c7d65, 48213 events</code>",
 	} {

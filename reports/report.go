@@ -49,7 +49,7 @@ type Cell struct {
 
 	Findings     []ringproof.Finding `json:"findings"`
 	Measurements Measurements        `json:"measurements"`
-	Phases       string              `json:"phases,omitempty"` // what was demanded under harm and after it, and what came of it
+	Phases       string              `json:"phases,omitempty"` // what was demanded under faults and after them, and what came of it
 	Budget       []ringproof.Budget  `json:"budget,omitempty"` // the fairness ledger's timeline
 
 	PlanFile    string `json:"plan,omitempty"`    // relative to the report's directory

@@ -186,7 +186,7 @@ func (t *terminal) troubles(c Cell, aside string) {
 	if text := c.Measurements.stalled(); text != "" {
 		t.line("  host: " + text)
 	}
-	t.harm(c)
+	t.phases(c)
 	if c.Logs != "" {
 		t.line("  logs: " + plain(c.Logs) + ", in the directory of the report")
 	}
@@ -209,8 +209,8 @@ func (t *terminal) attempts(c Cell) {
 // memberships would push its findings out of sight, and the page has them all.
 const shortBudget = 8
 
-// harm prints the phases and, when it is short, the ledger's timeline.
-func (t *terminal) harm(c Cell) {
+// phases prints the phases and, when it is short, the ledger's timeline.
+func (t *terminal) phases(c Cell) {
 	if c.Phases != "" {
 		t.paragraph("  phases: ", "          ", plain(c.Phases))
 	}

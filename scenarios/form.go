@@ -30,7 +30,7 @@ type Metadata struct {
 type Spec struct {
 	Description string      `json:"description,omitempty" jsonschema_description:"what happens, in one sentence"`
 	Hypothesis  string      `json:"hypothesis" jsonschema:"required" jsonschema_description:"what is claimed to hold; the run tries to refute it"`
-	Mode        string      `json:"mode,omitempty" jsonschema:"enum=safe,enum=disaster" jsonschema_description:"safe (default): every harm is one that a correct subject survives. disaster: beyond that; the subject must halt and say so"`
+	Mode        string      `json:"mode,omitempty" jsonschema:"enum=safe,enum=disaster" jsonschema_description:"safe (default): every fault is one that a correct subject survives. disaster: beyond that; the subject must halt and say so"`
 	Worlds      []WorldName `json:"worlds,omitempty" jsonschema_description:"where it can run; everywhere when absent"`
 	Matrix      Matrix      `json:"matrix,omitempty" jsonschema_description:"axes and their values; every combination is a cell; ${matrix.axis} stands for the value"`
 	Ring        Ring        `json:"ring" jsonschema:"required" jsonschema_description:"the ring at the start, and its machines"`
@@ -90,14 +90,14 @@ type Step struct {
 	Detach  bool               `json:"detach,omitempty" jsonschema_description:"the next step doesn't wait for this one"`
 	Timeout ringproof.Duration `json:"timeout,omitempty" jsonschema_description:"for the action, from its begin; 60s when absent"`
 	Op      *Op                `json:"op,omitempty" jsonschema_description:"an operation that is asked of the subject"`
-	Fault   *Fault             `json:"fault,omitempty" jsonschema_description:"a harm"`
+	Fault   *Fault             `json:"fault,omitempty" jsonschema_description:"what is broken"`
 	Assert  *Assert            `json:"assert,omitempty" jsonschema_description:"a state that the ring must reach"`
 }
 
 // End is how the ring is deleted.
 type End struct {
 	Within ringproof.Duration `json:"within,omitempty" jsonschema_description:"by when nothing of it may be left; 120s when absent"`
-	Fault  *Fault             `json:"fault,omitempty" jsonschema_description:"a harm that is in force from before the deletion on"`
+	Fault  *Fault             `json:"fault,omitempty" jsonschema_description:"a fault that is in force from before the deletion on"`
 }
 
 // After is a state to wait for.
@@ -115,7 +115,7 @@ type After struct {
 // in the catalogue of package faults.
 type Op struct{ ringproof.Op }
 
-// Fault is one harm: exactly one of its kinds is set, with parameters as the catalogue
+// Fault is one fault: exactly one of its kinds is set, with parameters as the catalogue
 // says.
 type Fault struct{ ringproof.Fault }
 

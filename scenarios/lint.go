@@ -513,7 +513,7 @@ func (r review) portable(world World, worlds []string) Diagnostics {
 	}
 	if end := r.plan.End; end != nil && end.Fault != nil {
 		if err := world.Supports(end.Step()); err != nil {
-			found = append(found, r.say("spec.end", severity(err), "S044", "", "the harm at the end can't be done in world %s: %v", world.Name(), err)...)
+			found = append(found, r.say("spec.end", severity(err), "S044", "", "the fault at the end can't be done in world %s: %v", world.Name(), err)...)
 		}
 	}
 	return found

@@ -372,7 +372,7 @@ func Estimate(p ringproof.Plan) time.Duration {
 // FaultsPerOp is how many faults a plan does for each operation; a plan
 // without operations counts as one that has one: the ring's creation.
 func FaultsPerOp(p ringproof.Plan) float64 {
-	harms := len(slices.DeleteFunc(slices.Clone(p.Steps), func(s ringproof.Step) bool { return s.Fault == nil }))
+	hits := len(slices.DeleteFunc(slices.Clone(p.Steps), func(s ringproof.Step) bool { return s.Fault == nil }))
 	ops := len(slices.DeleteFunc(slices.Clone(p.Steps), func(s ringproof.Step) bool { return s.Op == nil }))
-	return float64(harms) / float64(max(1, ops))
+	return float64(hits) / float64(max(1, ops))
 }

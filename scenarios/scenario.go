@@ -308,6 +308,6 @@ spec:
   workload: {profile: kv-txn-watch, clients: 5, keys: 8, rate: 60/s}
   invariants: [linearizable, acknowledged-writes-survive, one-cluster-identity, {available: {maxGap: 10s}}, converges]
   steps:
-  - {name: harm, fault: {kill: {target: "${matrix.victim}", scope: process}}}
+  - {name: kill, fault: {kill: {target: "${matrix.victim}", scope: process}}}
   - {name: settle, assert: {within: 30s, ring: {voters: 3, learners: 0, hashKV: equal}}}
 `

@@ -58,7 +58,7 @@ func durations(t reflect.Type) *jsonschema.Schema {
 
 // JSONSchema is made of the catalogue.
 func (Fault) JSONSchema() *jsonschema.Schema {
-	s := choice("a harm", faults.Kinds())
+	s := choice("a fault", faults.Kinds())
 	for _, entry := range faults.All() {
 		one := parameters(entry.Doc, entry.Params)
 		if len(entry.OneOf) > 0 {

@@ -209,7 +209,7 @@ func (f *fickle) Agent(m *sim.Machine) func(context.Context) error {
 	}
 }
 
-func (*fickle) Harm(ringproof.Seams, string) error { return nil }
+func (*fickle) Inject(ringproof.Seams, string) error { return nil }
 
 func (*fickle) Ask(context.Context, ringproof.Op, []string) (string, error) {
 	return "", ringproof.ErrRefused

@@ -38,7 +38,7 @@ func (entrypoint) Agent(m *sim.Machine) func(context.Context) error {
 	}
 }
 
-func (entrypoint) Harm(ringproof.Seams, string) error { return nil }
+func (entrypoint) Inject(ringproof.Seams, string) error { return nil }
 
 func (entrypoint) Ask(context.Context, ringproof.Op, []string) (string, error) {
 	return "", ringproof.ErrRefused

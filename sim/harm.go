@@ -556,7 +556,7 @@ func (w *World) seam(s ringproof.Step, targets []string) error {
 		if s.Fault.Kind == ringproof.FaultAgentCrash {
 			w.machine(name).down = s.Fault.For.Std()
 		}
-		errs = append(errs, w.Subject.Harm(s.At(), name))
+		errs = append(errs, w.Subject.Inject(s.At(), name))
 	}
 	return errors.Join(errs...)
 }
@@ -579,7 +579,7 @@ func (w *World) Heal(ctx context.Context, s ringproof.Step, targets []string) er
 	case seams[s.Fault.Kind]:
 		var errs []error
 		for _, name := range w.all(targets) {
-			errs = append(errs, w.Subject.Harm(ringproof.Step{Name: s.Name}.At(), name))
+			errs = append(errs, w.Subject.Inject(ringproof.Step{Name: s.Name}.At(), name))
 		}
 		return errors.Join(errs...)
 	case s.Fault.Kind == ringproof.FaultDiskSwap:

@@ -97,7 +97,7 @@ func (k *keeper) url(m *Machine, port int) string {
 	return fmt.Sprintf("%s://%s:%d", k.secure.scheme(), m.Address(), port)
 }
 
-func (k *keeper) Harm(s ringproof.Seams, machine string) error {
+func (k *keeper) Inject(s ringproof.Seams, machine string) error {
 	k.harmed = append(k.harmed, s.Step+" "+machine)
 	return nil
 }

@@ -29,8 +29,8 @@ type Subject interface {
 	// start until ctx ends. It is asked anew for each life; what a life knew dies
 	// with it.
 	Agent(m *Machine) func(ctx context.Context) error
-	// Harm sets the faults at the subject's own seams on a machine.
-	Harm(s ringproof.Seams, machine string) error
+	// Inject sets the faults at the subject's own seams on a machine.
+	Inject(s ringproof.Seams, machine string) error
 	// Ask carries out an operation. An error that wraps ringproof.ErrRefused says
 	// that the subject refused it.
 	Ask(ctx context.Context, op ringproof.Op, targets []string) (string, error)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the ringproof authors.
 
-// Command ringproof runs scenarios of harm against automation that operates
+// Command ringproof runs scenarios of faults against automation that operates
 // etcd, and says whether what it promises holds.
 package main
 

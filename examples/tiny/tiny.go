@@ -136,8 +136,8 @@ func (l *Launcher) command(m *sim.Machine, state string) []string {
 func peerURL(m *sim.Machine) string   { return "http://" + m.Address() + ":2380" }
 func clientURL(m *sim.Machine) string { return "http://" + m.Address() + ":2379" }
 
-// Harm: this launcher has no seams of its own to break.
-func (l *Launcher) Harm(ringproof.Seams, string) error { return nil }
+// Inject: this launcher has no seams of its own to break.
+func (l *Launcher) Inject(ringproof.Seams, string) error { return nil }
 
 // Ask: it does nothing that an operator could ask for.
 func (l *Launcher) Ask(_ context.Context, op ringproof.Op, _ []string) (string, error) {

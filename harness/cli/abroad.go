@@ -118,7 +118,7 @@ func (a abroad) carryOut(ctx context.Context, job explore.Job, trace *traced) (o
 	if job.Options.Journal {
 		in, ok := w.(recording)
 		if !ok {
-			return out, fmt.Errorf("%w: the %s world has no subject keep a journal, so that nobody can harm each of its effects: sweep in another", errors.ErrUnsupported, a.world)
+			return out, fmt.Errorf("%w: the %s world has no subject keep a journal, so that no fault can be put at each of its effects: sweep in another", errors.ErrUnsupported, a.world)
 		}
 		in.Record(&journal)
 	}

@@ -72,10 +72,10 @@ func profiled(name string, f func() error) error {
 }
 
 // Both rings live for two minutes of their time, as long as a long plan, and the
-// harmed one is hit every ten seconds.
+// faulty one is hit every ten seconds.
 const (
 	calmFor = 2 * time.Minute
-	harms   = 12
+	hits    = 12
 	apart   = 10 * time.Second
 )
 
@@ -113,21 +113,21 @@ func (c *course) median() time.Duration {
 func (c *course) perWall() float64 { return c.simulated / c.median().Seconds() }
 
 // courses are what bench sim measures.
-type courses struct{ ring, harmed, plan, alone course }
+type courses struct{ ring, faulty, plan, alone course }
 
 func (r Registry) coursesOf(lifecycle ringproof.Plan) courses {
 	judged := func(ctx context.Context) (float64, error) {
 		out, err := r.Simulate(ctx, lifecycle, explore.Options{})
 		return out.SimSeconds, err
 	}
-	return courses{ring: course{run: r.living(calm(lifecycle))}, harmed: course{run: r.living(battered(lifecycle))},
+	return courses{ring: course{run: r.living(calm(lifecycle))}, faulty: course{run: r.living(battered(lifecycle))},
 		plan: course{run: judged}, alone: course{run: raftAlone}}
 }
 
 // measure measures all in turn, so that a slow while hits none of them alone.
 func (c *courses) measure(ctx context.Context, rounds int, line *liveLine) error {
 	for n := range rounds {
-		for _, course := range []*course{&c.ring, &c.harmed, &c.plan, &c.alone} {
+		for _, course := range []*course{&c.ring, &c.faulty, &c.plan, &c.alone} {
 			if err := course.measure(ctx); err != nil {
 				return err
 			}
@@ -156,7 +156,7 @@ func (r Registry) benchSim(c *cobra.Command, rounds int, asJSON bool) error {
 
 func (c *courses) speeds() speeds {
 	return speeds{
-		SimulatedPerWall: c.ring.perWall(), SimulatedPerWallFaulty: c.harmed.perWall(), RaftAlonePerWall: c.alone.perWall(),
+		SimulatedPerWall: c.ring.perWall(), SimulatedPerWallFaulty: c.faulty.perWall(), RaftAlonePerWall: c.alone.perWall(),
 		PlanSeconds: c.plan.median().Seconds(), PeakMB: peakMB(),
 	}
 }
@@ -218,10 +218,10 @@ func battered(p ringproof.Plan) ringproof.Plan {
 		{Kind: ringproof.FaultPause, Target: "leader", Scope: "machine", For: ringproof.Duration(3 * time.Second)},
 		{Kind: ringproof.FaultKill, Target: "follower", Scope: "machine"},
 	}
-	for i := range harms {
+	for i := range hits {
 		fault := kinds[i%len(kinds)]
 		fault.For = ringproof.Duration(5 * time.Second)
-		p.Steps = append(p.Steps, ringproof.Step{Name: "harm-" + strconv.Itoa(i+1), Fault: &fault,
+		p.Steps = append(p.Steps, ringproof.Step{Name: "fault-" + strconv.Itoa(i+1), Fault: &fault,
 			After: &ringproof.Trigger{Event: ringproof.EventStepBegun, Delay: ringproof.Duration(apart), Timeout: ringproof.Duration(time.Millisecond)}})
 	}
 	p.Steps[0].After = nil

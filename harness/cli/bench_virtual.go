@@ -54,7 +54,7 @@ func (p *program) lives(kubernetes bool) (names []string, plans []ringproof.Plan
 
 // deletions are of a pod every ten seconds.
 func deletions() (steps []ringproof.Step) {
-	for i := range harms {
+	for i := range hits {
 		steps = append(steps, ringproof.Step{Name: fmt.Sprintf("delete-%d", i+1), Fault: &ringproof.Fault{Kind: ringproof.FaultKubeDelete, Target: "follower", Object: ringproof.ObjectPod},
 			After: &ringproof.Trigger{Event: ringproof.EventStepBegun, Delay: ringproof.Duration(apart), Timeout: ringproof.Duration(time.Millisecond)}})
 	}

@@ -50,7 +50,7 @@ func (p *program) exploreCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explore",
 		Short: "draw plans from seeds, run them in virtual time, and make small what fails",
-		Long: `explore draws one plan a seed: a ring, a workload, operations, and harm that a
+		Long: `explore draws one plan a seed: a ring, a workload, operations, and faults that a
 correct subject survives, as the fairness ledger sees it; some are disasters, in
 which the subject must halt. Each is run in the simulated world, or with --world
 virtual on real etcd in virtual time, and judged.
@@ -60,11 +60,11 @@ minimal plan and saved in --out, with the line that replays it; so are the plans
 of runs that could not be judged, as they were drawn.
 
 With --novelty half of the plans vary those that showed a new situation: what
-the subject did, how near the ring was to losing its quorum, which harm was in
+the subject did, how near the ring was to losing its quorum, which faults were in
 force, and what the ring was about. With --verify-determinism each plan runs
 again in another process, and both must leave the same trace.
 
---on kubernetes draws rings in pods, and harm of pods, volumes, nodes, controllers and
+--on kubernetes draws rings in pods, and faults of pods, volumes, nodes, controllers and
 the control plane; that takes --world virtual.
 
 Exit codes: 0 nothing found; 1 a finding; 3 a run could not be judged; 130 or 143

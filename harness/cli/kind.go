@@ -50,7 +50,7 @@ const kindName = "kind"
 func onKind(s ringproof.Step) error {
 	switch {
 	case faults.AtSeam(s):
-		return fmt.Errorf("%s: harm at the subject's own calls: nothing of the run's is in pods there (%w)", s.Fault.Kind, errors.ErrUnsupported)
+		return fmt.Errorf("%s: a fault at the subject's own calls: nothing of the run's is in pods there (%w)", s.Fault.Kind, errors.ErrUnsupported)
 	case s.Fault != nil && s.Fault.Kind == ringproof.FaultDiskFull:
 		return fmt.Errorf("%s: volumes there are directories of this host, which would be full (%w)", s.Fault.Kind, errors.ErrUnsupported)
 	}

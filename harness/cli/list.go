@@ -130,7 +130,7 @@ func parameters(all faults.Params, oneOf []string) string {
 	return strings.Join(names, " ")
 }
 
-var faultListing = listing{"the harms that can be done", []string{"FAULT", "PARAMETERS", "WHAT IT DOES"}, func() ([]row, error) {
+var faultListing = listing{"the faults that can be injected", []string{"FAULT", "PARAMETERS", "WHAT IT DOES"}, func() ([]row, error) {
 	return rowsOf(faults.All(), func(e faults.Entry) faultEntry { return faultEntry{e} }), nil
 }}
 

@@ -175,10 +175,10 @@ var verdictCodes = map[ringproof.Verdict]int{
 func (p *program) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "ringproof",
-		Short:         "ringproof harms etcd rings while their automation works, and judges what became of them",
+		Short:         "ringproof injects faults into etcd rings while their automation works, and judges what became of them",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Long: `ringproof runs automation that operates etcd against scenarios of harm, in a
+		Long: `ringproof runs automation that operates etcd against scenarios of faults, in a
 simulated world or on real etcd, and judges what clients saw and what the ring
 became.
 

@@ -79,7 +79,7 @@ func (p *program) mutateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "mutate [MUTANT|BUG...]",
 		Short: "test ringproof itself: would it notice? Runs mutants, or known bugs",
-		Long:    mutateHelp,
+		Long:  mutateHelp,
 		Example: `  ringproof mutate
   ringproof mutate --disarm
   ringproof mutate voter-first --world local

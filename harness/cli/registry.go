@@ -54,9 +54,9 @@ type Subject struct {
 type InSim func(mutants []string) (sim.Subject, error)
 
 // Journalling is a subject of a run that can tell all that it does and decides, which
-// is what a sweep harms one after another.
+// is where a sweep puts one fault after another.
 type Journalling interface {
-	// Begin has a journal kept, and returns the fault that it begins with: no harm, set
+	// Begin has a journal kept, and returns the fault that it begins with: one that does nothing, set
 	// by the plan's first step.
 	Begin() ringproof.Fault
 	// Journal is what was kept, once the run is over.

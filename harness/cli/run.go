@@ -239,7 +239,7 @@ func (f runFlags) labelled(loaded []*scenarios.Scenario) ([]*scenarios.Scenario,
 }
 
 // patterns are the cells asked for. A mutant without a choice of cells is run
-// on the scenario that shows its harm.
+// on the scenario that shows it.
 func (f runFlags) patterns(who contender, own bool) ([]scenarios.Cell, error) {
 	names := f.cells
 	if len(names) == 0 && !own {

@@ -127,7 +127,7 @@ func journalled(plan *ringproof.Plan, subject any, wanted bool) (func() (*ringpr
 	}
 	j, ok := subject.(Journalling)
 	if !ok {
-		return nil, fmt.Errorf("%w: %s tells of none of its effects, so that nobody can harm each of them", errors.ErrUnsupported, plan.Subject)
+		return nil, fmt.Errorf("%w: %s tells of none of its effects, so that no fault can be put at each of them", errors.ErrUnsupported, plan.Subject)
 	}
 	probe := j.Begin()
 	plan.Steps = append([]ringproof.Step{{Name: "probe", After: &ringproof.Trigger{Event: ringproof.EventRunBegins}, Fault: &probe, Detach: true}}, plan.Steps...)

@@ -158,7 +158,7 @@ func fitted(p ringproof.Plan, in place, security string) (ringproof.Plan, bool) 
 	return p, in.Runs(p) == nil
 }
 
-// shown are the scenarios that show the mutants' harm.
+// shown are the scenarios that show the mutants.
 func (l linked) shown() (names []string) {
 	for _, m := range l.mutants {
 		names = append(names, m.Scenario)

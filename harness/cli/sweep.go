@@ -26,23 +26,23 @@ func (p *program) sweepCommand() *cobra.Command {
 	var seed uint64
 	c := &cobra.Command{
 		Use:   "sweep SCENARIO.yaml|PLAN.yaml|CELL",
-		Short: "run a scenario again and again, and harm whoever is on trial at each thing it does or decides",
+		Short: "run a scenario again and again, with a fault at each thing that the automation does or decides",
 		Long: `sweep runs a plan once and lists what the subject did and decided. Then it runs
 the plan again for each side effect: the agent dies before it, dies after it,
 or loses its reply; its disk or its machine is lost with it, or the ring's leader
 with the reply; and for each decision: it is made on an old view, or missed.
 
-Where the run tells what the subject was about, of harms that hit the same effect
+Where the run tells what the subject was about, of faults that hit the same effect
 in the same state the first is run; the others are counted, and --full runs them
-too. With --pairs each run has two harms. --limit are drawn from --seed, of each kind
-of effect and harm one before another of any.
+too. With --pairs each run has two faults. --limit are drawn from --seed, of each kind
+of effect and fault one before another of any.
 
 With --world virtual the plan runs on real etcd, with the processes of the subject; on
 Kubernetes these are its launchers and its controller, and each of the controller's
 writes to the API server is an effect too; of somebody's operator these are the effects.
 A run takes seconds there, so set --limit.
 
-NOT REACHED are runs that took another way, so that the harm hit nothing, or left the
+NOT REACHED are runs that took another way, so that the fault hit nothing, or left the
 plan no room for a loss of its own.`,
 		Example: `  ringproof sweep agent-crash-grow
   ringproof sweep 'flap#1' --pairs --limit 2000
@@ -69,9 +69,9 @@ plan no room for a loss of its own.`,
 	}
 	f.add(c)
 	f.addWorld(c)
-	c.Flags().BoolVar(&s.Pairs, "pairs", false, "two harms a run")
-	c.Flags().IntVar(&s.Limit, "limit", 0, "the most plans to run for each cell; 0 is all (when absent 1000 pairs, and every single harm)")
-	c.Flags().BoolVar(&s.Full, "full", false, "leave no harm out")
+	c.Flags().BoolVar(&s.Pairs, "pairs", false, "two faults a run")
+	c.Flags().IntVar(&s.Limit, "limit", 0, "the most plans to run for each cell; 0 is all (when absent 1000 pairs, and every single fault)")
+	c.Flags().BoolVar(&s.Full, "full", false, "leave no fault out")
 	c.Flags().StringVar(&s.At, "at", "", "only at effects and decisions with this in their name, as \"kube delete\"")
 	c.Flags().Uint64Var(&seed, "seed", 1, "seed of the cells, and of the draw of pairs")
 	return c
@@ -204,12 +204,12 @@ func (f searchFlags) sweepOne(c *cobra.Command, in searching, s explore.Sweep, p
 func printSwept(w io.Writer, s *explore.Swept) error {
 	fmt.Fprintf(w, "%s: %s and %s\n", s.Cell, counted(s.Effects, "effect"), counted(s.Decisions, "decision"))
 	if s.Plans == 0 {
-		fmt.Fprintln(w, "it fails without more harm: there was nothing to sweep")
+		fmt.Fprintln(w, "it fails without another fault: there was nothing to sweep")
 	} else {
 		fmt.Fprintf(w, "%s: %s\n", counted(s.Plans, "plan"), pace(s.Tally))
 		fmt.Fprintf(w, "left out: %d as another hits the same effect in the same state (--full), %d not drawn (--limit)%s%s\n", s.Pruned, s.Unsampled,
 			leftOut(s.Unasked, "of another name (--at)"), leftOut(s.Unfit, "that this world can't do"))
-		if err := printTable(w, []string{"EFFECT", "HARM", "PLANS", "FAILED", "NOT REACHED", "SECONDS"}, rowsOfSweep(s)); err != nil {
+		if err := printTable(w, []string{"EFFECT", "FAULT", "PLANS", "FAILED", "NOT REACHED", "SECONDS"}, rowsOfSweep(s)); err != nil {
 			return err
 		}
 	}
@@ -217,7 +217,7 @@ func printSwept(w io.Writer, s *explore.Swept) error {
 	return nil
 }
 
-// leftOut says of how many harms there was none.
+// leftOut says of how many faults there was none.
 func leftOut(n int, why string) string {
 	if n == 0 {
 		return ""

@@ -110,8 +110,8 @@ func (p *Processes) Agent(m trial.Machine) trial.Program {
 // errSeamless is nobody's to see: a step that needs seams isn't supported.
 var errSeamless = errors.New("it has no seams: it isn't linked with ringproof")
 
-// Harm is refused.
-func (p *Processes) Harm(ringproof.Seams, string) error { return errSeamless }
+// Inject is refused.
+func (p *Processes) Inject(ringproof.Seams, string) error { return errSeamless }
 
 // asked is what an operation adds to the variables of the machine where it is asked.
 type asked struct {

@@ -276,8 +276,8 @@ func statusOf(o *unstructured.Unstructured, where scenarios.OperatorStatus) ring
 // Agent is nothing: kubelets keep pods running.
 func (p *Pods) Agent(trial.Machine) trial.Program { return trial.Program{} }
 
-// Harm sets what one step does where the operator asks the API server, on whatever machine.
-func (p *Pods) Harm(s ringproof.Seams, _ string) error {
+// Inject sets what one step does where the operator asks the API server, on whatever machine.
+func (p *Pods) Inject(s ringproof.Seams, _ string) error {
 	if s.StoreOutage != nil || s.StoreStale || s.Fault != nil && s.Fault.Kind != ringproof.FaultAgentCrash {
 		return errSeamless
 	}

@@ -139,7 +139,7 @@ func (s *toy) Agent(m trial.Machine) trial.Program {
 	return trial.Program{Args: []string{self, asAgent, s.dir, m.Name, m.Address, m.DataDir, m.Run, binary}}
 }
 
-func (s *toy) Harm(f ringproof.Seams, machine string) error {
+func (s *toy) Inject(f ringproof.Seams, machine string) error {
 	s.harms = append(s.harms, f)
 	return nil
 }

@@ -845,7 +845,7 @@ func (w *World) seam(s ringproof.Step, targets []string) (string, bool, error) {
 	}
 	var errs []error
 	for _, name := range targets {
-		errs = append(errs, w.Subject.Harm(s.At(), name))
+		errs = append(errs, w.Subject.Inject(s.At(), name))
 	}
 	return "", true, errors.Join(errs...)
 }
@@ -859,7 +859,7 @@ func (w *World) Heal(ctx context.Context, s ringproof.Step, targets []string) er
 	case ringproof.FaultStoreOutage, ringproof.FaultStoreStale, ringproof.FaultAgentCrash, ringproof.FaultStaleView, ringproof.FaultSkippedView:
 		var errs []error
 		for _, n := range w.present() {
-			errs = append(errs, w.Subject.Harm(ringproof.Step{Name: s.Name}.At(), n.name))
+			errs = append(errs, w.Subject.Inject(ringproof.Step{Name: s.Name}.At(), n.name))
 		}
 		return errors.Join(errs...)
 	case ringproof.FaultDiskSwap:

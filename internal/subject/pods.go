@@ -328,15 +328,15 @@ func (p *Pods) arm(on []trial.Machine) error {
 		}
 		for _, m := range on {
 			if s.Fault.Target == "" || s.Fault.Target == m.Name {
-				errs = append(errs, p.Harm(s.At(), m.Name))
+				errs = append(errs, p.Inject(s.At(), m.Name))
 			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// Harm writes what the pods on a machine read.
-func (p *Pods) Harm(f ringproof.Seams, machine string) error {
+// Inject writes what the pods on a machine read.
+func (p *Pods) Inject(f ringproof.Seams, machine string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.faults == nil {

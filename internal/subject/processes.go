@@ -117,8 +117,8 @@ func (p *Processes) file(machine string) string {
 	return filepath.Join(p.dir, machine, "faults.json")
 }
 
-// Harm writes what the decorated agent of the machine reads.
-func (p *Processes) Harm(f ringproof.Seams, machine string) error {
+// Inject writes what the decorated agent of the machine reads.
+func (p *Processes) Inject(f ringproof.Seams, machine string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.faults == nil {

@@ -147,9 +147,9 @@ func releases(binaries map[string]string) map[ring.Version]string {
 	return all
 }
 
-// Harm sets what the machine's agent meets at its seams. The journal begins
+// Inject sets what the machine's agent meets at its seams. The journal begins
 // anew with a fault that counts, and ends with it.
-func (s *Simulated[W, M]) Harm(f ringproof.Seams, machine string) error {
+func (s *Simulated[W, M]) Inject(f ringproof.Seams, machine string) error {
 	before := s.faults[machine]
 	after := before.With(seam.Of(f, machine))
 	s.faults[machine] = after

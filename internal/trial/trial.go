@@ -36,10 +36,10 @@ type Subject interface {
 	// Agent is what to keep running on a machine; nothing, where somebody else keeps it
 	// running.
 	Agent(Machine) Program
-	// Harm sets what one step does at the subject's own seams on a machine, in
+	// Inject sets what one step does at the subject's own seams on a machine, in
 	// the place of what that step set before. A step that sets nothing takes its
 	// harm away.
-	Harm(f ringproof.Seams, machine string) error
+	Inject(f ringproof.Seams, machine string) error
 	// Ask carries out an operation. An error that wraps ErrRefused says that
 	// the subject refused it.
 	Ask(ctx context.Context, op ringproof.Op, targets []string, run Run) (string, error)
