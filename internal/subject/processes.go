@@ -62,7 +62,7 @@ func (p *Processes) Supports(ringproof.Step) error { return nil }
 // Seed makes the store, as an operator would.
 func (p *Processes) Seed(ctx context.Context, site trial.Site, _ trial.Run) error {
 	p.plan, p.dir, p.store = site.Plan, site.Dir, "file://"+filepath.Join(site.Dir, "store")
-	_, err := p.ringadm(ctx, append([]string{"seed", p.store}, pairs(specOf(p.plan.Ring))...)...)
+	_, err := p.ringadm(ctx, append([]string{"init", p.store}, pairs(specOf(p.plan.Ring))...)...)
 	return err
 }
 

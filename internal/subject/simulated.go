@@ -65,7 +65,7 @@ type Simulated[W World[M], M Machine] struct {
 	tally   seam.Counters
 }
 
-// Seed makes the store, as ringadm seed does.
+// Seed makes the store, as ringadm init does.
 func (s *Simulated[W, M]) Seed(ctx context.Context, plan ringproof.Plan, w W) error {
 	s.plan, s.world, s.faults, s.tally = plan, w, map[string]seam.Faults{}, seam.Counters{}
 	for _, name := range s.Mutants {

@@ -73,7 +73,7 @@ func Command(s Seams) *cobra.Command {
 By itself, without Kubernetes: make a store that every machine mounts, and run
 an agent on each machine.
 
-  ringadm seed file:///mnt/ring version=v3.6.16 nodes=3
+  ringadm init file:///mnt/ring version=v3.6.16 nodes=3
   ringadm auto file:///mnt/ring --address 10.0.0.1
 
 On Kubernetes: ringadm controller makes pods of each EtcdRing, and ringadm launch is
@@ -85,7 +85,7 @@ automation logs that command.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
 	})
-	root.AddCommand(seedCommand(), adoptCommand(), specCommand(), autoCommand(s), infoCommand(), memberCommand(), isRunningCommand(), snapshotCommand(), defragCommand(), advanceLogCommand(), certsCommand(), resetCommand(), initDiskCommand(), launchCommand(s), probeCommand(), controllerCommand(s))
+	root.AddCommand(initCommand(), renamed("seed", initCommand()), adoptCommand(), specCommand(), autoCommand(s), infoCommand(), memberCommand(), isRunningCommand(), snapshotCommand(), defragCommand(), advanceLogCommand(), certsCommand(), resetCommand(), initDiskCommand(), launchCommand(s), probeCommand(), controllerCommand(s))
 	return root
 }
 

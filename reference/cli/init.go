@@ -23,28 +23,35 @@ import (
 	"github.com/ringproof/ringproof/reference/store"
 )
 
-func seedCommand() *cobra.Command {
+func initCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "seed STORE nodes=3 version=v3.6.16 [KEY=VALUE...]",
+		Use:   "init STORE nodes=3 version=v3.6.16 [KEY=VALUE...]",
 		Short: "make a store, and write in it what the ring should be",
-		Long: `seed makes a store and writes the ring's first spec in it. The agents that
+		Long: `init makes a store and writes the ring's first spec in it. The agents that
 ringadm auto runs on each machine found the ring from it, once.
 
 ` + specKeys,
-		Example: "  ringadm seed file:///mnt/ring version=v3.6.16 nodes=3",
+		Example: "  ringadm init file:///mnt/ring version=v3.6.16 nodes=3",
 		Args:    atLeast(1, "the store's address and KEY=VALUE pairs"),
 		RunE: func(c *cobra.Command, args []string) error {
 			spec := store.Spec{Nodes: 3, Security: ring.TLS}
 			if err := set(&spec, args[1:]); err != nil {
 				return err
 			}
-			if err := seed(c.Context(), args[0], spec); err != nil {
+			if err := create(c.Context(), args[0], spec); err != nil {
 				return err
 			}
-			fmt.Fprintf(c.OutOrStdout(), "seeded: %d nodes of etcd %s (%s)\nnext, on each machine: ringadm auto %s --address ADDRESS\n", spec.Nodes, spec.Version, spec.Security, args[0])
+			fmt.Fprintf(c.OutOrStdout(), "made: %d nodes of etcd %s (%s)\nnext, on each machine: ringadm auto %s --address ADDRESS\n", spec.Nodes, spec.Version, spec.Security, args[0])
 			return nil
 		},
 	}
+}
+
+// renamed is the command by its name of the release before, which no help shows.
+func renamed(old string, c *cobra.Command) *cobra.Command {
+	name, arguments, _ := strings.Cut(c.Use, " ")
+	c.Use, c.Deprecated = old+" "+arguments, "write "+name
+	return c
 }
 
 const specKeys = `Keys:
@@ -67,7 +74,7 @@ const specKeys = `Keys:
   M.flag.NAME      the same for machine M alone
   M.version        the release of machine M, until it is as the others again`
 
-func seed(ctx context.Context, address string, spec store.Spec) error {
+func create(ctx context.Context, address string, spec store.Spec) error {
 	if err := spec.Validate(); err != nil {
 		return usageError{err}
 	}
@@ -85,7 +92,7 @@ func seed(ctx context.Context, address string, spec store.Spec) error {
 	return err
 }
 
-// foundAuthority keeps the authority of a seed that was cut off before it
+// foundAuthority keeps the authority of an init that was cut off before it
 // wrote the spec.
 func foundAuthority(ctx context.Context, s store.Store) error {
 	authority, err := launcher.NewAuthority(time.Now(), 1)
@@ -183,7 +190,7 @@ func respec(ctx context.Context, address string, pairs []string) (store.Spec, er
 		return spec, err
 	}
 	if n == 0 {
-		return spec, fmt.Errorf("%s holds no spec; make one with ringadm seed", address)
+		return spec, fmt.Errorf("%s holds no spec; make one with ringadm init", address)
 	}
 	before := spec
 	if err := set(&spec, pairs); err != nil {

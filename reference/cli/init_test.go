@@ -17,7 +17,7 @@ import (
 // asked for.
 func TestWhoCameFirst(t *testing.T) {
 	address := "file://" + filepath.Join(t.TempDir(), "ring")
-	require.NoError(t, seed(t.Context(), address, store.Spec{Nodes: 3, Version: "v3.6.16", Security: "plain"}))
+	require.NoError(t, create(t.Context(), address, store.Spec{Nodes: 3, Version: "v3.6.16", Security: "plain"}))
 	s, err := store.Open(t.Context(), address)
 	require.NoError(t, err)
 	defer s.Close()
@@ -35,7 +35,7 @@ func TestWhoCameFirst(t *testing.T) {
 // refused to whoever asks for it, as one for all machines is.
 func TestNoMachineGoesBack(t *testing.T) {
 	address := "file://" + filepath.Join(t.TempDir(), "ring")
-	require.NoError(t, seed(t.Context(), address, store.Spec{Nodes: 3, Version: "v3.6.16", Security: "plain"}))
+	require.NoError(t, create(t.Context(), address, store.Spec{Nodes: 3, Version: "v3.6.16", Security: "plain"}))
 	for _, pair := range []string{"version=v3.5.35", "m2.version=v3.5.35"} {
 		_, err := respec(t.Context(), address, []string{pair})
 		require.ErrorContains(t, err, "v3.5.35 refused", pair)
@@ -48,7 +48,7 @@ func TestNoMachineGoesBack(t *testing.T) {
 // TestRetireNamesStrangers: retire=zz was taken without a word, and whoever meant m2 waited.
 func TestRetireNamesStrangers(t *testing.T) {
 	address := "file://" + filepath.Join(t.TempDir(), "ring")
-	require.NoError(t, seed(t.Context(), address, store.Spec{Nodes: 3, Version: "v3.6.16", Security: "plain"}))
+	require.NoError(t, create(t.Context(), address, store.Spec{Nodes: 3, Version: "v3.6.16", Security: "plain"}))
 	s, err := store.Open(t.Context(), address)
 	require.NoError(t, err)
 	defer s.Close()
