@@ -23,7 +23,7 @@ var disaster = Check{
 		if f, bad := second(h); bad && !safely(h.Plan) {
 			return f
 		}
-		since, why := Struck(h)
+		since, why := QuorumLost(h)
 		if why != "" {
 			return unknown("%s", why)
 		}
@@ -49,7 +49,7 @@ var halts = Check{
 	Source: "etcd's disaster recovery guide: what is left to do is a person's decision; etcd-manager says it among a hundred other lines",
 	Timed:  true,
 	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
-		since, why := Struck(h)
+		since, why := QuorumLost(h)
 		if why != "" {
 			return unknown("%s", why)
 		}
@@ -73,9 +73,9 @@ func second(h *ringproof.History) (ringproof.Finding, bool) {
 	return forked(h)
 }
 
-// Struck returns when the quorum was lost: with the disks of a majority, or else when the
+// QuorumLost returns when the quorum was lost: with the disks of a majority, or else when the
 // last fault landed. why tells that it wasn't.
-func Struck(h *ringproof.History) (since ringproof.Instant, why string) {
+func QuorumLost(h *ringproof.History) (since ringproof.Instant, why string) {
 	landed := events(h, ringproof.EventFaultLanded)
 	at, lost := fallen(h)
 	switch {

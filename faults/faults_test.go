@@ -40,7 +40,7 @@ func TestSelect(t *testing.T) {
 		"minority": "m1 m3", "leader-minority": "m1 m2", "majority": "m1 m2 m3",
 		"all": "m1 m2 m3 m4 m5 m6 m7 m8 m9 m10 m11 m12",
 	} {
-		got, err := faults.Select(selector, o)
+		got, err := faults.Resolve(selector, o)
 		require.NoError(t, err, selector)
 		assert.Equal(t, want, strings.Join(got, " "), selector)
 	}
@@ -58,20 +58,20 @@ func TestSelectSaysWhatThereWas(t *testing.T) {
 		"lead":       "selecting lead: no process of the subject has said that it leads; there was voters m1 m2 m3, no learners, machines m1 m2 m3",
 		"leadr":      `selecting leadr: "leadr" is no selector; there was voters m1 m2 m3, no learners, machines m1 m2 m3`,
 	} {
-		_, err := faults.Select(selector, o)
+		_, err := faults.Resolve(selector, o)
 		assert.EqualError(t, err, want)
 	}
 	o.Members[1].Leader = false
-	_, err := faults.Select("leader", o)
+	_, err := faults.Resolve("leader", o)
 	assert.ErrorContains(t, err, "no member says that it leads")
-	_, err = faults.Select("minority", ring(2, 2, 0))
+	_, err = faults.Resolve("minority", ring(2, 2, 0))
 	assert.ErrorContains(t, err, "it is empty")
 }
 
 func TestAnUnstartedMemberIsJoining(t *testing.T) {
 	o := ring(4, 4, 0)
 	o.Members[3].Name = ""
-	got, err := faults.Select("joining", o)
+	got, err := faults.Resolve("joining", o)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"m4"}, got)
 }

@@ -95,10 +95,10 @@ func Legal(selector string, forms []string) bool {
 	return form != "" && slices.Contains(forms, form)
 }
 
-// Sketch replaces what a selector can't know before a run by what it counts
+// MostVoters replaces what a selector can't know before a run by what it counts
 // for: how many of size voters, at most, the selector picks. Learners, joining
 // members and spares are no voters.
-func Sketch(selector string, size int) int {
+func MostVoters(selector string, size int) int {
 	switch Form(selector) {
 	case "", "learner", "learner/N", "joining", "spare":
 		return 0
@@ -114,10 +114,10 @@ func Sketch(selector string, size int) int {
 	return 1
 }
 
-// Select returns the machines that the selector names now, by name. What the
+// Resolve returns the machines that the selector names now, by name. What the
 // observation doesn't show is not guessed: the error says what was looked for
 // and what there was.
-func Select(selector string, o ringproof.Observation) ([]string, error) {
+func Resolve(selector string, o ringproof.Observation) ([]string, error) {
 	kind, index := selector, 1
 	if m := byIndex.FindStringSubmatch(selector); m != nil {
 		kind = m[1]

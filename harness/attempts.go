@@ -75,7 +75,7 @@ func settled(tried []reports.Cell) reports.Cell {
 	cell := tried[told]
 	for i, c := range tried {
 		a := reports.AttemptOf(c)
-		a.Told = i == told
+		a.Decides = i == told
 		cell.Attempts = append(cell.Attempts, a)
 	}
 	if cell.Verdict == ringproof.Fail && !proven(tried) {

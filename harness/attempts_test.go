@@ -64,7 +64,7 @@ func TestWhatAttemptsComeTo(t *testing.T) {
 			require.Len(t, got.Attempts, len(c.tried))
 			for i, a := range got.Attempts {
 				assert.Equal(t, c.tried[i].Verdict, a.Verdict, "each as it was")
-				assert.Equal(t, i == c.told, a.Told)
+				assert.Equal(t, i == c.told, a.Decides)
 			}
 		})
 	}

@@ -35,7 +35,7 @@ func (w remote) CarryOut(_ context.Context, p ringproof.Plan, told func(ringproo
 func TestRemote(t *testing.T) {
 	w := remote{trace: func() string { return "abc" }}
 	heard := 0
-	s := Suite{Jobs: []Job{{Plan: ringproof.Plan{Cell: "far#1"}}}, Out: t.TempDir(), Told: func(p Progress) {
+	s := Suite{Jobs: []Job{{Plan: ringproof.Plan{Cell: "far#1"}}}, Out: t.TempDir(), OnProgress: func(p Progress) {
 		if p.Event != nil {
 			heard++
 		}

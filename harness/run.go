@@ -19,8 +19,8 @@ import (
 
 // Options are how a run is watched.
 type Options struct {
-	Told func(ringproof.Event)                 // each event as it happens; nil: nobody is told
-	Seen func(ringproof.World) ringproof.World // what the run sees in the world's place; nil: the world
+	OnEvent func(ringproof.Event)                 // is given each event as it happens; nil: nobody is
+	Seen    func(ringproof.World) ringproof.World // what the run sees in the world's place; nil: the world
 }
 
 // Driven is a world with a time of its own, in which all that uses it must run.
@@ -45,7 +45,7 @@ type Remote interface {
 // carried out, or not to its end; a ring that did wrong is no error.
 func Run(ctx context.Context, plan ringproof.Plan, world ringproof.World, o Options) (h ringproof.History, err error) {
 	if r, ok := world.(Remote); ok {
-		return r.CarryOut(ctx, plan, o.Told)
+		return r.CarryOut(ctx, plan, o.OnEvent)
 	}
 	seen := world
 	if o.Seen != nil {
@@ -53,9 +53,9 @@ func Run(ctx context.Context, plan ringproof.Plan, world ringproof.World, o Opti
 	}
 	d, ok := world.(Driven)
 	if !ok {
-		return carryOut(ctx, plan, seen, o.Told)
+		return carryOut(ctx, plan, seen, o.OnEvent)
 	}
-	broken := d.Drive(ctx, func(ctx context.Context) { h, err = carryOut(ctx, plan, seen, o.Told) })
+	broken := d.Drive(ctx, func(ctx context.Context) { h, err = carryOut(ctx, plan, seen, o.OnEvent) })
 	if t, ok := world.(Traced); ok {
 		h.Trace = t.Traced()
 	}

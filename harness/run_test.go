@@ -821,7 +821,7 @@ func TestARunThatCannotBegin(t *testing.T) {
 func TestTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []ringproof.Event
-		h, err := Run(t.Context(), ring(), &toy{}, Options{Told: func(e ringproof.Event) { told = append(told, e) }})
+		h, err := Run(t.Context(), ring(), &toy{}, Options{OnEvent: func(e ringproof.Event) { told = append(told, e) }})
 		require.NoError(t, err)
 		require.Equal(t, h.Events, told)
 	})

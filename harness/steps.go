@@ -512,7 +512,7 @@ func (r *runner) targets(selector string) ([]string, error) {
 	if lead := r.record.lead(); selector == faults.Lead && lead != "" {
 		selector = lead
 	}
-	return faults.Select(selector, r.record.observation())
+	return faults.Resolve(selector, r.record.observation())
 }
 
 // find is targets for a fault: what it aims at may not be there yet, such as a
@@ -816,7 +816,7 @@ func (r *runner) lastLook(since ringproof.Instant) string {
 func (r *runner) unhalted() string {
 	events, _ := r.record.since(0)
 	h := ringproof.History{Plan: r.plan, Events: events, Observations: r.record.looks()}
-	since, none := checks.Struck(&h)
+	since, none := checks.QuorumLost(&h)
 	if none != "" {
 		return "saw no disaster: " + none
 	}

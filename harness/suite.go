@@ -31,15 +31,15 @@ type Job struct {
 
 // Suite is a run of many plans.
 type Suite struct {
-	Jobs     []Job
-	Out      string // directory of the report
-	Abreast  int    // how many at once
-	Twice    bool   // run each cell twice: one that isn't the same the second time can't be judged
-	Attempts int    // how often at most a cell is run that doesn't pass, each but the first alone; 0 is once
-	World    func(ringproof.Plan) (ringproof.World, error)
-	Seen     func(ringproof.Plan, ringproof.World) ringproof.World // what a run sees in its world's place; nil: the world
-	Replay   func(planFile string, plan ringproof.Plan) string     // the line to paste
-	Told     func(Progress)
+	Jobs       []Job
+	Out        string // directory of the report
+	Abreast    int    // how many at once
+	Twice      bool   // run each cell twice: one that isn't the same the second time can't be judged
+	Attempts   int    // how often at most a cell is run that doesn't pass, each but the first alone; 0 is once
+	World      func(ringproof.Plan) (ringproof.World, error)
+	Seen       func(ringproof.Plan, ringproof.World) ringproof.World // what a run sees in its world's place; nil: the world
+	Replay     func(planFile string, plan ringproof.Plan) string     // the line to paste
+	OnProgress func(Progress)
 }
 
 // Progress is one thing worth telling while the suite runs.
@@ -82,8 +82,8 @@ func (s Suite) Run(ctx context.Context) []reports.Cell {
 }
 
 func (s Suite) tell(p Progress) {
-	if s.Told != nil {
-		s.Told(p)
+	if s.OnProgress != nil {
+		s.OnProgress(p)
 	}
 }
 
@@ -137,7 +137,7 @@ func (s Suite) run(ctx context.Context, p ringproof.Plan, n int, told func(ringp
 		return cell, err
 	}
 	began := time.Now()
-	h, err := Run(ctx, p, world, Options{Told: told, Seen: s.seen(p)})
+	h, err := Run(ctx, p, world, Options{OnEvent: told, Seen: s.seen(p)})
 	if err != nil {
 		var lost error
 		cell.Logs, lost = s.keepLogs(dir, world)

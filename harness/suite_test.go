@@ -189,7 +189,7 @@ func TestCellsAreInTheOrderOfTheJobs(t *testing.T) {
 		World: func(p ringproof.Plan) (ringproof.World, error) {
 			return &still{began: time.Now(), late: p.Scenario == "a"}, nil
 		},
-		Told: func(p Progress) {
+		OnProgress: func(p Progress) {
 			if p.Ended != nil {
 				told = append(told, p)
 			}
@@ -218,7 +218,7 @@ func TestJobsAbreast(t *testing.T) {
 				most.Store(max(most.Load(), running.Add(1)))
 				return &still{began: time.Now(), ended: func() { running.Add(-1) }}, nil
 			},
-			Told: func(p Progress) {
+			OnProgress: func(p Progress) {
 				mu.Lock()
 				defer mu.Unlock()
 				if p.Event != nil {

@@ -16,7 +16,7 @@ import (
 // ran alone, with no other cell beside it.
 type Attempt struct {
 	Verdict  ringproof.Verdict `json:"verdict"`
-	Told     bool              `json:"told,omitempty"`     // the cell's findings, figures and files are this one's
+	Decides  bool              `json:"decides,omitempty"`  // the cell's findings, figures and files are this one's
 	Troubles []string          `json:"troubles,omitempty"` // its findings that are no pass, a line each
 	Stalled  float64           `json:"stalledSeconds"`     // for how many seconds the host kept it waiting
 
@@ -68,7 +68,7 @@ func (c Cell) attemptTexts() (texts []string) {
 		if a.Stalled > 0 {
 			parts = append(parts, "the host stalled "+secs(&a.Stalled))
 		}
-		if !a.Told {
+		if !a.Decides {
 			parts = append(parts, a.Troubles...)
 		}
 		if a.HistoryFile != "" {

@@ -86,11 +86,11 @@ func flakyReport() Report {
 	late := CellOf(h, []ringproof.Finding{{Check: "available", Verdict: ringproof.Fail, At: &at, Message: "clients waited 4.1s for an answer, 2s is allowed"}})
 	late.HistoryFile = "cells/a/history.jsonl"
 	first := AttemptOf(late)
-	first.Told = true
+	first.Decides = true
 	late.Verdict, late.Findings[0].Verdict = ringproof.Inconclusive, ringproof.Inconclusive
 	late.Attempts = []Attempt{first, {Verdict: ringproof.Pass, HistoryFile: "cells/a/attempt-2/history.jsonl"}, {Verdict: ringproof.Pass, HistoryFile: "cells/a/attempt-3/history.jsonl"}}
 	judged := r.Cells[0]
-	judged.Attempts = []Attempt{AttemptOf(r.Cells[2]), {Verdict: ringproof.Pass, Told: true, HistoryFile: judged.HistoryFile}}
+	judged.Attempts = []Attempt{AttemptOf(r.Cells[2]), {Verdict: ringproof.Pass, Decides: true, HistoryFile: judged.HistoryFile}}
 	r.Cells = []Cell{late, judged}
 	return r
 }

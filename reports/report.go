@@ -59,7 +59,7 @@ type Cell struct {
 	Trace       string `json:"trace,omitempty"`   // what the replay must come to, in a world that repeats itself
 
 	// Attempts are all runs of a cell that took more than one. The cell is the one of
-	// them that is told, except that its verdict is theirs together.
+	// them that decides, except that its verdict is theirs together.
 	Attempts []Attempt `json:"attempts,omitempty"`
 
 	History *ringproof.History `json:"-"` // what the page draws; nil: no timeline

@@ -322,7 +322,7 @@ func (r review) losses() Diagnostics {
 		case s.Assert != nil && s.Assert.Voters > 0:
 			voters, lost = s.Assert.Voters, 0
 		case s.Fault != nil && s.Fault.Permanent():
-			lost += faults.Sketch(s.Fault.Target, voters)
+			lost += faults.MostVoters(s.Fault.Target, voters)
 			if left := max(0, voters-lost); lost > 0 && left < ringproof.Quorum(voters) {
 				beyond = true
 				found = append(found, r.beyond(i, voters, left)...)
@@ -482,7 +482,7 @@ func (r review) step(i int) Diagnostics {
 	}
 	if f := s.Fault; f != nil && f.Kind == ringproof.FaultDiskSwap {
 		size := largest(r.plan.Ring.Size, r.plan.Steps)
-		if n := faults.Sketch(f.Target, size); f.Target != "all" && n < 2 {
+		if n := faults.MostVoters(f.Target, size); f.Target != "all" && n < 2 {
 			found = append(found, r.say(at(i, ".fault.disk-swap.target"), Error, "S016", "write m1,m2, or majority", "%s of %d voters is %d machine, and a swap needs two", f.Target, size, n)...)
 		}
 	}

@@ -225,7 +225,7 @@ func (unheard) Record(ringproof.Event) {}
 func (f *fickle) watched(t *testing.T) (lines []string, trace sim.Trace) {
 	t.Helper()
 	w := sim.New(1, f)
-	w.Trace.Told, w.Trace.To = func(line string) { lines = append(lines, line) }, math.MaxInt
+	w.Trace.OnLine, w.Trace.To = func(line string) { lines = append(lines, line) }, math.MaxInt
 	plan := ringproof.Plan{Ring: ringproof.RingSpec{Machines: 3}}
 	require.NoError(t, w.Drive(t.Context(), func(ctx context.Context) {
 		assert.NoError(t, w.Start(ctx, plan, unheard{}))

@@ -18,7 +18,7 @@ func Open(seed uint64, s Subject, o Options) *World {
 	w := New(seed, s)
 	w.exact(o.Exact)
 	w.Version = o.Version
-	w.Trace.Told, w.Trace.From, w.Trace.To = o.Trace, o.From, o.To
+	w.Trace.OnLine, w.Trace.From, w.Trace.To = o.Trace, o.From, o.To
 	return w
 }
 

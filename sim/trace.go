@@ -38,8 +38,8 @@ type Trace struct {
 	Events int      `json:"events"`
 	Marks  []uint64 `json:"marks,omitempty"` // the hash after each 1,024 events
 
-	// Told, when set, is given each event from From up to To as one line.
-	Told     func(string) `json:"-"`
+	// OnLine, when set, is given each event from From up to To as one line.
+	OnLine   func(string) `json:"-"`
 	From, To int          `json:"-"`
 }
 
@@ -58,8 +58,8 @@ func (t *Trace) event(now ringproof.Instant, k kind, who uint64) {
 	}
 	t.mix(uint64(now)<<4 ^ uint64(k) ^ who<<48)
 	t.Events++
-	if t.Told != nil && t.Events >= t.From && t.Events < t.To {
-		t.Told(fmt.Sprintf("%d %v %s process %d %016x", t.Events, now, k, who, t.Hash))
+	if t.OnLine != nil && t.Events >= t.From && t.Events < t.To {
+		t.OnLine(fmt.Sprintf("%d %v %s process %d %016x", t.Events, now, k, who, t.Hash))
 	}
 }
 
@@ -68,16 +68,16 @@ func (t *Trace) note(text string) {
 	for i := range len(text) {
 		t.mix(uint64(text[i]))
 	}
-	if t.Told != nil && t.Events >= t.From && t.Events < t.To {
-		t.Told("      " + text)
+	if t.OnLine != nil && t.Events >= t.From && t.Events < t.To {
+		t.OnLine("      " + text)
 	}
 }
 
 // aside explains the event under way to whoever watches. It is no part of the
 // hash, and made only if somebody does.
 func (t *Trace) aside(text func() string) {
-	if t.Told != nil && t.Events >= t.From && t.Events < t.To {
-		t.Told("      " + text())
+	if t.OnLine != nil && t.Events >= t.From && t.Events < t.To {
+		t.OnLine("      " + text())
 	}
 }
 

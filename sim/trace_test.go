@@ -52,7 +52,7 @@ func TestTheFirstDifferenceIsInTheWindow(t *testing.T) {
 func TestOnlyTheWindowIsTold(t *testing.T) {
 	var told []string
 	x := newTrace()
-	x.Told, x.From, x.To = func(line string) { told = append(told, line) }, 2, 4
+	x.OnLine, x.From, x.To = func(line string) { told = append(told, line) }, 2, 4
 	made := 0
 	for range 5 {
 		x.event(7, kindPacket, 3)

@@ -44,7 +44,7 @@ type Subject interface {
 type World struct {
 	Subject Subject
 	Version string // of ringproof
-	Trace   Trace  // of the run, once it is over; Told, From and To are read before
+	Trace   Trace  // of the run, once it is over; OnLine, From and To are read before
 
 	engine     *engine
 	network    *network
@@ -101,7 +101,7 @@ const patience = 60_000_000
 func (w *World) Drive(ctx context.Context, f func(context.Context)) error {
 	defer w.engine.possess()()
 	w.engine.budget = patience
-	w.engine.trace.Told, w.engine.trace.From, w.engine.trace.To = w.Trace.Told, w.Trace.From, w.Trace.To
+	w.engine.trace.OnLine, w.engine.trace.From, w.engine.trace.To = w.Trace.OnLine, w.Trace.From, w.Trace.To
 	over := false
 	w.engine.spawn(nil, "run", func() {
 		defer func() { over = true }()

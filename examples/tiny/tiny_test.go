@@ -27,7 +27,7 @@ func plan(steps ...ringproof.Step) ringproof.Plan {
 // judge runs the plan, and returns the checks that failed it.
 func judge(t *testing.T, p ringproof.Plan) (failed []string, trace sim.Trace) {
 	w := sim.New(p.Seed, &tiny.Launcher{})
-	h, err := harness.Run(t.Context(), p, w, harness.Options{Told: func(e ringproof.Event) { t.Log(e) }})
+	h, err := harness.Run(t.Context(), p, w, harness.Options{OnEvent: func(e ringproof.Event) { t.Log(e) }})
 	require.NoError(t, err)
 	for _, f := range checks.Judge(&h) {
 		if f.Verdict == ringproof.Fail {

@@ -120,7 +120,7 @@ func search(c *cobra.Command, f searchFlags, s explore.Search, length time.Durat
 		}
 		s.Fit = who.fit(in.place)
 		line := newLiveLine(c.ErrOrStderr())
-		s.Told = func(t *explore.Tally) { line.tell("%s", progressOf(t)) }
+		s.OnRound = func(t *explore.Tally) { line.tell("%s", progressOf(t)) }
 		ctx, cancel := limited(c.Context(), length)
 		defer cancel()
 		tally, err := s.Run(ctx)

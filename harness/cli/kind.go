@@ -85,8 +85,8 @@ func openKind(t Trial, clusters *nodes.Clusters) (ringproof.World, error) {
 	}
 	releases := t.releasesOf(t.Plan)
 	o := nodes.Options{Workers: t.Plan.Ring.Machines, Releases: releases, Members: labels.Everything(), Self: self, Keeper: keeperName,
-		Over: t.over,
-		Told: func(line string) { fmt.Fprintf(os.Stderr, "%s: %s\n", t.Plan.Cell, line) },
+		Over:       t.over,
+		OnProgress: func(line string) { fmt.Fprintf(os.Stderr, "%s: %s\n", t.Plan.Cell, line) },
 		Images: func(dir string) ([]image.Image, error) {
 			ringadm := ringadm
 			if in, ok := subject.(trial.Imaged); ok {

@@ -53,7 +53,7 @@ func (o outside) releasesOf(p ringproof.Plan) map[string]etcdbin.Release {
 
 // startable refuses who can't be started as a process.
 func startable(s Subject) error {
-	if _, ok := Way[trial.Way](s); !ok {
+	if _, ok := As[trial.Way](s); !ok {
 		return usage("%s can't be started as a process: it is in this program only. Describe its own program in a file, and name that as --subject", s.Name)
 	}
 	return nil

@@ -66,8 +66,8 @@ type Journalling interface {
 // limited reports whether there are plans that it can't be tried on.
 func (s Subject) limited() bool { return s.Supports != nil || s.Runs != nil || s.Security != "" }
 
-// Way finds among the ways of a subject the one that is a T.
-func Way[T any](s Subject) (way T, ok bool) {
+// As finds among the ways of a subject the one that is a T.
+func As[T any](s Subject) (way T, ok bool) {
 	for _, w := range s.Ways {
 		if way, ok = w.(T); ok {
 			return way, true

@@ -597,7 +597,7 @@ func (f runFlags) cellsOf(c *cobra.Command, jobs []harness.Job, releases map[str
 	}
 	teller := newTeller(c.ErrOrStderr(), f.verbose)
 	defer teller.end()
-	s := harness.Suite{Jobs: jobs, Out: f.out, Abreast: f.jobs, Twice: f.twice, Attempts: f.attempts, Told: teller.tell, Replay: f.replayLine, World: world, Seen: f.seen}
+	s := harness.Suite{Jobs: jobs, Out: f.out, Abreast: f.jobs, Twice: f.twice, Attempts: f.attempts, OnProgress: teller.tell, Replay: f.replayLine, World: world, Seen: f.seen}
 	return s.Run(c.Context()), nil
 }
 

@@ -43,7 +43,7 @@ func Sim() World {
 
 // simulatable refuses who can't be put into the simulated world.
 func simulatable(s Subject) error {
-	if _, ok := Way[InSim](s); !ok {
+	if _, ok := As[InSim](s); !ok {
 		return fmt.Errorf("%s can't be simulated: it has no way into the simulated world", s.Name)
 	}
 	return nil
@@ -51,7 +51,7 @@ func simulatable(s Subject) error {
 
 // simulated is the trial's world, if it is the simulated one.
 func (t Trial) simulated(o sim.Options) (*sim.World, error) {
-	way, ok := Way[InSim](t.Subject)
+	way, ok := As[InSim](t.Subject)
 	if !ok {
 		return nil, simulatable(t.Subject)
 	}

@@ -124,7 +124,7 @@ func (l linked) Supports(s ringproof.Step) error {
 }
 
 func (l linked) Runs(p ringproof.Plan) error {
-	pods, ok := Way[trial.InPods](l.of)
+	pods, ok := As[trial.InPods](l.of)
 	switch on := p.Ring.On == ringproof.OnKubernetes; {
 	case on && !ok:
 		return fmt.Errorf("%s makes no rings on Kubernetes (%w)", l.name, errors.ErrUnsupported)
@@ -187,7 +187,7 @@ func (l linked) processes(f runFlags, on string) (trial.Subject, error) {
 	if err != nil {
 		return nil, err
 	}
-	way, ok := Way[trial.Way](l.of)
+	way, ok := As[trial.Way](l.of)
 	if !ok {
 		return nil, startable(l.of)
 	}
@@ -196,7 +196,7 @@ func (l linked) processes(f runFlags, on string) (trial.Subject, error) {
 		names = append(names, m.Name)
 	}
 	if on == ringproof.OnKubernetes {
-		pods, ok := Way[trial.InPods](l.of)
+		pods, ok := As[trial.InPods](l.of)
 		if !ok {
 			return nil, usage("%s makes no rings on Kubernetes", l.name)
 		}

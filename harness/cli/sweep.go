@@ -183,7 +183,7 @@ func (f searchFlags) sweepAll(c *cobra.Command, in searching, s explore.Sweep, p
 func (f searchFlags) sweepOne(c *cobra.Command, in searching, s explore.Sweep, plan ringproof.Plan) (*explore.Swept, error) {
 	line := newLiveLine(c.ErrOrStderr())
 	s.Plan = plan
-	s.Told = func(w *explore.Swept) { line.tell("%s: %s of %d", w.Cell, progressOf(w.Tally), w.Plans) }
+	s.OnProgress = func(w *explore.Swept) { line.tell("%s: %s of %d", w.Cell, progressOf(w.Tally), w.Plans) }
 	result, err := s.Run(c.Context())
 	line.end()
 	if errors.Is(err, context.Canceled) {

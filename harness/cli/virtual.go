@@ -153,7 +153,7 @@ func (p *program) carryOut(ctx context.Context, t virtual.Trial, told func(ringp
 		}
 	}
 	w := t.Sit(subject, version())
-	h, err = harness.Run(ctx, t.Plan, w, harness.Options{Told: told, Seen: tested.seen})
+	h, err = harness.Run(ctx, t.Plan, w, harness.Options{OnEvent: told, Seen: tested.seen})
 	if err != nil || !t.Journal {
 		return h, w.Logs(), nil, err
 	}

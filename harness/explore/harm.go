@@ -162,7 +162,7 @@ func (c *composer) harmOf(e faults.Entry, label func(string) string) ringproof.F
 	case e.Kind == ringproof.FaultMachineLoss:
 		f.Target = one(c.draw, label("one"), c.present("follower", "leader")...)
 	}
-	if faults.Sketch(f.Target, mostVoters) <= 1 {
+	if faults.MostVoters(f.Target, mostVoters) <= 1 {
 		f.Stagger = 0
 	}
 	return f

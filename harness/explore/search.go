@@ -29,9 +29,9 @@ type Search struct {
 	Mirror Runner
 	// Fit makes of a drawn plan one that the subject can be tried on; false: there is
 	// none, and the plan is left out. nil: it can be tried on all of them.
-	Fit   func(ringproof.Plan) (ringproof.Plan, bool)
-	Told  func(*Tally)      // after each round; nil: nobody is told
-	Until func(*Tally) bool // ends the search after a round; nil: never
+	Fit     func(ringproof.Plan) (ringproof.Plan, bool)
+	OnRound func(*Tally)      // is given the tally after each round; nil: nobody is
+	Until   func(*Tally) bool // ends the search after a round; nil: never
 }
 
 // round is how many plans are drawn before any of them is learned from. It
@@ -98,8 +98,8 @@ func (s Search) Run(ctx context.Context) (*Tally, error) {
 		if err := s.round(ctx, t, n); err != nil {
 			return t, err
 		}
-		if s.Told != nil {
-			s.Told(t)
+		if s.OnRound != nil {
+			s.OnRound(t)
 		}
 		if s.Until != nil && s.Until(t) {
 			break

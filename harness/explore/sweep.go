@@ -32,8 +32,8 @@ type Sweep struct {
 	At     string // only effects and decisions with this in their name; "": all
 	// Fits reports whether a plan can be had where the runner runs it; a harm with which it
 	// can't is left out. nil: all can.
-	Fits func(ringproof.Plan) bool
-	Told func(*Swept)
+	Fits       func(ringproof.Plan) bool
+	OnProgress func(*Swept)
 }
 
 // Perturbation is one harm of a sweep, and what it is aimed at.
@@ -295,8 +295,8 @@ func (s Sweep) each(ctx context.Context, w *Swept, groups [][]Perturbation) erro
 			w.count(chunk[i], jobs[i].Plan, r)
 		}
 		w.Tally.WallSeconds = time.Since(w.Tally.began).Seconds()
-		if s.Told != nil {
-			s.Told(w)
+		if s.OnProgress != nil {
+			s.OnProgress(w)
 		}
 	}
 	return nil

@@ -129,8 +129,8 @@ func (k *cluster) begin(ctx context.Context, o Options) error {
 		return err
 	}
 	workers := max(o.Workers, usual)
-	if o.Told != nil {
-		o.Told(fmt.Sprintf("bringing up a cluster of %d nodes", workers+1))
+	if o.OnProgress != nil {
+		o.OnProgress(fmt.Sprintf("bringing up a cluster of %d nodes", workers+1))
 	}
 	var err error
 	if k.Cluster, err = kind.Up(ctx, kind.Options{Dir: k.dir, Workers: workers, Disks: filepath.Join(k.dir, "disks"), Grace: grace, Tools: tools}); err != nil {

@@ -32,14 +32,14 @@ import (
 
 // Options are what a cluster is made of.
 type Options struct {
-	Workers  int
-	Images   func(dir string) ([]image.Image, error) // that its nodes have, made of files that may be kept in the directory
-	Releases map[string]etcdbin.Release              // by version: of which its members' programs are
-	Members  labels.Selector                         // which pods run a member, of those with a claim
-	Self     string                                  // this program, with the command that is a [keeper]
-	Keeper   string                                  // the name of that command
-	Told     func(string)                            // hears what takes long; may be nil
-	Over     func() error                            // why nobody will need the cluster after this; nil: somebody may
+	Workers    int
+	Images     func(dir string) ([]image.Image, error) // that its nodes have, made of files that may be kept in the directory
+	Releases   map[string]etcdbin.Release              // by version: of which its members' programs are
+	Members    labels.Selector                         // which pods run a member, of those with a claim
+	Self       string                                  // this program, with the command that is a [keeper]
+	Keeper     string                                  // the name of that command
+	OnProgress func(string)                            // hears what takes long; may be nil
+	Over       func() error                            // why nobody will need the cluster after this; nil: somebody may
 }
 
 // Lab is a cluster as one world has it.
@@ -259,7 +259,7 @@ func (l *Lab) Close() error {
 	}
 	var err error
 	if l.cluster != nil {
-		err = l.of.giveBack(l.cluster, l.whole(), l.Told)
+		err = l.of.giveBack(l.cluster, l.whole(), l.OnProgress)
 	}
 	return errors.Join(err, os.RemoveAll(l.dir))
 }
