@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ringproof/ringproof"
 )
@@ -29,6 +30,9 @@ func (s scene) unmet(a ringproof.Assert) (saw []string) {
 		if !ok {
 			saw = append(saw, what)
 		}
+	}
+	if loop := s.looping(); a.OfRing() {
+		see(len(loop) == 0, phrase(loop, "", "etcd end again and again on %s"))
 	}
 	if a.Left != nil {
 		gone := s.left()
@@ -64,6 +68,33 @@ func (s scene) unmet(a ringproof.Assert) (saw []string) {
 		see(n == *a.Changes, fmt.Sprintf("%d changes of the membership", n))
 	}
 	return saw
+}
+
+// An etcd that ended so often within a time so short ends at every start: a full disk had one
+// start four hundred times in a minute, and looks found it serving in between.
+const (
+	loopEnds   = 3
+	loopWithin = 5 * time.Second
+)
+
+// looping are the machines of members whose etcd ends again and again, sorted.
+func (s scene) looping() (machines []string) {
+	ends := map[string]int{}
+	for _, e := range slices.Backward(s.events) {
+		if e.At.Add(loopWithin) < s.now.At {
+			break
+		}
+		if e.Kind == ringproof.EventProcessExited {
+			ends[e.Machine]++
+		}
+	}
+	for _, m := range s.now.Members {
+		if ends[m.Machine] >= loopEnds {
+			machines = append(machines, m.Machine)
+		}
+	}
+	slices.Sort(machines)
+	return machines
 }
 
 func phrase(names []string, none, some string) string {

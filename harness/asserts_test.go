@@ -5,6 +5,7 @@ package harness
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -41,6 +42,29 @@ func TestAFounderIsWhereItIsSeenFirst(t *testing.T) {
 	assert.Empty(t, s.unmet(ringproof.Assert{Stayed: &[]string{ringproof.Founders}}))
 	s.now = on("m3")
 	assert.Equal(t, []string{"m2 without the first member"}, s.unmet(ringproof.Assert{Stayed: &[]string{ringproof.Founders}}))
+}
+
+// TestWhoEndsAgainAndAgainServesNobody, though a look in between found it serving.
+func TestWhoEndsAgainAndAgainServesNobody(t *testing.T) {
+	three := ringproof.Assert{Voters: 3}
+	for name, c := range map[string]struct {
+		machine string
+		at      []int // seconds
+		want    []string
+	}{
+		"at every start":      {"m2", []int{16, 17, 19}, []string{"etcd end again and again on m2"}},
+		"killed twice":        {"m2", []int{16, 19}, nil},
+		"over by now":         {"m2", []int{11, 12, 13}, nil},
+		"without a member":    {"m1", []int{17, 18, 19}, nil},
+		"beside older events": {"m3", []int{2, 16, 17, 18}, []string{"etcd end again and again on m3"}},
+	} {
+		s := moved()
+		s.now.At = ringproof.Instant(20 * time.Second)
+		for _, at := range c.at {
+			s.events = append(s.events, ringproof.Event{At: ringproof.Instant(at) * ringproof.Instant(time.Second), Kind: ringproof.EventProcessExited, Machine: c.machine})
+		}
+		assert.Equal(t, c.want, s.unmet(three), name)
+	}
 }
 
 func TestWhatAnAssertSees(t *testing.T) {

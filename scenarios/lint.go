@@ -60,6 +60,7 @@ func (r review) all(world World, worlds []string) Diagnostics {
 	found = append(found, r.peers()...)
 	found = append(found, r.flags()...)
 	found = append(found, r.asserted()...)
+	found = append(found, r.outlasted()...)
 	found = append(found, r.names()...)
 	found = append(found, r.guesses()...)
 	found = append(found, r.ending()...)
@@ -253,6 +254,39 @@ func (r review) asserted() Diagnostics {
 		}
 	}
 	return found
+}
+
+// outlasted finds asserts of a ring of which a member can't serve yet: the fault that keeps it
+// from that has no end of its own, and no machine is there that could take its place.
+func (r review) outlasted() Diagnostics {
+	var found Diagnostics
+	voters, since := r.plan.Ring.Size, -1
+	for i, s := range r.plan.Steps {
+		switch {
+		case s.Op != nil && s.Op.Kind == ringproof.OpScale && !s.Op.Refused:
+			voters = s.Op.To
+		case s.Fault != nil && silences(*s.Fault) && faults.MostVoters(s.Fault.Target, voters) > 0:
+			since = i
+		case s.Assert != nil && s.Assert.OfRing() && since >= 0 && voters >= r.plan.Ring.Machines:
+			last := r.plan.Steps[since]
+			help := fmt.Sprintf("write for: in %s, or leave the end to the checks: converges judges it", last.Name)
+			found = append(found, r.say(at(i, ".assert.ring"), Warning, "S073", help, "members that don't serve meet no assert of the ring, and %s lasts until all faults end", last.Name)...)
+		}
+	}
+	return found
+}
+
+// silences reports whether a member that the fault hits serves nobody before all faults end.
+func silences(f ringproof.Fault) bool {
+	switch f.Kind {
+	case ringproof.FaultDiskFull:
+		return f.For == 0
+	case ringproof.FaultPause:
+		return f.For == 0 && f.Scope != "agent"
+	case ringproof.FaultKill:
+		return f.For == 0 && f.Scope == "machine"
+	}
+	return false
 }
 
 var flagName = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
