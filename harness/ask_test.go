@@ -65,14 +65,14 @@ func TestASurge(t *testing.T) {
 
 // TestNobodyTakesASurge: the ring has no quorum, and the step ends all the same.
 func TestNobodyTakesASurge(t *testing.T) {
-	pause := harmful("pause", ringproof.Fault{Kind: ringproof.FaultPause, Target: "m2", For: seconds(60)})
+	pause := faulty("pause", ringproof.Fault{Kind: ringproof.FaultPause, Target: "m2", For: seconds(60)})
 	h := play(t, &toy{}, ring(pause, ask("import", "m2", ringproof.AskSurge)))
 	only(t, h, ringproof.EventStepMissed, "import")
 }
 
 // TestNobodyAnswers: the member is down, which says nothing of the subject.
 func TestNobodyAnswers(t *testing.T) {
-	pause := harmful("pause", ringproof.Fault{Kind: ringproof.FaultPause, Target: "m2", For: seconds(30)})
+	pause := faulty("pause", ringproof.Fault{Kind: ringproof.FaultPause, Target: "m2", For: seconds(30)})
 	h := play(t, &toy{}, ring(pause, ask("status", "m2", "status")))
 	only(t, h, ringproof.EventStepMissed, "status")
 	assert.Empty(t, of(h, ringproof.EventStepFailed, "status"))

@@ -25,7 +25,7 @@ func (r *runner) endRing(ctx context.Context, e ringproof.End) (came *ringproof.
 		return came
 	}
 	if e.Fault != nil {
-		mended, err := r.harmMeanwhile(ctx, e, came)
+		mended, err := r.faultMeanwhile(ctx, e, came)
 		defer mended()
 		if err != nil {
 			came.Err = fmt.Sprintf("%s did not land: %v", e.Fault.Kind, err)
@@ -79,8 +79,8 @@ func (r *runner) until(ctx context.Context, e ringproof.End, try func(context.Co
 	return err
 }
 
-// harmMeanwhile applies the fault, and takes it away when its time is over; mended does so at once.
-func (r *runner) harmMeanwhile(ctx context.Context, e ringproof.End, came *ringproof.Ending) (mended func(), err error) {
+// faultMeanwhile applies the fault, and takes it away when its time is over; mended does so at once.
+func (r *runner) faultMeanwhile(ctx context.Context, e ringproof.End, came *ringproof.Ending) (mended func(), err error) {
 	s, targets, err := r.aim(ctx, e.Step())
 	if err != nil {
 		return func() {}, err

@@ -75,7 +75,7 @@ func TestEnd(t *testing.T) {
 			assert.NotEmpty(t, e.Fault)
 			assert.Empty(t, e.Err)
 		}},
-		"the harm does not land": {&mortal{toy: &toy{harming: func(ringproof.Step, []string) error { return errors.New("no process") }}, left: claim(0)}, &off, func(t *testing.T, e ringproof.Ending) {
+		"the fault does not land": {&mortal{toy: &toy{injecting: func(ringproof.Step, []string) error { return errors.New("no process") }}, left: claim(0)}, &off, func(t *testing.T, e ringproof.Ending) {
 			assert.Equal(t, "kill did not land: no process", e.Err)
 		}},
 	} {

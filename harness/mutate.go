@@ -114,7 +114,7 @@ func (t *Trial) credit(cell reports.Cell) {
 		t.Seconds += *cell.Measurements.WallSeconds
 	}
 	if t.Kind != OfMutant && len(cell.Missed) > 0 {
-		t.unsure = true // the harm that shows the bug did not happen as written
+		t.unsure = true // the fault that shows the bug did not happen as written
 		return
 	}
 	for _, f := range cell.Findings {

@@ -20,11 +20,11 @@ const (
 	ahead    = int64(10000)           // revisions: more than a run makes
 )
 
-// extra is a client beside the plain load. Some harms show only to one that
+// extra is a client beside the plain load. Some faults show only to one that
 // does what few clients do.
 type extra struct {
 	visit      func(*runner, context.Context, ringproof.Client, int)
-	everywhere bool // one on each member, as any of them may be the one harmed; else one that goes round
+	everywhere bool // one on each member, as any of them may be the one that a fault hits; else one that goes round
 	settled    bool // the plain watchers keep their streams too
 }
 

@@ -86,8 +86,8 @@ type runner struct {
 	begun     map[string]bool          // steps
 	asked     map[string][]string      // whom a step asked about, once its request was made
 	done      map[string]bool          // steps, failed ones too
-	harmed    []harm                   // what is to be healed
-	healing   int                      // harms that are being healed in the background
+	inForce   []landed                 // what is to be healed
+	healing   int                      // faults that are being healed in the background
 	resting   int                      // 1 while nothing is left to do
 	clients   int                      // tasks that record what clients see
 	target    int                      // voters last asked for
@@ -101,8 +101,8 @@ type runner struct {
 	sheets    [][]ringproof.WatchEvent // that no stream writes on
 }
 
-// harm is a fault in force.
-type harm struct {
+// landed is a fault in force.
+type landed struct {
 	step    ringproof.Step
 	targets []string
 	hit     []string // those of the targets on which it landed; it is to be healed on all
@@ -156,7 +156,7 @@ func (r *runner) play(ctx context.Context) (ringproof.Evidence, error) {
 	defer unwatch()
 	r.record.Record(ringproof.Event{At: r.world.Now(), Kind: ringproof.EventRunBegins})
 	r.early(ctx)
-	r.foundingHarm(ctx)
+	r.foundingFaults(ctx)
 	r.world.Go(watching, "observer", r.observer)
 	if err := r.create(ctx); err != nil {
 		return ringproof.Evidence{}, err
@@ -213,9 +213,9 @@ func (r *runner) early(ctx context.Context) {
 	}
 }
 
-// foundingHarm starts the steps that wait for something of the founding, each by
+// foundingFaults starts the steps that wait for something of the founding, each by
 // itself.
-func (r *runner) foundingHarm(ctx context.Context) {
+func (r *runner) foundingFaults(ctx context.Context) {
 	for _, s := range r.plan.Steps {
 		if !s.Early() || !s.After.Awaited() {
 			continue
@@ -276,20 +276,20 @@ func (r *runner) asWanted(o ringproof.Observation) bool {
 	return led
 }
 
-// heal ends the harm: what a fault took for a time comes back, what is lost
-// stays lost. Machines that the ring can do without stay dead: if all that was
-// harmed came back, an automation that only ever waits for that would pass.
+// heal ends the fault: what a fault took for a time comes back, what is lost
+// stays lost. Machines that the ring can do without stay dead: if all that faults
+// have hit came back, an automation that only ever waits for that would pass.
 func (r *runner) heal(ctx context.Context) {
 	r.mu.Lock()
-	harmed := r.harmed
-	r.harmed = nil
+	all := r.inForce
+	r.inForce = nil
 	r.mu.Unlock()
-	// An alarm is taken back last: who lacks a quorum by other harm does nothing.
-	isAlarm := func(h harm) bool { return h.step.Fault.Kind == ringproof.FaultAlarmRaised }
-	alarms := slices.DeleteFunc(slices.Clone(harmed), func(h harm) bool { return !isAlarm(h) })
-	harmed = append(slices.DeleteFunc(harmed, isAlarm), alarms...)
+	// An alarm is taken back last: who lacks a quorum by another fault does nothing.
+	isAlarm := func(h landed) bool { return h.step.Fault.Kind == ringproof.FaultAlarmRaised }
+	alarms := slices.DeleteFunc(slices.Clone(all), func(h landed) bool { return !isAlarm(h) })
+	all = append(slices.DeleteFunc(all, isAlarm), alarms...)
 	r.arrive(ctx)
-	for _, h := range harmed {
+	for _, h := range all {
 		if left, some := r.leaveDead(ctx, h); some {
 			r.undo(ctx, left)
 		}
@@ -298,7 +298,7 @@ func (r *runner) heal(ctx context.Context) {
 	r.record.Record(ringproof.Event{Kind: ringproof.EventHealPhase})
 }
 
-// arrive waits for what was asked for and is still on its way: that it comes is harm, and
+// arrive waits for what was asked for and is still on its way: that it comes is the fault, and
 // nobody can call it back.
 func (r *runner) arrive(ctx context.Context) {
 	var due ringproof.Instant
@@ -317,16 +317,16 @@ func (r *runner) arrive(ctx context.Context) {
 	}
 }
 
-// leaveDead leaves dead which of a harm's machines are off and can be lost for
+// leaveDead leaves dead which of a fault's machines are off and can be lost for
 // good, by the ledger's rule for a loss, and returns what is left to heal of the
-// harm. One that never landed took nothing.
-func (r *runner) leaveDead(ctx context.Context, h harm) (left harm, some bool) {
+// fault. One that never landed took nothing.
+func (r *runner) leaveDead(ctx context.Context, h landed) (left landed, some bool) {
 	f := h.step.Fault
 	if r.plan.Mode == ringproof.ModeDisaster || f.Kind != ringproof.FaultKill || f.Scope != "machine" || f.For > 0 {
 		return h, true
 	}
 	loss := ringproof.Step{Name: h.step.Name, Fault: &ringproof.Fault{Kind: ringproof.FaultMachineLoss}}
-	left = harm{step: h.step}
+	left = landed{step: h.step}
 	for _, target := range h.targets {
 		machine := []string{target}
 		if admitted, _ := r.ledger.Admit(*loss.Fault, machine); !slices.Contains(h.hit, target) || admitted.Kind != ringproof.FaultMachineLoss {

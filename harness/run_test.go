@@ -199,8 +199,8 @@ func TestRefusals(t *testing.T) {
 func TestAFaultWaitsForItsTarget(t *testing.T) {
 	leader := ringproof.Fault{Kind: ringproof.FaultKill, Scope: "process", Target: "leader"}
 	w := &toy{}
-	dark := after(harmful("second", leader), ringproof.Trigger{Event: ringproof.EventMemberDown})
-	h := play(t, w, ring(harmful("first", leader), dark))
+	dark := after(faulty("second", leader), ringproof.Trigger{Event: ringproof.EventMemberDown})
+	h := play(t, w, ring(faulty("first", leader), dark))
 	first, second := only(t, h, ringproof.EventFaultLanded, "first"), only(t, h, ringproof.EventFaultLanded, "second")
 	assert.Equal(t, "m1", first.Machine)
 	assert.Equal(t, "m2", second.Machine, "the one that led next")
@@ -211,7 +211,7 @@ func TestAFaultWaitsForItsTarget(t *testing.T) {
 // told of another's deeds since.
 func TestWhoLeadsTheAutomation(t *testing.T) {
 	w := &toy{}
-	w.harming = func(s ringproof.Step, _ []string) error {
+	w.injecting = func(s ringproof.Step, _ []string) error {
 		if s.Name == "first" {
 			w.recorder.Record(ringproof.Event{Kind: ringproof.EventLeads, Machine: "m1"})
 			w.recorder.Record(ringproof.Event{Kind: ringproof.EventLeads, Machine: "m3"})
@@ -222,14 +222,14 @@ func TestWhoLeadsTheAutomation(t *testing.T) {
 	kill := ringproof.Fault{Kind: ringproof.FaultKill, Scope: "agent"}
 	first, lead := kill, kill
 	first.Target, lead.Target = "m2", faults.Lead
-	h := play(t, w, ring(harmful("first", first), harmful("lead", lead)))
+	h := play(t, w, ring(faulty("first", first), faulty("lead", lead)))
 	assert.Equal(t, "m3", only(t, h, ringproof.EventFaultLanded, "lead").Machine)
-	h = play(t, &toy{}, ring(harmful("lead", lead)))
+	h = play(t, &toy{}, ring(faulty("lead", lead)))
 	assert.Contains(t, only(t, h, ringproof.EventFaultMissed, "lead").Text, "no process of the subject has said that it leads")
 }
 
 func TestAFaultWhoseTargetNeverComesIsMissed(t *testing.T) {
-	h := play(t, &toy{}, ring(harmful("lose", ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Target: "learner"})))
+	h := play(t, &toy{}, ring(faulty("lose", ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Target: "learner"})))
 	missed := only(t, h, ringproof.EventFaultMissed, "lose")
 	assert.Contains(t, missed.Text, "found 0 of 1")
 	assert.InDelta(t, findWithin, missed.At.Sub(only(t, h, ringproof.EventStepBegun, "lose").At), float64(poll))
@@ -241,7 +241,7 @@ func TestAFaultWhoseTargetNeverComesIsMissed(t *testing.T) {
 // the removal would be the subject's.
 func TestNobodyIsRemovedByHandBeforeHeIsKnown(t *testing.T) {
 	w := &toy{}
-	p := ring(harmful("remove", ringproof.Fault{Kind: ringproof.FaultForeignHand, Target: "m4", Does: "member-remove"}))
+	p := ring(faulty("remove", ringproof.Fault{Kind: ringproof.FaultForeignHand, Target: "m4", Does: "member-remove"}))
 	p.Ring.Machines = 4
 	h := play(t, w, p)
 	assert.Contains(t, only(t, h, ringproof.EventFaultMissed, "remove").Text, "no member is on m4")
@@ -268,17 +268,17 @@ func TestWhatAHandDid(t *testing.T) {
 // TestNobodyIsAddedByHandWhereOneIs: the hand waits for the machine to be free, and is missed.
 func TestNobodyIsAddedByHandWhereOneIs(t *testing.T) {
 	w := &toy{}
-	h := play(t, w, ring(harmful("add", ringproof.Fault{Kind: ringproof.FaultForeignHand, Target: "m1", Does: ringproof.MemberAdd})))
+	h := play(t, w, ring(faulty("add", ringproof.Fault{Kind: ringproof.FaultForeignHand, Target: "m1", Does: ringproof.MemberAdd})))
 	assert.Contains(t, only(t, h, ringproof.EventFaultMissed, "add").Text, "a member is on m1 already")
 	assert.Empty(t, w.calls)
 }
 
 // TestAFaultLandsWhereItHits: of two machines one has no etcd that could be killed.
 func TestAFaultLandsWhereItHits(t *testing.T) {
-	w := &toy{harming: func(_ ringproof.Step, targets []string) error {
+	w := &toy{injecting: func(_ ringproof.Step, targets []string) error {
 		return ringproof.Partial(targets, []error{nil, errors.New("no etcd runs on m2")})
 	}}
-	h := play(t, w, ring(harmful("kill", ringproof.Fault{Kind: ringproof.FaultKill, Scope: "process", Target: "m1,m2", For: ringproof.Duration(time.Second)})))
+	h := play(t, w, ring(faulty("kill", ringproof.Fault{Kind: ringproof.FaultKill, Scope: "process", Target: "m1,m2", For: ringproof.Duration(time.Second)})))
 	var landed []string
 	for _, e := range h.Events {
 		if e.Kind == ringproof.EventFaultLanded {
@@ -296,7 +296,7 @@ func TestAFaultLandsWhereItHits(t *testing.T) {
 func TestAnUnfairLossIsDowngraded(t *testing.T) {
 	w := &toy{pace: 5 * time.Second}
 	lose := func(name, target string) ringproof.Step {
-		return harmful(name, ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Target: target})
+		return faulty(name, ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Target: target})
 	}
 	h := play(t, w, ring(lose("first", "m2"), lose("second", "m3"), sleep("moment"), sleep("moment"), sleep("moment")))
 	down := only(t, h, ringproof.EventFaultDowngraded, "second")
@@ -308,7 +308,7 @@ func TestAnUnfairLossIsDowngraded(t *testing.T) {
 	require.Len(t, w.done("do", "second"), 1)
 	assert.Equal(t, ringproof.FaultKill, w.done("do", "second")[0].step.Fault.Kind)
 	assert.Equal(t, []int{1, 2, 1}, []int{w.on("m1").disk, w.on("m2").disk, w.on("m3").disk})
-	// The milder harm ends by itself.
+	// The milder fault ends by itself.
 	healed := only(t, h, ringproof.EventFaultHealed, "second")
 	assert.Equal(t, 5*time.Second, healed.At.Sub(landed.At))
 	assert.Empty(t, of(h, ringproof.EventFaultHealed, "first"), "a lost volume is never healed")
@@ -319,7 +319,7 @@ func TestAnUnfairLossIsDowngraded(t *testing.T) {
 func TestDowngradedToNothing(t *testing.T) {
 	w := &toy{idle: true}
 	lose := func(name string) ringproof.Step {
-		return harmful(name, ringproof.Fault{Kind: ringproof.FaultMachineLoss, Target: "machine/4"})
+		return faulty(name, ringproof.Fault{Kind: ringproof.FaultMachineLoss, Target: "machine/4"})
 	}
 	grow := scale("grow", 5)
 	grow.Timeout = seconds(1)
@@ -335,9 +335,9 @@ func TestDowngradedToNothing(t *testing.T) {
 }
 
 // TestAnArmedFaultLandsWhenTheWorldSaysSo: no evidence means that nothing was
-// harmed yet.
+// hit yet.
 func TestAnArmedFaultLandsWhenTheWorldSaysSo(t *testing.T) {
-	outage := harmful("outage", ringproof.Fault{Kind: ringproof.FaultStoreOutage, For: seconds(5)})
+	outage := faulty("outage", ringproof.Fault{Kind: ringproof.FaultStoreOutage, For: seconds(5)})
 	h := play(t, &toy{}, ring(outage, sleep("moment"), scale("grow", 5)))
 	landed := only(t, h, ringproof.EventFaultLanded, "outage")
 	assert.Greater(t, landed.Seq, only(t, h, ringproof.EventStepBegun, "grow").Seq)
@@ -346,8 +346,8 @@ func TestAnArmedFaultLandsWhenTheWorldSaysSo(t *testing.T) {
 }
 
 func TestAFaultThatFailsIsMissed(t *testing.T) {
-	w := &toy{harming: func(ringproof.Step, []string) error { return errors.New("no such process") }}
-	h := play(t, w, ring(harmful("kill", ringproof.Fault{Kind: ringproof.FaultKill, Target: "m2", Scope: "process"}), sleep("next")))
+	w := &toy{injecting: func(ringproof.Step, []string) error { return errors.New("no such process") }}
+	h := play(t, w, ring(faulty("kill", ringproof.Fault{Kind: ringproof.FaultKill, Target: "m2", Scope: "process"}), sleep("next")))
 	assert.Equal(t, "no such process", only(t, h, ringproof.EventFaultMissed, "kill").Text)
 	assert.Empty(t, of(h, ringproof.EventFaultLanded, ""))
 	only(t, h, ringproof.EventStepMissed, "kill")
@@ -358,19 +358,19 @@ func TestAFaultThatFailsIsMissed(t *testing.T) {
 // before the other refused to.
 func TestAFaultThatFailedHalfwayIsHealed(t *testing.T) {
 	w := &toy{}
-	w.harming = func(s ringproof.Step, targets []string) error {
+	w.injecting = func(s ringproof.Step, targets []string) error {
 		w.change(w.on(targets[0]), *s.Fault, true)
 		return errors.New("m2 did not lose its power")
 	}
-	h := play(t, w, ring(harmful("dark", ringproof.Fault{Kind: ringproof.FaultKill, Target: "all", Scope: "machine", For: seconds(600)})))
+	h := play(t, w, ring(faulty("dark", ringproof.Fault{Kind: ringproof.FaultKill, Target: "all", Scope: "machine", For: seconds(600)})))
 	only(t, h, ringproof.EventFaultMissed, "dark")
-	assert.True(t, w.on("m1").on, "harm ends in the heal phase, whatever became of the step")
+	assert.True(t, w.on("m1").on, "the fault ends in the heal phase, whatever became of the step")
 	only(t, h, ringproof.EventConverged, "")
 }
 
 func TestAFaultHealsWhileThePlanGoesOn(t *testing.T) {
 	w := &toy{}
-	h := play(t, w, ring(harmful("pause", ringproof.Fault{Kind: ringproof.FaultPause, Target: "m2", Scope: "machine", For: seconds(1)}), sleep("next")))
+	h := play(t, w, ring(faulty("pause", ringproof.Fault{Kind: ringproof.FaultPause, Target: "m2", Scope: "machine", For: seconds(1)}), sleep("next")))
 	landed, healed := only(t, h, ringproof.EventFaultLanded, "pause"), only(t, h, ringproof.EventFaultHealed, "pause")
 	assert.Equal(t, time.Second, healed.At.Sub(landed.At))
 	assert.Equal(t, only(t, h, ringproof.EventStepDone, "pause").At, landed.At, "a fault is done when it has landed")
@@ -381,9 +381,9 @@ func TestAFaultHealsWhileThePlanGoesOn(t *testing.T) {
 func TestTheHealPhaseHealsTheRestOnce(t *testing.T) {
 	w := &toy{}
 	p := ring(
-		harmful("cut", ringproof.Fault{Kind: ringproof.FaultPartition, Target: "m2"}),
-		harmful("pause", ringproof.Fault{Kind: ringproof.FaultPause, Target: "m3", Scope: "machine", For: seconds(60)}),
-		harmful("lose", ringproof.Fault{Kind: ringproof.FaultMachineLoss, Target: "m5"}),
+		faulty("cut", ringproof.Fault{Kind: ringproof.FaultPartition, Target: "m2"}),
+		faulty("pause", ringproof.Fault{Kind: ringproof.FaultPause, Target: "m3", Scope: "machine", For: seconds(60)}),
+		faulty("lose", ringproof.Fault{Kind: ringproof.FaultMachineLoss, Target: "m5"}),
 	)
 	p.Invariants = []ringproof.Invariant{{Check: "converges", Params: map[string]string{"within": "90s"}}}
 	w.idle, w.looking = true, func(o *ringproof.Observation) { o.Machines[3].Up = true }
@@ -409,7 +409,7 @@ func TestTheHealPhaseHealsTheRestOnce(t *testing.T) {
 func TestAFaultThatHealsTooLateIsHealedOnce(t *testing.T) {
 	w := &toy{idle: true}
 	p := ring(
-		harmful("cut", ringproof.Fault{Kind: ringproof.FaultPartition, Target: "m2", For: seconds(3)}),
+		faulty("cut", ringproof.Fault{Kind: ringproof.FaultPartition, Target: "m2", For: seconds(3)}),
 		scale("more", 5), // never comes
 	)
 	p.Steps[1].Timeout = seconds(1)
@@ -424,7 +424,7 @@ func TestStaggeredHealing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := &toy{}
 			dark := ringproof.Fault{Kind: ringproof.FaultKill, Scope: "machine", Target: "all", Stagger: seconds(2), For: lasts}
-			p := ring(harmful("dark", dark), sleep("moment"))
+			p := ring(faulty("dark", dark), sleep("moment"))
 			p.Ring.Machines = 3
 			h := play(t, w, p)
 			healed := of(h, ringproof.EventFaultHealed, "dark")
@@ -435,7 +435,7 @@ func TestStaggeredHealing(t *testing.T) {
 				assert.Equal(t, time.Duration(i)*2*time.Second, healed[i].At.Sub(healed[0].At))
 			}
 			ended := only(t, h, ringproof.EventHealPhase, "").At
-			assert.LessOrEqual(t, healed[2].At, ended, "harm ends when all of it is healed")
+			assert.LessOrEqual(t, healed[2].At, ended, "a fault ends when all of it is healed")
 			assert.LessOrEqual(t, ended.Sub(healed[2].At), poll, "and no later")
 			only(t, h, ringproof.EventConverged, "")
 		})
@@ -445,7 +445,7 @@ func TestStaggeredHealing(t *testing.T) {
 // TestTheRestStaysDead: what the ring can do without doesn't come back, and it
 // must converge all the same; what it can't do without does.
 func TestTheRestStaysDead(t *testing.T) {
-	dark := harmful("dark", ringproof.Fault{Kind: ringproof.FaultKill, Scope: "machine", Target: "m2"})
+	dark := faulty("dark", ringproof.Fault{Kind: ringproof.FaultKill, Scope: "machine", Target: "m2"})
 	for machines, dead := range map[int]bool{3: false, 4: true} {
 		p := ring(dark)
 		p.Ring.Machines = machines
@@ -468,7 +468,7 @@ func TestTheLedgerIsEvidence(t *testing.T) {
 	w := &toy{idle: true}
 	w.looking = func(o *ringproof.Observation) { o.Fresh = o.Fresh && !w.on("m2").lost }
 	lose := func(name, target string) ringproof.Step {
-		return harmful(name, ringproof.Fault{Kind: ringproof.FaultMachineLoss, Target: target})
+		return faulty(name, ringproof.Fault{Kind: ringproof.FaultMachineLoss, Target: target})
 	}
 	p := ring(lose("first", "m2"), sleep("moment"), lose("second", "m3"))
 	p.Invariants = []ringproof.Invariant{{Check: "converges", Params: map[string]string{"within": "1s"}}}
@@ -485,7 +485,7 @@ func TestTheLedgerIsEvidence(t *testing.T) {
 func TestAFailedHealingIsTold(t *testing.T) {
 	w := &toy{healing: func(ringproof.Step, []string) error { return errors.New("stuck") }}
 	dark := ringproof.Fault{Kind: ringproof.FaultKill, Scope: "machine", Target: "m2", For: seconds(1)}
-	p := ring(harmful("dark", dark))
+	p := ring(faulty("dark", dark))
 	p.Invariants = []ringproof.Invariant{{Check: "converges", Params: map[string]string{"within": "2s"}}}
 	h := play(t, w, p)
 	assert.Equal(t, "healing: stuck", only(t, h, ringproof.EventStepMissed, "dark").Text)
@@ -495,7 +495,7 @@ func TestAFailedHealingIsTold(t *testing.T) {
 
 func TestTheEndOfARun(t *testing.T) {
 	w := &toy{}
-	h := play(t, w, ring(harmful("kill", ringproof.Fault{Kind: ringproof.FaultKill, Scope: "process", Target: "m2"})))
+	h := play(t, w, ring(faulty("kill", ringproof.Fault{Kind: ringproof.FaultKill, Scope: "process", Target: "m2"})))
 	phase, converged, ends := only(t, h, ringproof.EventHealPhase, ""), only(t, h, ringproof.EventConverged, ""), only(t, h, ringproof.EventRunEnds, "")
 	up := of(h, ringproof.EventMemberUp, "")
 	require.NotEmpty(t, up)
@@ -636,7 +636,7 @@ func TestNobodyIsThere(t *testing.T) {
 }
 
 func TestARingThatDoesNotConverge(t *testing.T) {
-	lose := harmful("lose", ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Target: "m2"})
+	lose := faulty("lose", ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Target: "m2"})
 	for name, c := range map[string]struct {
 		invariants []ringproof.Invariant
 		within     time.Duration
@@ -670,7 +670,7 @@ func TestARingThatNeverComes(t *testing.T) {
 func TestDisaster(t *testing.T) {
 	w := &toy{idle: true}
 	p := ring(
-		harmful("lose", ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Target: "majority"}),
+		faulty("lose", ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Target: "majority"}),
 		ringproof.Step{Name: "halts", Assert: &ringproof.Assert{Within: seconds(2), Halted: true}},
 	)
 	p.Mode = ringproof.ModeDisaster
@@ -682,7 +682,7 @@ func TestDisaster(t *testing.T) {
 	assert.InDelta(t, quiet, only(t, h, ringproof.EventRunEnds, "").At.Sub(only(t, h, ringproof.EventHealPhase, "").At), float64(poll))
 
 	w = &toy{idle: true}
-	w.harming = func(ringproof.Step, []string) error {
+	w.injecting = func(ringproof.Step, []string) error {
 		w.Go(t.Context(), "", func(context.Context) {
 			time.Sleep(time.Second)
 			w.recorder.Record(ringproof.Event{Kind: ringproof.EventHalted, Text: "two of three disks are empty"})
@@ -697,7 +697,7 @@ func TestAChangeThatComesAMomentLater(t *testing.T) {
 	none := 0
 	never := ringproof.Step{Name: "never", Assert: &ringproof.Assert{Within: seconds(20), Changes: &none}}
 	play := func(w *toy) []ringproof.Event {
-		first := harmful("first", ringproof.Fault{Kind: ringproof.FaultPause, Target: "m1", Scope: "agent"})
+		first := faulty("first", ringproof.Fault{Kind: ringproof.FaultPause, Target: "m1", Scope: "agent"})
 		return play(t, w, ring(first, never)).Events
 	}
 	ended := func(all []ringproof.Event, kind ringproof.EventKind) bool {
@@ -705,7 +705,7 @@ func TestAChangeThatComesAMomentLater(t *testing.T) {
 	}
 	assert.True(t, ended(play(&toy{}), ringproof.EventStepDone))
 	w := &toy{}
-	w.harming = func(ringproof.Step, []string) error {
+	w.injecting = func(ringproof.Step, []string) error {
 		w.Go(t.Context(), "", func(context.Context) {
 			time.Sleep(2 * time.Second)
 			w.recorder.Record(ringproof.Event{Kind: ringproof.EventActionDone, Action: "remove"})
@@ -719,7 +719,7 @@ func TestAChangeThatComesAMomentLater(t *testing.T) {
 // halts for something else, and says nothing as the second is.
 func TestAHaltOfBefore(t *testing.T) {
 	w := &toy{idle: true}
-	w.harming = func(s ringproof.Step, _ []string) error {
+	w.injecting = func(s ringproof.Step, _ []string) error {
 		if s.Name == "first" {
 			w.Go(t.Context(), "", func(context.Context) {
 				time.Sleep(time.Second)
@@ -730,9 +730,9 @@ func TestAHaltOfBefore(t *testing.T) {
 	}
 	first := ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Target: "m1"}
 	second := ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Target: "m2"}
-	later := harmful("second", second)
+	later := faulty("second", second)
 	later.After = &ringproof.Trigger{Event: ringproof.EventFaultLanded, Step: "first", Delay: seconds(2)}
-	p := ring(harmful("first", first), later, ringproof.Step{Name: "halts", Assert: &ringproof.Assert{Within: seconds(2), Halted: true}})
+	p := ring(faulty("first", first), later, ringproof.Step{Name: "halts", Assert: &ringproof.Assert{Within: seconds(2), Halted: true}})
 	p.Mode = ringproof.ModeDisaster
 	assert.Contains(t, only(t, play(t, w, p), ringproof.EventStepFailed, "halts").Text, "saw it say nothing")
 }
@@ -760,7 +760,7 @@ func TestAsserts(t *testing.T) {
 				"an observation from before tells nothing")
 		})
 	}
-	pause := harmful("pause", ringproof.Fault{Kind: ringproof.FaultPause, Target: "m2", Scope: "machine"})
+	pause := faulty("pause", ringproof.Fault{Kind: ringproof.FaultPause, Target: "m2", Scope: "machine"})
 	h := play(t, &toy{}, ring(pause, ringproof.Step{Name: "assert", Assert: &ringproof.Assert{Within: seconds(2), Voters: 3}}))
 	assert.Contains(t, only(t, h, ringproof.EventStepFailed, "assert").Text, "not serving: m2")
 	pause.Fault.Target = "majority"
@@ -771,7 +771,7 @@ func TestAsserts(t *testing.T) {
 // TestCancel ends a run wherever it is.
 func TestCancel(t *testing.T) {
 	steps := []ringproof.Step{
-		harmful("dark", ringproof.Fault{Kind: ringproof.FaultKill, Scope: "machine", Target: "m2", For: seconds(3)}),
+		faulty("dark", ringproof.Fault{Kind: ringproof.FaultKill, Scope: "machine", Target: "m2", For: seconds(3)}),
 		detached(scale("grow", 5)),
 		after(sleep("next"), ringproof.Trigger{Event: ringproof.EventMemberPromoted}),
 	}
@@ -804,7 +804,7 @@ func TestWhatCloseLeavesBehindIsEvidence(t *testing.T) {
 func TestARunThatCannotBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &toy{lacks: ringproof.FaultPartition}
-		step := harmful("cut", ringproof.Fault{Kind: ringproof.FaultPartition, Target: "m2"})
+		step := faulty("cut", ringproof.Fault{Kind: ringproof.FaultPartition, Target: "m2"})
 		step.Position = "flap.yaml:9"
 		_, err := Run(t.Context(), ring(step), w, Options{})
 		require.ErrorIs(t, err, errors.ErrUnsupported)

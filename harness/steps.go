@@ -213,7 +213,7 @@ func (r *runner) step(ctx context.Context, s ringproof.Step) {
 	case s.Op != nil:
 		err = r.op(acting, s, within)
 	case s.Fault != nil:
-		err = r.harm(ctx, acting, s)
+		err = r.inject(ctx, acting, s)
 	case s.Assert != nil:
 		err = r.assert(ctx, s)
 	}
@@ -452,7 +452,7 @@ func (r *runner) came(s ringproof.Step, o ringproof.Observation, targets []strin
 	case ringproof.OpReset:
 		return true // the disk was emptied; who takes a member next is of the other requests
 	case ringproof.OpMoveLeader:
-		return true // etcd has said that it leads; who leads since is harm's to say
+		return true // etcd has said that it leads; who leads since is the fault's to say
 	}
 	return r.asWanted(o)
 }
@@ -525,8 +525,8 @@ func (r *runner) find(ctx context.Context, selector string) (targets []string, e
 	return targets, errors.Join(err, end)
 }
 
-// harm applies a fault: as it is, or milder when the ledger finds it unfair.
-func (r *runner) harm(ctx, acting context.Context, s ringproof.Step) error {
+// inject applies a fault: as it is, or milder when the ledger finds it unfair.
+func (r *runner) inject(ctx, acting context.Context, s ringproof.Step) error {
 	s, targets, err := r.aim(acting, s)
 	if err != nil {
 		r.record.Record(ringproof.Event{Kind: ringproof.EventFaultMissed, Step: s.Name, Fault: s.Fault.Kind, Text: err.Error()})
@@ -552,7 +552,7 @@ func (r *runner) harm(ctx, acting context.Context, s ringproof.Step) error {
 	if err == nil && evidence != "" { // else it is armed, and the world tells when it goes off
 		r.landed(s, hit, evidence, began)
 	}
-	r.keep(ctx, harm{s, targets, hit})
+	r.keep(ctx, landed{s, targets, hit})
 	return err
 }
 
@@ -683,14 +683,14 @@ func (r *runner) landed(s ringproof.Step, targets []string, evidence string, at 
 	}
 }
 
-// keep remembers a harm that has to be healed, and heals it when its time is
+// keep remembers a fault that has to be healed, and heals it when its time is
 // up, whatever the plan does meanwhile.
-func (r *runner) keep(ctx context.Context, h harm) {
+func (r *runner) keep(ctx context.Context, h landed) {
 	if h.step.Fault.Permanent() {
 		return
 	}
 	r.mu.Lock()
-	r.harmed = append(r.harmed, h)
+	r.inForce = append(r.inForce, h)
 	r.mu.Unlock()
 	if h.step.Fault.For == 0 || h.step.Fault.Kind == ringproof.FaultAgentCrash {
 		return // an agent that crashed comes back by itself; For is how long it is down
@@ -703,21 +703,21 @@ func (r *runner) keep(ctx context.Context, h harm) {
 	})
 }
 
-// release takes the harm off the list; false when the heal phase already has.
-func (r *runner) release(h harm) bool {
+// release takes the fault off the list; false when the heal phase already has.
+func (r *runner) release(h landed) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	i := slices.IndexFunc(r.harmed, func(other harm) bool { return other.step.Name == h.step.Name })
+	i := slices.IndexFunc(r.inForce, func(other landed) bool { return other.step.Name == h.step.Name })
 	if i < 0 {
 		return false
 	}
-	r.harmed = slices.Delete(r.harmed, i, i+1)
+	r.inForce = slices.Delete(r.inForce, i, i+1)
 	r.healing++
 	return true
 }
 
 // undo heals one target after another, as far apart as the fault says.
-func (r *runner) undo(ctx context.Context, h harm) {
+func (r *runner) undo(ctx context.Context, h landed) {
 	groups := [][]string{h.targets}
 	if h.step.Fault.Stagger > 0 {
 		groups = nil

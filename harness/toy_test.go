@@ -36,17 +36,17 @@ const (
 // time of a synctest bubble.
 type toy struct {
 	// What a test may set before the run.
-	pace    time.Duration                        // between two changes of the subject; 0: 200ms
-	idle    bool                                 // the subject makes the first ring and nothing else
-	asked   func(ringproof.Op) error             // what the subject says to an operation; nil: it takes it
-	harming func(ringproof.Step, []string) error // before a fault is applied
-	healing func(ringproof.Step, []string) error // before one is taken away
-	looking func(*ringproof.Observation)         // changes what was seen
-	lacks   ringproof.FaultKind                  // what this world can't do
-	fails   error                                // Start's
-	left    error                                // Close's
-	calls   []call                               // Do and Heal, in order
-	closed  bool
+	pace      time.Duration                        // between two changes of the subject; 0: 200ms
+	idle      bool                                 // the subject makes the first ring and nothing else
+	asked     func(ringproof.Op) error             // what the subject says to an operation; nil: it takes it
+	injecting func(ringproof.Step, []string) error // before a fault is applied
+	healing   func(ringproof.Step, []string) error // before one is taken away
+	looking   func(*ringproof.Observation)         // changes what was seen
+	lacks     ringproof.FaultKind                  // what this world can't do
+	fails     error                                // Start's
+	left      error                                // Close's
+	calls     []call                               // Do and Heal, in order
+	closed    bool
 
 	began    time.Time
 	recorder ringproof.Recorder
@@ -289,9 +289,9 @@ func (w *toy) Do(ctx context.Context, s ringproof.Step, targets []string) (strin
 	if s.Op != nil {
 		return "", w.operate(*s.Op, targets)
 	}
-	if w.harming != nil {
+	if w.injecting != nil {
 		var partial *ringproof.PartialError
-		if err := w.harming(s, targets); errors.As(err, &partial) {
+		if err := w.injecting(s, targets); errors.As(err, &partial) {
 			return string(s.Fault.Kind), err
 		} else if err != nil {
 			return "", err
@@ -332,18 +332,18 @@ func (w *toy) note(do string, s ringproof.Step, targets []string) {
 }
 
 // change applies a fault to a machine, or takes it away.
-func (w *toy) change(m *machine, f ringproof.Fault, harm bool) {
+func (w *toy) change(m *machine, f ringproof.Fault, begins bool) {
 	switch f.Kind {
 	case ringproof.FaultKill:
 		if f.Scope == "machine" {
-			m.on = !harm
-		} else if harm {
+			m.on = !begins
+		} else if begins {
 			m.dead = time.Now()
 		}
 	case ringproof.FaultPause:
-		m.paused = harm
+		m.paused = begins
 	case ringproof.FaultPartition:
-		m.cut = harm
+		m.cut = begins
 	case ringproof.FaultMachineLoss:
 		m.lost = true
 	case ringproof.FaultVolumeLoss:
@@ -605,7 +605,7 @@ func after(s ringproof.Step, trigger ringproof.Trigger) ringproof.Step {
 	return s
 }
 
-func harmful(name string, f ringproof.Fault) ringproof.Step {
+func faulty(name string, f ringproof.Fault) ringproof.Step {
 	return ringproof.Step{Name: name, Fault: &f}
 }
 

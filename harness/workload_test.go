@@ -40,14 +40,14 @@ func TestDrawsAreKeyed(t *testing.T) {
 	first := drawn(play(t, &toy{}, loaded(3)))
 	again := drawn(play(t, &toy{}, loaded(3)))
 	fewer := drawn(play(t, &toy{}, loaded(2)))
-	harmed := drawn(play(t, &toy{}, loaded(3, harmful("kill", ringproof.Fault{Kind: ringproof.FaultKill, Scope: "process", Target: "m1"}))))
+	hit := drawn(play(t, &toy{}, loaded(3, faulty("kill", ringproof.Fault{Kind: ringproof.FaultKill, Scope: "process", Target: "m1"}))))
 	other := loaded(3)
 	other.Seed++
 	differs := drawn(play(t, &toy{}, other))
 	for id := range 2 {
 		alikeAsFar(t, first[id], again[id])
 		alikeAsFar(t, first[id], fewer[id])
-		alikeAsFar(t, first[id], harmed[id])
+		alikeAsFar(t, first[id], hit[id])
 		assert.NotEqual(t, first[id][:30], differs[id][:30])
 	}
 	for id := range 2 {
@@ -114,9 +114,9 @@ func TestClientsMoveOn(t *testing.T) {
 		ringproof.FaultPause: {false, patience},
 	} {
 		t.Run(string(scope), func(t *testing.T) {
-			harm := harmful("harm", ringproof.Fault{Kind: scope, Scope: "machine", Target: "m2", For: seconds(5)})
-			h := play(t, &toy{}, loaded(3, harm, sleep("moment"), sleep("moment")))
-			from, to := only(t, h, ringproof.EventFaultLanded, "harm").At, only(t, h, ringproof.EventFaultHealed, "harm").At
+			cut := faulty("cut", ringproof.Fault{Kind: scope, Scope: "machine", Target: "m2", For: seconds(5)})
+			h := play(t, &toy{}, loaded(3, cut, sleep("moment"), sleep("moment")))
+			from, to := only(t, h, ringproof.EventFaultLanded, "cut").At, only(t, h, ringproof.EventFaultHealed, "cut").At
 			var before, failed ringproof.Operation
 			answered := 0
 			for _, o := range h.Operations {
@@ -151,7 +151,7 @@ func TestClientsMoveOn(t *testing.T) {
 // another, each from where the last one ended.
 func TestWatchersSeeEverything(t *testing.T) {
 	w := &toy{}
-	kill := harmful("kill", ringproof.Fault{Kind: ringproof.FaultKill, Scope: "machine", Target: "m4", For: seconds(1)})
+	kill := faulty("kill", ringproof.Fault{Kind: ringproof.FaultKill, Scope: "machine", Target: "m4", For: seconds(1)})
 	h := play(t, w, loaded(3, sleep("moment"), kill, sleep("moment"), sleep("moment"), sleep("moment"), sleep("moment"), sleep("moment"), sleep("moment")))
 	streams := map[int][]ringproof.Watch{}
 	for _, s := range h.Watches {
@@ -202,7 +202,7 @@ func TestTheHistoryEndsWithTheLastValue(t *testing.T) {
 // TestEveryRequestIsRecorded: also the one that the end of the load cut off.
 func TestEveryRequestIsRecorded(t *testing.T) {
 	w := &toy{}
-	pause := harmful("pause", ringproof.Fault{Kind: ringproof.FaultPause, Scope: "machine", Target: "majority"})
+	pause := faulty("pause", ringproof.Fault{Kind: ringproof.FaultPause, Scope: "machine", Target: "majority"})
 	w.healing = func(ringproof.Step, []string) error { return fmt.Errorf("stuck") }
 	p := loaded(3, pause)
 	p.Mode = ringproof.ModeDisaster

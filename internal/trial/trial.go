@@ -166,7 +166,7 @@ type Shipped interface {
 }
 
 // Proxying is a subject in pods that stands between its own image and the API server, where
-// a plan harms its seams.
+// a plan has faults at its seams.
 type Proxying interface {
 	// Proxy answers what the pods of its image ask the API server, which is next.
 	Proxy(next http.Handler, pods Pods) http.Handler

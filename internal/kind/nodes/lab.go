@@ -133,7 +133,7 @@ func (l *Lab) Shared() string { return l.dir }
 // Gateway is nobody's address: what of the run goes to pods comes from their nodes.
 func (l *Lab) Gateway() netip.Addr { return netip.IPv4Unspecified() }
 
-// Resolve is no harm of a cluster: its names are Kubernetes's.
+// Resolve is nothing that a cluster suffers: its names are Kubernetes's.
 func (l *Lab) Resolve(string, netip.Addr) error { return errors.ErrUnsupported }
 
 // Kubeconfig is the path of an administrator's.

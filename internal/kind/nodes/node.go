@@ -444,7 +444,7 @@ func (n *node) cannot(what string) error {
 	return fmt.Errorf("%s of node %s: %w", what, n.name, errors.ErrUnsupported)
 }
 
-// Unmount is no harm of a cluster: its volumes are Kubernetes's to mount.
+// Unmount is nothing that a cluster suffers: its volumes are Kubernetes's to mount.
 func (n *node) Unmount(context.Context) (machines.Evidence, error) {
 	return machines.Evidence{}, n.cannot("unmounting a volume")
 }
