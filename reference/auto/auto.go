@@ -107,6 +107,21 @@ func (a *Agent) Run(ctx context.Context, within time.Duration) error {
 	return a.launcher.Stop(stopping)
 }
 
+// Once takes turns of a dry run until one says nothing new, and returns: what would be done,
+// and what is waited for, takes more than one look to find out.
+func (a *Agent) Once(ctx context.Context) (err error) {
+	for turns, said := 0, -1; err == nil && (turns < 2 || a.said() > said); turns++ {
+		said = a.said()
+		if err = a.turn(ctx); err == nil {
+			err = a.host.Sleep(ctx, pace)
+		}
+	}
+	return err
+}
+
+// said is how many lines the machine's part has said, and the ring's.
+func (a *Agent) said() int { return a.log.Lines + a.reconciler.Log.Lines }
+
 // turn looks after the machine, then at the ring.
 func (a *Agent) turn(ctx context.Context) error {
 	look, err := a.launcher.Turn(ctx)

@@ -670,6 +670,31 @@ func TestDryRunFoundsNothing(t *testing.T) {
 	require.Zero(t, f.machines["m1"].pid(), "a dry run started an etcd")
 }
 
+// TestOneLookBesideAnAgent ends by itself, and says what there is to do.
+func TestOneLookBesideAnAgent(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, store.Spec{Nodes: 1, Security: "plain"})
+	f.start(false, "m1")
+	m := f.machines["m1"]
+	require.Eventually(t, func() bool { return m.pid() != 0 }, time.Minute, 20*time.Millisecond)
+	look := func() string {
+		var out lines
+		h := host.NewReal("m1", m.root, m.run, &out)
+		h.Plain = true
+		agent := auto.New(h, f.open(""), auto.Config{Machine: "m1", Address: m.address, Binaries: map[ring.Version]string{version: f.etcd}, DryRun: true, Brain: auto.Reference()})
+		require.NoError(t, agent.Once(t.Context()))
+		return fmt.Sprint(out.all())
+	}
+	require.Eventually(t, func() bool { return strings.Contains(look(), "steady") }, time.Minute, 20*time.Millisecond)
+	before := m.pid()
+	f.want(func(s *store.Spec) { s.Nodes = 3 })
+	require.Eventually(t, func() bool {
+		text := look()
+		return text != "" && !strings.Contains(text, "steady")
+	}, time.Minute, 20*time.Millisecond)
+	require.Equal(t, before, m.pid(), "a look restarted an etcd")
+}
+
 func ids(members []*etcdserverpb.Member) []uint64 {
 	var all []uint64
 	for _, m := range members {

@@ -111,7 +111,7 @@ func atLeast(n int, what string) cobra.PositionalArgs {
 type autoFlags struct {
 	machine, address, data, run, etcd string
 	binaries                          []string
-	dryRun, noMount                   bool
+	dryRun, once, noMount             bool
 }
 
 func autoCommand(s Seams) *cobra.Command {
@@ -143,7 +143,8 @@ back; one that is interrupted hands leadership over and stops etcd.`,
 	c.Flags().StringVar(&f.run, "run", "/run/ringadm", "directory for the pid file and etcd's output")
 	c.Flags().StringVar(&f.etcd, "etcd-dir", "/opt/etcd", "directory that holds VERSION/etcd for each release")
 	c.Flags().StringArrayVar(&f.binaries, "etcd", nil, "VERSION=PATH of one etcd binary, instead of --etcd-dir; repeatable")
-	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "say which command would be run next, and run none")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "say which command would be run next, and run none; beside the machine's agent, too")
+	c.Flags().BoolVar(&f.once, "once", false, "with --dry-run: end when nothing new is to be said")
 	return c
 }
 
@@ -155,6 +156,9 @@ func tellInherited(h host.Host) {
 }
 
 func runAuto(ctx context.Context, out io.Writer, address string, f autoFlags, s Seams) error {
+	if f.once && !f.dryRun {
+		return usageError{errors.New("--once is for a dry run: add --dry-run, or leave it out")}
+	}
 	if f.address == "" {
 		return usageError{errors.New("--address is missing: the address at which other machines reach this one")}
 	}
@@ -192,6 +196,9 @@ func runAuto(ctx context.Context, out io.Writer, address string, f autoFlags, s 
 		brain = s.Brain(h, brain)
 	}
 	agent := auto.New(h, st, auto.Config{Machine: f.machine, Address: f.address, Binaries: binaries, DryRun: f.dryRun, Brain: brain})
+	if f.once {
+		return agent.Once(ctx)
+	}
 	return agent.Run(ctx, launcher.StopWithin)
 }
 

@@ -10,12 +10,14 @@ import "cmp"
 type Recorder struct {
 	Host   Host
 	DryRun bool // no action is taken: the log says which would be
+	Lines  int  // that were said
 	said   map[Event]string
 }
 
 // Say logs a line, unless the last of its event said the same.
 func (r *Recorder) Say(event Event, text string) {
 	if r.News(event, text) {
+		r.Lines++
 		r.Host.Log(Line{Event: event, Text: text})
 	}
 }
