@@ -196,7 +196,7 @@ this host can't run among them), 4 environment, 5 a bug of ringproof itself, 130
 	root.SetFlagErrorFunc(mistyped)
 	root.AddCommand(p.partCommands()...)
 	root.AddCommand(p.runCommand(), p.replayCommand(), p.exploreCommand(), p.sweepCommand(), p.shrinkCommand(), p.confirmCommand(), p.workerCommand(), p.seatCommand(), p.keeperCommand(), p.mutateCommand(), renamed("gauge", p.mutateCommand()), p.lintCommand(), p.planCommand(), p.listCommand(), newCommand(), p.explainCommand(),
-		schemaCommand(), etcdCommand(), imagesCommand(), reportCommand(), p.doctorCommand(), cleanCommand(), versionCommand(), p.benchCommand())
+		schemaCommand(), etcdCommand(), imagesCommand(), reportCommand(), diffCommand(), p.doctorCommand(), cleanCommand(), versionCommand(), p.benchCommand())
 	root.SetHelpCommand(helpCommand(root))
 	return root
 }
