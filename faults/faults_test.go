@@ -79,7 +79,7 @@ func TestAnUnstartedMemberIsJoining(t *testing.T) {
 func TestForm(t *testing.T) {
 	for selector, want := range map[string]string{
 		"leader": "leader", "follower/2": "follower/N", "m12": "mN", "m1,m2": "mN,mN", "m1,m2,m3": "", "m1,": "", "machine/1": "machine/N",
-		"follower/0": "", "m0": "", "mN": "", "machine/N": "", "m": "", "machine/x": "", "": "", "leader/2": "",
+		"follower/0": "", "m0": "", "mN": "", "machine/N": "", "m": "", "machine/x": "", "": "", "step/lose-1": "step/NAME", "step/": "", "step/NAME": "step/NAME", "step/a b": "", "leader/2": "",
 	} {
 		assert.Equal(t, want, faults.Form(selector), selector)
 	}

@@ -43,6 +43,7 @@ var selectors = []Selector{
 	{"mN,mN", "the two machines with those names"},
 	{"machine/N", "the Nth machine by name, lost ones included"},
 	{"spare", "the first machine, by name, that is there and has no member"},
+	{"step/NAME", "the machines that the step NAME hit, whatever is on them now"},
 	{Lead, "the machine whose agent leads the automation, by the subject's last word of that"},
 	{"all", "every machine that isn't lost"},
 	{"minority", "the largest set of voters that is no quorum, without the leader"},
@@ -59,7 +60,7 @@ func MemberForms() []string {
 }
 
 // MachineForms are the selectors that pick machines, members or not.
-func MachineForms() []string { return []string{"mN", "machine/N", "spare", Lead, "all"} }
+func MachineForms() []string { return []string{"mN", "machine/N", "spare", "step/NAME", Lead, "all"} }
 
 // SetForms are the selectors that pick several voters.
 func SetForms() []string { return []string{"minority", "leader-minority", "majority"} }
@@ -68,6 +69,7 @@ var (
 	byName  = regexp.MustCompile(`^m[1-9][0-9]{0,3}$`)
 	byNames = regexp.MustCompile(`^m[1-9][0-9]{0,3},m[1-9][0-9]{0,3}$`)
 	byIndex = regexp.MustCompile(`^(follower|voter|learner|machine)/([1-9][0-9]{0,3})$`)
+	byStep  = regexp.MustCompile(`^step/([A-Za-z0-9._-]+)$`)
 )
 
 // Form returns the form of a concrete selector: follower/N for follower/2. It
@@ -81,12 +83,24 @@ func Form(selector string) string {
 	case byIndex.MatchString(selector):
 		kind, _, _ := strings.Cut(selector, "/")
 		return kind + "/N"
+	case byStep.MatchString(selector):
+		return "step/NAME"
 	case strings.HasSuffix(selector, "N"):
 		return ""
 	case slices.ContainsFunc(selectors, func(s Selector) bool { return s.Form == selector }):
 		return selector
 	}
 	return ""
+}
+
+// OfStep returns the name of the step whose machines the selector stands for. Which they
+// are no observation shows: who runs a plan knows what its steps have hit.
+func OfStep(selector string) (step string, is bool) {
+	m := byStep.FindStringSubmatch(selector)
+	if m == nil {
+		return "", false
+	}
+	return m[1], true
 }
 
 // Legal reports whether the selector has one of the forms.
@@ -163,6 +177,9 @@ func pick(kind, selector string, o ringproof.Observation) ([]string, error) {
 		return nil, fmt.Errorf("no process of the subject has said that it leads")
 	case Random:
 		return nil, fmt.Errorf("it is drawn when a scenario is resolved, a plan holds none")
+	}
+	if step, is := OfStep(kind); is {
+		return nil, fmt.Errorf("step %s has hit no machine", step)
 	}
 	if byName.MatchString(kind) || byNames.MatchString(kind) {
 		names := strings.Split(kind, ",")

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/faults"
 	"github.com/ringproof/ringproof/internal/pile"
 )
 
@@ -128,6 +129,15 @@ func (r *record) lead() string {
 		}
 	}
 	return ""
+}
+
+// hit are the machines that the step has hit, by name.
+func (r *record) hit(step string) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	machines := scene{events: r.events}.hit(step)
+	slices.SortFunc(machines, faults.CompareMachines)
+	return slices.Compact(machines)
 }
 
 // looks are the observations that are kept.

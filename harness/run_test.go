@@ -228,6 +228,16 @@ func TestWhoLeadsTheAutomation(t *testing.T) {
 	assert.Contains(t, only(t, h, ringproof.EventFaultMissed, "lead").Text, "no process of the subject has said that it leads")
 }
 
+// TestAStepStandsForWhatItHit, whoever leads by now.
+func TestAStepStandsForWhatItHit(t *testing.T) {
+	kill := ringproof.Fault{Kind: ringproof.FaultKill, Scope: "process", Target: "leader"}
+	same := ringproof.Fault{Kind: ringproof.FaultPause, Scope: "agent", Target: "step/first"}
+	h := play(t, &toy{}, ring(faulty("first", kill), sleep("elected"), faulty("second", same)))
+	assert.Equal(t, only(t, h, ringproof.EventFaultLanded, "first").Machine, only(t, h, ringproof.EventFaultLanded, "second").Machine)
+	h = play(t, &toy{}, ring(faulty("second", same)))
+	assert.Contains(t, only(t, h, ringproof.EventFaultMissed, "second").Text, "step first has hit no machine")
+}
+
 func TestAFaultWhoseTargetNeverComesIsMissed(t *testing.T) {
 	h := play(t, &toy{}, ring(faulty("lose", ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Target: "learner"})))
 	missed := only(t, h, ringproof.EventFaultMissed, "lose")

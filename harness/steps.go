@@ -512,6 +512,11 @@ func (r *runner) targets(selector string) ([]string, error) {
 	if lead := r.record.lead(); selector == faults.Lead && lead != "" {
 		selector = lead
 	}
+	if step, is := faults.OfStep(selector); is {
+		if hit := r.record.hit(step); len(hit) > 0 {
+			return hit, nil
+		}
+	}
 	return faults.Resolve(selector, r.record.observation())
 }
 

@@ -49,7 +49,7 @@ var codes = []Code{
 	{"S033", "too many cells", "The matrix makes more than 256 cells."},
 	{"S034", "malformed substitution", "The one substitution is ${matrix.axis}."},
 	{"S040", "trigger that nothing can produce", "No step before this one, as far as it can be told, causes the event; the step would wait until its timeout."},
-	{"S041", "unknown step", "join and after.step name steps that stand before this one."},
+	{"S041", "unknown step", "join, after.step and the target step/NAME name steps that stand before this one."},
 	{"S042", "join of a step that isn't detached", "A step that isn't detached is done before the next begins; the join waits for nothing."},
 	{"S043", "beyond tolerance", "The losses up to here leave no quorum that keeps its log, so no subject could survive. Let the ring recover in between (assert its voters), or say mode: disaster. At run time the ledger would replace the loss by a kill."},
 	{"S044", "not possible in this world", "The chosen world can't do the step. The cell is not applicable there; it does not count as passed."},

@@ -393,10 +393,29 @@ func (r review) order(i int) Diagnostics {
 	if s.After != nil && s.After.Step != "" && r.before(i, s.After.Step) < 0 {
 		found = append(found, r.unknownStep(at(i, ".after.step"), s.After.Step, i)...)
 	}
+	targets := r.targetsOf(i)
+	for _, path := range slices.Sorted(maps.Keys(targets)) {
+		if name, is := faults.OfStep(targets[path]); is && r.before(i, name) < 0 {
+			found = append(found, r.unknownStep(path, name, i)...)
+		}
+	}
 	if s.Detach && !r.joined(i) {
 		found = append(found, r.say(at(i, ".detach"), Warning, "S045", "", "no step joins %q", s.Name)...)
 	}
 	return found
+}
+
+// targetsOf are the selectors of a step, by their paths.
+func (r review) targetsOf(i int) map[string]string {
+	all := map[string]string{}
+	if f := r.plan.Steps[i].Fault; f != nil {
+		kind := at(i, ".fault."+string(f.Kind))
+		all[kind+".target"], all[kind+".from"] = f.Target, f.From
+	}
+	if op := r.plan.Steps[i].Op; op != nil {
+		all[at(i, ".op."+string(op.Kind)+".target")] = op.Target
+	}
+	return all
 }
 
 // before returns the index of the step with that name, if it stands before i.

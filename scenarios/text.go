@@ -149,6 +149,7 @@ func (Selector) JSONSchema() *jsonschema.Schema {
 		if strings.HasSuffix(form, "N") {
 			pattern = strings.ReplaceAll(form, "N", "[1-9][0-9]*")
 		}
+		pattern = strings.ReplaceAll(pattern, "NAME", "[A-Za-z0-9._-]+")
 		patterns = append(patterns, pattern)
 	}
 	return &jsonschema.Schema{Type: "string", Pattern: "^(" + strings.Join(patterns, "|") + ")$"}
