@@ -406,6 +406,7 @@ const (
 	FaultAlarmRaised FaultKind = "alarm-raised"      // somebody else raises an alarm, and takes it back
 	FaultSlowDisk    FaultKind = "slow-disk"         // every sync of a disk takes longer
 	FaultNameStale   FaultKind = "name-stale"        // a machine comes back, and its name doesn't lead to it yet
+	FaultSleep       FaultKind = "machine-sleep"     // a machine is suspended: its monotonic clock stands still, and the wall clock goes on
 
 	FaultKubeDelete       FaultKind = "kube-delete"         // an object of a member is deleted: its pod, its claim or its volume
 	FaultForeignFinalizer FaultKind = "foreign-finalizer"   // an object of a member can't go: somebody else's finalizer holds it

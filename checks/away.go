@@ -66,7 +66,7 @@ func (l *ledger) severed(machine string, at ringproof.Instant) ringproof.Instant
 // others. An etcd whose agent alone is silent serves on.
 func (l *ledger) severs(e ringproof.Event) bool {
 	switch e.Fault {
-	case ringproof.FaultPartition, ringproof.FaultReplyLoss, ringproof.FaultSlowNetwork, ringproof.FaultClockSkew:
+	case ringproof.FaultPartition, ringproof.FaultReplyLoss, ringproof.FaultSlowNetwork, ringproof.FaultClockSkew, ringproof.FaultSleep:
 		return true
 	case ringproof.FaultKill, ringproof.FaultPause:
 		f, known := faultOf(l.h.Plan, e.Step)

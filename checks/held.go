@@ -156,6 +156,8 @@ func gripOf(f ringproof.Fault, landed ringproof.FaultKind) (stops bool, apart st
 		return f.Scope == "machine" || f.Permanent(), "" // a loss that was downgraded
 	case ringproof.FaultPause:
 		return f.Scope != "agent", ""
+	case ringproof.FaultSleep:
+		return true, ""
 	case ringproof.FaultSetDeleted, ringproof.FaultRingDeleted:
 		return f.How != ringproof.Orphan, ""
 	case ringproof.FaultVolumeUnmounted:

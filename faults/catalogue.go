@@ -148,6 +148,22 @@ var catalogue = []Entry{
 		TellsFor: true,
 	},
 	{
+		Kind: ringproof.FaultSleep,
+		Doc: "the machine is suspended for a time, as a virtual machine is or a laptop: nothing runs on it, and its monotonic clock stands still (CLOCK_MONOTONIC of Linux), " +
+			"by which timers go. Its wall clock is right when it wakes up",
+		Params: Params{
+			target,
+			{Name: "for", Type: TypeDuration, Doc: "how long it is suspended", Required: true},
+		},
+		Targets: union(MemberForms(), MachineForms(), SetForms()),
+		Fairness: transient + " What has a deadline has lived longer than by the monotonic clock: who led as the machine was suspended has no lease any more, " +
+			"though no timer of that has run out.",
+		Heals:    "the machine wakes up",
+		Worlds:   simulated,
+		Sentence: func(f ringproof.Fault) string { return fmt.Sprintf("suspend %s for %s", whom(f), span(f.For)) },
+		TellsFor: true,
+	},
+	{
 		Kind: ringproof.FaultDiskFull,
 		Doc:  "the target's data filesystem is filled: every write of etcd fails with ENOSPC",
 		Params: Params{

@@ -93,7 +93,7 @@ func TestCatalogueIsWhole(t *testing.T) {
 		ringproof.FaultClockSkew, ringproof.FaultDiskSwap, ringproof.FaultTimePasses,
 		ringproof.FaultStartFailure, ringproof.FaultVolumeUnmounted, ringproof.FaultVolumeCopy,
 		ringproof.FaultWrongRing, ringproof.FaultDuplicate, ringproof.FaultDryRun, ringproof.FaultKeysDamaged, ringproof.FaultAPIOutage,
-		ringproof.FaultForeignHand, ringproof.FaultAlarmRaised, ringproof.FaultSlowDisk, ringproof.FaultNameStale,
+		ringproof.FaultForeignHand, ringproof.FaultAlarmRaised, ringproof.FaultSlowDisk, ringproof.FaultNameStale, ringproof.FaultSleep,
 		ringproof.FaultKubeDelete, ringproof.FaultForeignFinalizer, ringproof.FaultDrain, ringproof.FaultKubeKill, ringproof.FaultKubePause, ringproof.FaultStatusEmptied, ringproof.FaultSetDeleted,
 		ringproof.FaultSetScaled, ringproof.FaultObjectsDeleted, ringproof.FaultObjectsEmptied, ringproof.FaultRecordsDeleted, ringproof.FaultRingDeleted, ringproof.FaultUpgraded, ringproof.FaultAdmissionDenied,
 	}

@@ -37,7 +37,7 @@ import (
 // repeated are the scenarios that are run again: each sort of harm is in one.
 var repeated = []string{
 	"agent-crash-replace", "clock-skew-during-replace", "disk-full-follower", "disk-swap", "machine-lost-at-3", "majority-disks-lost",
-	"partition-during-grow", "paused", "reply-loss-during-grow", "rolling-restart", "skipped-view-grow", "slow-network-during-grow", "stale-view-replace",
+	"lead-suspended-in-a-change", "partition-during-grow", "paused", "reply-loss-during-grow", "rolling-restart", "skipped-view-grow", "slow-network-during-grow", "stale-view-replace",
 	"store-outage-during-replace", "store-stale-during-grow", "certificates-expire", "filesystem-mounted-late", "log-copied", "start-fails",
 	"dry-run", "duplicate-machine", "keys-damaged", "wrong-ring", "ring-of-one", "removed-by-hand", "alarm-by-hand", "slow-disk", "pair-cut", "name-late",
 }

@@ -51,6 +51,7 @@ type timer struct {
 	dead  bool
 	who   uint64
 	owner *process
+	left  time.Duration // while owner is paused: how long after that it happens
 	do    func()
 	on    happening         // instead of do
 	at    ringproof.Instant // while it hangs in the wheel, and so the next two
@@ -93,8 +94,12 @@ func (e *engine) step() bool {
 		if t.dead || t.owner != nil && t.owner.ended {
 			continue
 		}
-		if t.owner != nil && t.owner.paused {
-			t.owner.backlog = append(t.owner.backlog, t)
+		if t.owner != nil && t.owner.stands() {
+			t.owner.keep(next)
+			continue
+		}
+		if late := t.late(next.order); late > 0 {
+			e.schedule(t, next.at.Sub(e.now)+late)
 			continue
 		}
 		e.now = max(e.now, next.at)
@@ -107,6 +112,15 @@ func (e *engine) step() bool {
 		}
 		return true
 	}
+}
+
+// late is how much later it goes off than it was set to, as the machine whose clock it goes by
+// was suspended meanwhile.
+func (t *timer) late(order uint64) time.Duration {
+	if t.owner == nil || t.owner.machine == nil || t.prio == prioArrival {
+		return 0
+	}
+	return t.owner.machine.sleep.late(order & (1<<56 - 1))
 }
 
 // stretch is how many events go by between two looks at what is outside, whether

@@ -74,6 +74,7 @@ func init() {
 	harms = map[ringproof.FaultKind]func(*World, *Machine, ringproof.Step) (string, error){
 		ringproof.FaultKill:        (*World).kill,
 		ringproof.FaultPause:       (*World).pause,
+		ringproof.FaultSleep:       (*World).suspend,
 		ringproof.FaultMachineLoss: (*World).loseMachine,
 		ringproof.FaultVolumeLoss:  (*World).loseVolume,
 		ringproof.FaultDiskFull:    (*World).fill,
@@ -214,6 +215,16 @@ func (w *World) pause(m *Machine, s ringproof.Step) (string, error) {
 		return "", fmt.Errorf("nothing to pause runs on %s", m.name)
 	}
 	return m.name + ": SIGSTOP", nil
+}
+
+// suspend stops all that runs on the machine, and the clock that its timers go by.
+func (w *World) suspend(m *Machine, s ringproof.Step) (string, error) {
+	switch {
+	case !m.on || m.lost:
+		return "", fmt.Errorf("%s is off", m.name)
+	}
+	m.fallAsleep(s.Name)
+	return m.name + ": suspended", nil
 }
 
 func (w *World) loseMachine(m *Machine, _ ringproof.Step) (string, error) {
@@ -621,6 +632,8 @@ func (w *World) healOne(m *Machine, s ringproof.Step) {
 		m.remount(f.Remount)
 	case f.Kind == ringproof.FaultClockSkew:
 		m.skew -= f.By.Std()
+	case f.Kind == ringproof.FaultSleep:
+		m.wake(s.Name)
 	case f.Kind == ringproof.FaultPause:
 		if m.etcd != nil {
 			m.etcd.proceed()

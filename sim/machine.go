@@ -36,6 +36,7 @@ type Machine struct {
 	on       bool  // it has power
 	lost     bool  // for good
 	skew     time.Duration
+	sleep    sleep
 	agent    *process
 	etcd     *server
 	nonces   *stream
@@ -93,8 +94,8 @@ func binaryPath(version string) string { return "/opt/etcd/" + version + "/etcd"
 // Now is the machine's clock.
 func (m *Machine) Now() time.Time { return Epoch.Add(m.clock()) }
 
-// Monotonic is the time since the Epoch, whatever Now was set to.
-func (m *Machine) Monotonic() time.Duration { return m.world.clock() }
+// Monotonic is the time since the Epoch in which the machine wasn't suspended, whatever Now was set to.
+func (m *Machine) Monotonic() time.Duration { return m.ran() + m.world.passed }
 
 // clock is what it shows, since the Epoch.
 func (m *Machine) clock() time.Duration { return m.world.clock() + m.skew }
@@ -106,7 +107,9 @@ func (m *Machine) Sleep(ctx context.Context, d time.Duration) error {
 
 // Timeout is context.WithTimeout in virtual time.
 func (m *Machine) Timeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	return m.world.engine.timeout(ctx, d)
+	l := m.world.engine.limit(ctx, d)
+	l.machine, l.ends = m, m.ran()+d
+	return l, l.stop
 }
 
 // Nonce returns 16 hex digits, the same in every run of the plan.
@@ -209,6 +212,9 @@ func (m *Machine) comeBack(was *process) {
 // powerOff ends everything on the machine at once. What was not synced is lost.
 func (m *Machine) powerOff() {
 	m.on = false
+	if m.asleep() {
+		m.wakeUp()
+	}
 	m.killAgent()
 	for _, p := range m.tools {
 		p.end()

@@ -237,7 +237,7 @@ func (s *server) reach(address string, waits bool, f func(*server), failed func(
 // one of the model, also when it comes up in a call of the agent: what raft
 // itself gives up on ends the etcd, by its own hand.
 func (s *server) hear(f func()) {
-	if s.paused {
+	if s.stands() {
 		s.engine.after(0, prioArrival, kindPacket, s.process, f)
 		return
 	}
@@ -395,9 +395,9 @@ func (x *parcel) happen() {
 		s.unheard(streamDead, x.failed)
 	case to == nil || to.etcd == nil || !x.packet.Back && !to.listens(x.to.place):
 		x.bounce(fmt.Errorf("dial tcp %s: connect: %w", x.to.host, errRefused))
-	case to.paused:
+	case to.stands():
 		x.owner = to.process
-		to.backlog = append(to.backlog, &x.timer)
+		to.keep(slot{timer: &x.timer})
 		return
 	default:
 		to.receive(x)
@@ -597,9 +597,9 @@ func (x *connection) arrive(c *call) {
 		s.held = append(s.held, func() { x.arrive(c) })
 	case s == nil || s.etcd == nil || !s.clients():
 		n.answer(c, m, nil, undialled(fmt.Errorf("dial tcp %s: connect: %w", c.to.host, errRefused)))
-	case s.paused:
+	case s.stands():
 		c.owner = s.process
-		s.backlog = append(s.backlog, &c.timer)
+		s.keep(slot{timer: &c.timer})
 	default:
 		s.engine.actor = s.process
 		s.serve(c)

@@ -161,7 +161,7 @@ func (m *Machine) inClear() ringproof.Answer {
 	return ringproof.No
 }
 
-func (m *Machine) paused() bool { return m.etcd != nil && m.etcd.process.paused }
+func (m *Machine) paused() bool { return m.asleep() || m.etcd != nil && m.etcd.process.paused }
 
 var (
 	errOff  = errors.New("the machine is off or paused")

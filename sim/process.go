@@ -149,8 +149,8 @@ func (s *server) vanish() {
 // Now is the machine's clock.
 func (s *server) Now() time.Time { return s.machine.Now() }
 
-// Elapsed is the world's time.
-func (s *server) Elapsed() time.Duration { return time.Duration(s.engine.now) }
+// Elapsed is the time in which the machine wasn't suspended.
+func (s *server) Elapsed() time.Duration { return s.machine.ran() }
 
 // After calls f after d, while the process lives.
 func (s *server) After(d time.Duration, f func()) (stop func()) {

@@ -228,10 +228,15 @@ func (n *nap) happen() {
 
 // timeout returns a context that ends after d of virtual time.
 func (e *engine) timeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	l := e.limit(parent, d)
+	return l, l.stop
+}
+
+func (e *engine) limit(parent context.Context, d time.Duration) *limited {
 	l := &limited{parent: parent, engine: e, deadline: e.now.Add(d)}
 	l.prio, l.kind, l.on = prioTimer, kindTimeout, l
 	e.schedule(&l.timer, d)
-	return l, l.stop
+	return l
 }
 
 // limited is a context with a deadline in virtual time. Whoever waits under it
@@ -246,9 +251,29 @@ type limited struct {
 	err      error // how it ended, unless its parent did
 	inner    context.Context
 	cancel   context.CancelCauseFunc
+	machine  *Machine      // by whose clock it ends; nil: the world's
+	ends     time.Duration // when the machine has run for so long
+}
+
+// putOff reports whether the machine was suspended meanwhile, or is: then it ends later.
+func (l *limited) putOff() bool {
+	switch m := l.machine; {
+	case m == nil:
+		return false
+	case m.asleep():
+		m.sleep.limits = append(m.sleep.limits, l)
+		return true
+	case m.ran() < l.ends:
+		l.engine.schedule(&l.timer, l.ends-m.ran())
+		return true
+	}
+	return false
 }
 
 func (l *limited) happen() {
+	if l.putOff() {
+		return
+	}
 	l.end(context.DeadlineExceeded)
 	l.engine.sweep()
 }
@@ -352,12 +377,32 @@ func (p *process) end() {
 	}
 }
 
-// proceed lets a paused process go on: everything that came meanwhile comes
-// now, in its order.
+// stands reports whether the process is paused, or its machine suspended.
+func (p *process) stands() bool { return p.paused || p.machine != nil && p.machine.asleep() }
+
+// proceed lets a paused process go on, unless its machine is suspended.
 func (p *process) proceed() {
 	p.paused = false
+	p.goOn()
+}
+
+// goOn lets a process that stands no more go on: everything that came meanwhile
+// comes now, in its order. A timer of a machine that was suspended has its time left.
+func (p *process) goOn() {
+	if p.stands() {
+		return
+	}
 	for _, t := range p.backlog {
-		p.engine.schedule(t, 0)
+		p.engine.schedule(t, t.left)
 	}
 	p.backlog = nil
+}
+
+// keep keeps an event for when the process goes on.
+func (p *process) keep(s slot) {
+	s.timer.left = 0
+	if m := p.machine; m != nil && m.asleep() && s.timer.prio != prioArrival {
+		s.timer.left = max(s.at.Sub(m.sleep.since), 0)
+	}
+	p.backlog = append(p.backlog, s.timer)
 }

@@ -311,7 +311,7 @@ func (w *World) leave() error {
 	w.leaving = true
 	var told []*Machine
 	for _, m := range w.present() {
-		if m.on && m.agent != nil && !m.agent.ended && !m.agent.paused && !m.DryRun() && m.life != nil && m.life.Err() != nil {
+		if m.on && m.agent != nil && !m.agent.ended && !m.agent.stands() && !m.DryRun() && m.life != nil && m.life.Err() != nil {
 			told = append(told, m)
 		}
 	}

@@ -5,7 +5,6 @@ package admin
 
 import (
 	"errors"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -17,7 +16,7 @@ import (
 type Fence struct {
 	holds    []clientv3.Cmp
 	unfenced bool
-	until    time.Duration // by the monotonic clock: before then nobody else leads
+	until    end // before then nobody else leads
 }
 
 // Led returns the fence of the lead whose nonce it is, and which lives by the lease. Unless that
@@ -48,4 +47,4 @@ var (
 )
 
 // over reports whether another may lead the automation by now.
-func (f Fence) over(h host.Host) bool { return !f.unfenced && h.Monotonic() >= f.until }
+func (f Fence) over(h host.Host) bool { return !f.unfenced && f.until.passed(h) }

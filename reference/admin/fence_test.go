@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -145,11 +146,12 @@ func TestWhoLeavesIsNotAsked(t *testing.T) {
 // under which lead it is made, is refused before etcd is asked for anything.
 func TestNothingIsChangedUnguarded(t *testing.T) {
 	view := View{Lead: &Lead{Holder: "m1", Nonce: "ours"}, LeadRevision: 5}
-	ours, leads := view.Led("ours", Lease{until: math.MaxInt64})
+	late := end{math.MaxInt64, time.Unix(math.MaxInt32, 0)}
+	ours, leads := view.Led("ours", Lease{until: late})
 	require.True(t, leads)
-	other, leads := view.Led("another's", Lease{until: math.MaxInt64})
+	other, leads := view.Led("another's", Lease{until: late})
 	require.False(t, leads)
-	nobodys, leads := View{}.Led("", Lease{until: math.MaxInt64})
+	nobodys, leads := View{}.Led("", Lease{until: late})
 	require.False(t, leads)
 	long, leads := view.Led("ours", Lease{})
 	require.True(t, leads)
@@ -184,6 +186,38 @@ func TestNothingIsChangedUnguarded(t *testing.T) {
 		}
 	}
 	require.ErrorContains(t, (&Ring{}).Forget(t.Context(), []ring.ID{7}, Fence{}), "under nobody's lead")
+}
+
+// clocks are those of a machine.
+type clocks struct {
+	host.Host
+	up  time.Duration
+	now time.Time
+}
+
+func (c *clocks) Monotonic() time.Duration { return c.up }
+func (c *clocks) Now() time.Time           { return c.now }
+
+// TestALeaseEndsByEitherClock: a machine that was suspended has a monotonic clock that stood still,
+// and the other may be set. Set ahead, it costs a change; set back, it keeps nobody in the lead.
+func TestALeaseEndsByEitherClock(t *testing.T) {
+	for name, c := range map[string]struct {
+		ran, shown time.Duration
+		over       bool
+	}{
+		"just renewed":     {0, 0, false},
+		"before its end":   {LeaseTTL - 1, LeaseTTL - 1, false},
+		"at its end":       {LeaseTTL, LeaseTTL, true},
+		"suspended":        {time.Second, time.Minute, true},
+		"a clock set back": {LeaseTTL, -time.Hour, true},
+		"set ahead":        {0, time.Hour, true},
+	} {
+		h := &clocks{up: time.Hour, now: time.Unix(1, 0)}
+		f := Fence{until: in(LeaseTTL, h)}
+		h.up, h.now = h.up+c.ran, h.now.Add(c.shown)
+		require.Equal(t, c.over, f.over(h), name)
+	}
+	require.False(t, Unfenced().over(&clocks{}))
 }
 
 // TestUpdatesVotersOnly: etcd may make a voter of a learner whose URL is changed

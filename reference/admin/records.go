@@ -27,15 +27,27 @@ const LeaseTTL = 5 * time.Second
 // Lease is what a process's records in the ring live by. The zero Lease is none yet.
 type Lease struct {
 	ID    clientv3.LeaseID
-	until time.Duration // by the monotonic clock: before then it has not ended
+	until end // before then it has not ended
 }
+
+// end is a time to come, by both clocks of a machine. It has come once either says so: the
+// monotonic one stands still while the machine is suspended, and the other may be set back.
+type end struct {
+	monotonic time.Duration
+	wall      time.Time
+}
+
+// in returns the end of a time that begins now.
+func in(d time.Duration, h host.Host) end { return end{h.Monotonic() + d, h.Now().Add(d)} }
+
+func (e end) passed(h host.Host) bool { return h.Monotonic() >= e.monotonic || !h.Now().Before(e.wall) }
 
 // Keep renews the lease, or gets one.
 func (l *Lease) Keep(ctx context.Context, r *Ring) error {
-	asked := r.Host.Monotonic()
+	until := in(LeaseTTL, r.Host)
 	err := l.keep(ctx, r)
 	if err == nil {
-		l.until = asked + LeaseTTL
+		l.until = until
 	}
 	return err
 }

@@ -21,7 +21,8 @@ import (
 type Host interface {
 	Now() time.Time
 	// Monotonic returns the time since some moment of this process, by a clock that nobody
-	// sets (CLOCK_MONOTONIC): what is waited for is measured by it, never by Now.
+	// sets (CLOCK_MONOTONIC): what is waited for is measured by it, never by Now. It stands still
+	// while the machine is suspended: that a time is over for others it doesn't say.
 	Monotonic() time.Duration
 	// Sleep returns early with ctx's error.
 	Sleep(ctx context.Context, d time.Duration) error
