@@ -5,6 +5,7 @@ package admin
 
 import (
 	"errors"
+	"slices"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -26,6 +27,49 @@ func (v View) Led(nonce string, by Lease) (f Fence, leads bool) {
 		return Fence{}, false
 	}
 	return Fence{holds: []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(LeadKey), "=", v.LeadRevision)}, until: by.until}, true
+}
+
+// Succeeds returns the fence of whoever stands for the lead the longest, where nobody has its
+// record: for an alarm etcd takes none, and would take none for as long as nobody makes room. Who
+// is the oldest stays it for as long as its key is there, since no older one can come, and none
+// but the oldest writes the record ([Ring.Campaign]). An agent from before there was a queue would,
+// as soon as etcd takes it: while one is present nobody succeeds.
+func (v View) Succeeds(nonce string, by Lease) (f Fence, leads bool) {
+	c, stands := v.oldest(nonce)
+	if v.Lead != nil || !stands || !v.allStand() {
+		return Fence{}, false
+	}
+	holds := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(LeadKey), "=", 0), c.holds()}
+	return Fence{holds: holds, until: by.until}, true
+}
+
+// First reports whether the one with the nonce stands for the lead, and none for longer.
+func (v View) First(nonce string) bool {
+	_, is := v.oldest(nonce)
+	return is
+}
+
+// oldest is the candidate with the nonce, if none stands for longer.
+func (v View) oldest(nonce string) (c Candidate, is bool) {
+	if len(v.Queue) == 0 || v.Queue[0].Nonce != nonce {
+		return Candidate{}, false
+	}
+	return v.Queue[0], true
+}
+
+// allStand reports whether every machine that is present stands for the lead.
+func (v View) allStand() bool {
+	for name := range v.Presences { // order: one that doesn't is enough
+		if !slices.ContainsFunc(v.Queue, func(c Candidate) bool { return c.Holder == name && c.Lease == v.Leases[name] }) {
+			return false
+		}
+	}
+	return true
+}
+
+// holds compares whether the candidate stands still.
+func (c Candidate) holds() clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(queueKey(c.Holder)), "=", c.Revision)
 }
 
 // Unfenced is for what is not the lead's to do: a person's own command, and the

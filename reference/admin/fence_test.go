@@ -220,6 +220,55 @@ func TestALeaseEndsByEitherClock(t *testing.T) {
 	require.False(t, Unfenced().over(&clocks{}))
 }
 
+// TestWhoSucceeds: the oldest in the queue, while nobody has the record and every machine that is
+// present stands for it by the lease that it lives by.
+func TestWhoSucceeds(t *testing.T) {
+	m1 := Candidate{Lead{Holder: "m1", Nonce: "a"}, 3, 7}
+	m2 := Candidate{Lead{Holder: "m2", Nonce: "b"}, 5, 8}
+	both := map[string]int64{"m1": 7, "m2": 8}
+	for name, c := range map[string]struct {
+		lead   *Lead
+		queue  []Candidate
+		leases map[string]int64
+		nonce  string
+		leads  bool
+	}{
+		"the oldest":                         {nil, []Candidate{m1, m2}, both, "a", true},
+		"the second":                         {nil, []Candidate{m1, m2}, both, "b", false},
+		"the second, once the first is gone": {nil, []Candidate{m2}, map[string]int64{"m2": 8}, "b", true},
+		"beside the lead":                    {&m2.Lead, []Candidate{m1, m2}, both, "a", false},
+		"nobody queues":                      {nil, nil, both, "a", false},
+		"one is present that doesn't queue":  {nil, []Candidate{m1}, both, "a", false},
+		"one queues by another lease":        {nil, []Candidate{m1, m2}, map[string]int64{"m1": 7, "m2": 9}, "a", false},
+	} {
+		view := View{Lead: c.lead, Queue: c.queue, Presences: map[string]Presence{}, Leases: c.leases}
+		for machine := range c.leases {
+			view.Presences[machine] = Presence{Machine: machine}
+		}
+		f, leads := view.Succeeds(c.nonce, Lease{})
+		require.Equal(t, c.leads, leads, name)
+		require.Equal(t, c.leads, len(f.holds) == 2, "%s: it holds while it stands and nobody has the record", name)
+	}
+}
+
+// TestTheQueueIsRead: what no lease ends, or names another, doesn't stand in it.
+func TestTheQueueIsRead(t *testing.T) {
+	for text, c := range map[string]struct {
+		lease  int64
+		stands bool
+	}{
+		`{"holder":"m1","nonce":"a"}`: {7, true},
+		`{"holder":"m1","nonce":"b"}`: {0, false},
+		`{"holder":"m2","nonce":"a"}`: {7, false},
+		"m1":                          {7, false},
+	} {
+		var v View
+		err := new(parsed).into(&v, queueKey("m1"), []byte(text), 3, c.lease)
+		require.Equal(t, c.stands, err == nil, text)
+		require.Equal(t, c.stands, len(v.Queue) == 1, text)
+	}
+}
+
 // TestUpdatesVotersOnly: etcd may make a voter of a learner whose URL is changed
 // (etcd#21694), and what is done already isn't done again.
 func TestUpdatesVotersOnly(t *testing.T) {

@@ -31,6 +31,7 @@ const (
 	membersPrefix  = Prefix + "members/"
 	leavingPrefix  = Prefix + "leaving/"
 	acceptedKey    = Prefix + "accepted"
+	queuePrefix    = Prefix + "queue/"
 )
 
 // Binding says on which disk a member may start, and on no other.
@@ -114,6 +115,13 @@ type Lead struct {
 	Nonce  string `json:"nonce"`
 }
 
+// Candidate is who stands for the lead, under a lease.
+type Candidate struct {
+	Lead
+	Revision int64 // create revision of its key
+	Lease    int64
+}
+
 // View is the membership, read with a quorum, and the automation's records, of
 // that time or later: a record is never older than its member.
 type View struct {
@@ -126,7 +134,8 @@ type View struct {
 	Presences    map[string]Presence
 	Leases       map[string]int64 // machine → lease of its presence
 	Lead         *Lead
-	LeadRevision int64 // create revision of the lead's key
+	LeadRevision int64       // create revision of the lead's key
+	Queue        []Candidate // who stands for the lead, the oldest first
 
 	Revisions  map[string]int64 // key of the automation's → when it was written last
 	Unreadable []string         // what is wrong with the records that were passed over
@@ -158,6 +167,7 @@ func (r *Ring) View(ctx context.Context) (View, error) {
 			v.Unreadable = append(v.Unreadable, err.Error())
 		}
 	}
+	slices.SortFunc(v.Queue, func(a, b Candidate) int { return cmp.Compare(a.Revision, b.Revision) })
 	return v, nil
 }
 
@@ -323,6 +333,17 @@ func (x *parsed) into(v *View, key string, value []byte, created, lease int64) e
 		var a Accepted
 		err = json.Unmarshal(value, &a)
 		v.Accepted = a.Log
+	} else if holder, ok := cut(key, queuePrefix); ok {
+		c := Candidate{Revision: created, Lease: lease}
+		if c.Lead, err = x.leads.read(value); err == nil && lease == 0 {
+			err = errEndless
+		}
+		if err == nil && c.Holder != holder {
+			err = errors.New("it names another")
+		}
+		if err == nil {
+			v.Queue = append(v.Queue, c)
+		}
 	} else if key == LeadKey {
 		var lead Lead
 		if lead, err = x.leads.read(value); err == nil && lease == 0 {

@@ -42,6 +42,9 @@ func in(d time.Duration, h host.Host) end { return end{h.Monotonic() + d, h.Now(
 
 func (e end) passed(h host.Host) bool { return h.Monotonic() >= e.monotonic || !h.Now().Before(e.wall) }
 
+// Lives reports whether the lease has not ended.
+func (l Lease) Lives(h host.Host) bool { return l.ID != 0 && !l.until.passed(h) }
+
 // Keep renews the lease, or gets one.
 func (l *Lease) Keep(ctx context.Context, r *Ring) error {
 	until := in(LeaseTTL, r.Host)
@@ -122,26 +125,41 @@ func (r *Ring) Present(ctx context.Context, p Presence, view View, lease clientv
 	})
 }
 
-// Campaign creates the lead's record, if there is none. Nonsense in its place is
+// Campaign creates the lead's record, if there is none. Who stands in the queue does so as the
+// oldest there, and while it is: who succeeds without the record relies on it.
+func (r *Ring) Campaign(ctx context.Context, lead Lead, view View, lease clientv3.LeaseID) error {
+	var holds []clientv3.Cmp
+	if c, stands := view.oldest(lead.Nonce); stands {
+		holds = []clientv3.Cmp{c.holds()}
+	}
+	return r.claim(ctx, LeadKey, lead, view, lease, holds...)
+}
+
+// Stand puts the process into the queue for the lead, unless view shows it or an earlier life of it
+// there: that one's lease ends soon. It costs one write; from then on the lease is kept alive, no more.
+func (r *Ring) Stand(ctx context.Context, lead Lead, view View, lease clientv3.LeaseID) error {
+	if slices.ContainsFunc(view.Queue, func(c Candidate) bool { return c.Holder == lead.Holder }) {
+		return nil
+	}
+	return r.claim(ctx, queueKey(lead.Holder), lead, view, lease)
+}
+
+func queueKey(holder string) string { return queuePrefix + holder }
+
+// claim creates a record of who leads, or would, if there is none. Nonsense in its place is
 // deleted and not written over: the fence of whoever led before it compares when the
 // key was created.
-func (r *Ring) Campaign(ctx context.Context, lead Lead, view View, lease clientv3.LeaseID) error {
-	if seen := view.Revisions[LeadKey]; seen != 0 {
-		same := clientv3.Compare(clientv3.ModRevision(LeadKey), "=", seen)
-		return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
-			_, err := c.Txn(ctx).If(same).Then(clientv3.OpDelete(LeadKey)).Commit()
-			return err
-		})
+func (r *Ring) claim(ctx context.Context, key string, lead Lead, view View, lease clientv3.LeaseID, holds ...clientv3.Cmp) error {
+	if seen := view.Revisions[key]; seen != 0 {
+		same := clientv3.Compare(clientv3.ModRevision(key), "=", seen)
+		return r.write(ctx, []clientv3.Cmp{same}, clientv3.OpDelete(key))
 	}
 	text, err := json.Marshal(lead)
 	if err != nil {
 		return err
 	}
-	absent := clientv3.Compare(clientv3.CreateRevision(LeadKey), "=", 0)
-	return r.change(ctx, func(ctx context.Context, c host.Etcd) error {
-		_, err := c.Txn(ctx).If(absent).Then(clientv3.OpPut(LeadKey, string(text), clientv3.WithLease(lease))).Commit()
-		return err
-	})
+	absent := clientv3.Compare(clientv3.CreateRevision(key), "=", 0)
+	return r.write(ctx, append(holds, absent), clientv3.OpPut(key, string(text), clientv3.WithLease(lease)))
 }
 
 // noteLeaving notes that a member is let go, before it is removed. A ring that takes no note,

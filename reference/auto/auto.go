@@ -8,8 +8,12 @@
 package auto
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/host"
@@ -87,7 +91,7 @@ func New(h host.Host, s store.Store, c Config) *Agent {
 	// A recorder of its own: what the machine waits for and what the ring waits for are said
 	// turn by turn, and each would be news after the other.
 	a.reconciler = &reconcile.Reconciler{Ring: a.launcher.Ring, Log: &host.Recorder{Host: h, DryRun: c.DryRun}, Next: a.next, Do: c.Brain.Do,
-		Lead: admin.Lead{Holder: c.Machine, Nonce: a.nonce}}
+		Lead: admin.Lead{Holder: c.Machine, Nonce: a.nonce}, Queues: true}
 	return a
 }
 
@@ -136,9 +140,22 @@ func (a *Agent) turn(ctx context.Context) error {
 		return nil
 	}
 	a.reconciler.Read()
-	if err = a.launcher.Attend(ctx, look); err == nil {
-		err = a.lead(ctx, look.View)
+	untold := a.launcher.Attend(ctx, look)
+	if untold != nil && !a.full(untold) {
+		a.reconciler.Barred(untold)
+		return untold
+	}
+	leads, err := a.lead(ctx, look.View)
+	if !leads {
+		err = cmp.Or(err, untold) // who leads says what bars it
 	}
 	a.reconciler.Barred(err)
 	return err
+}
+
+// full reports whether the machine is there by its lease, and all that failed is that an alarm lets it
+// write nothing more of itself. Who leads goes on: what ends the alarm, or has nothing to do with it,
+// must not wait for that.
+func (a *Agent) full(err error) bool {
+	return errors.Is(err, rpctypes.ErrNoSpace) && a.launcher.Lease.Lives(a.host)
 }

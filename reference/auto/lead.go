@@ -17,21 +17,21 @@ import (
 )
 
 // lead takes the ring's next step, if this machine leads.
-func (a *Agent) lead(ctx context.Context, view admin.View) error {
+func (a *Agent) lead(ctx context.Context, view admin.View) (leads bool, err error) {
 	if a.DryRun {
-		return a.step(ctx, view, admin.Fence{}) // as who leads would see it, beside whoever leads
+		return true, a.step(ctx, view, admin.Fence{}) // as who leads would see it, beside whoever leads
 	}
 	fence, leads, err := a.reconciler.Leads(ctx, view, a.launcher.Lease)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if !leads {
 		if view.Lead != nil {
 			a.launcher.Rest()
 		}
-		return nil
+		return false, nil
 	}
-	return a.step(ctx, view, fence)
+	return true, a.step(ctx, view, fence)
 }
 
 // step finishes what the founding left open, then takes the ring one step on.

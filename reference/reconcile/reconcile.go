@@ -8,9 +8,13 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/host"
@@ -27,6 +31,10 @@ type Reconciler struct {
 	// Lead is what it writes into the ring to lead. No other process, and no other life
 	// of this one, has its nonce.
 	Lead admin.Lead
+	// Queues: it stands in a queue for the lead, and may succeed the one who has it where etcd takes
+	// no write. Where something else says who acts, such as a Lease of Kubernetes, no other process
+	// has a lease of the ring, and none could.
+	Queues bool
 
 	observer admin.Observer
 	leading  bool
@@ -40,10 +48,14 @@ type Reconciler struct {
 // record, under its own lease. Then there is a fence, under which alone it changes
 // the ring. If nobody leads it stands for it, and the next view tells who won.
 func (r *Reconciler) Leads(ctx context.Context, view admin.View, lease admin.Lease) (f admin.Fence, leads bool, err error) {
-	if view.Lead == nil {
-		err = r.Ring.Campaign(ctx, r.Lead, view, lease.ID)
-	} else {
-		f, leads = view.Led(r.Lead.Nonce, lease)
+	if f, leads = view.Led(r.Lead.Nonce, lease); view.Lead == nil {
+		f, leads, err = r.succeed(ctx, view, lease)
+	}
+	if r.Queues {
+		err = cmp.Or(err, r.Ring.Stand(ctx, r.Lead, view, lease.ID))
+	}
+	if leads {
+		err = nil // that there is no room to stand in the queue is no matter to who leads
 	}
 	if leads && !r.leading {
 		r.observer = admin.Observer{}
@@ -52,6 +64,19 @@ func (r *Reconciler) Leads(ctx context.Context, view admin.View, lease admin.Lea
 	r.leading = leads
 	if view.Lead != nil && !leads {
 		r.goesOn() // another speaks
+	}
+	return f, leads, err
+}
+
+// succeed stands for the lead that nobody has. Of those who queue for it only the oldest does, and
+// leads without the record where etcd has no room for that.
+func (r *Reconciler) succeed(ctx context.Context, view admin.View, lease admin.Lease) (f admin.Fence, leads bool, err error) {
+	if r.Queues && !view.First(r.Lead.Nonce) {
+		return f, false, nil
+	}
+	err = r.Ring.Campaign(ctx, r.Lead, view, lease.ID)
+	if r.Queues && errors.Is(err, rpctypes.ErrNoSpace) {
+		f, leads = view.Succeeds(r.Lead.Nonce, lease)
 	}
 	return f, leads, err
 }

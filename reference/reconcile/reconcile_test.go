@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/ringproof/ringproof/reference/admin"
@@ -85,6 +86,56 @@ func TestOneLeadsAndSaysSoOnce(t *testing.T) {
 	_, leads, err := r.Leads(t.Context(), admin.View{}, admin.Lease{})
 	require.False(t, leads)
 	require.Error(t, err, "nobody leads, and no endpoint is known to stand at")
+}
+
+// full is a ring that takes no record for an alarm.
+type full struct {
+	noting
+	takes error
+}
+
+func (x *full) Txn(context.Context) clientv3.Txn { return refusing{x, taking{&x.noting}} }
+
+type refusing struct {
+	*full
+	clientv3.Txn
+}
+
+func (x refusing) If(...clientv3.Cmp) clientv3.Txn { return x }
+func (x refusing) Then(ops ...clientv3.Op) clientv3.Txn {
+	x.Txn.Then(ops...)
+	return x
+}
+func (x refusing) Commit() (*clientv3.TxnResponse, error) { return &clientv3.TxnResponse{}, x.takes }
+
+// TestTheOldestSucceeds: of those who queue only one asks for the lead, and leads without its record
+// where an alarm refuses that, and for nothing else.
+func TestTheOldestSucceeds(t *testing.T) {
+	ours := admin.Candidate{Lead: admin.Lead{Holder: "c1", Nonce: "ours"}, Revision: 3, Lease: 7}
+	other := admin.Candidate{Lead: admin.Lead{Holder: "c2", Nonce: "another's"}, Revision: 4, Lease: 8}
+	for name, c := range map[string]struct {
+		queue []admin.Candidate
+		takes error
+		wrote []string
+		leads bool
+	}{
+		"it stands first":            {nil, nil, []string{"/ringadm/queue/c1"}, false},
+		"the oldest asks":            {[]admin.Candidate{ours, other}, nil, []string{admin.LeadKey}, false},
+		"the second waits":           {[]admin.Candidate{other, ours}, nil, nil, false},
+		"the oldest succeeds":        {[]admin.Candidate{ours, other}, rpctypes.ErrNoSpace, []string{admin.LeadKey}, true},
+		"of an answer nobody knows":  {[]admin.Candidate{ours, other}, rpctypes.ErrTimeout, []string{admin.LeadKey}, false},
+		"there was no room to stand": {nil, rpctypes.ErrNoSpace, []string{"/ringadm/queue/c1"}, false},
+	} {
+		etcd := &full{takes: c.takes}
+		p := &place{now: time.Unix(1, 0), etcd: etcd}
+		r, _ := reconciler(p, ring.Decision{})
+		r.Queues = true
+		r.Ring.Use("http://m1")
+		_, leads, err := r.Leads(t.Context(), admin.View{Queue: c.queue}, admin.Lease{})
+		require.Equal(t, c.leads, leads, name)
+		require.Equal(t, c.wrote, etcd.back, name)
+		require.Equal(t, c.takes != nil && !c.leads, err != nil, "%s: %v", name, err)
+	}
 }
 
 func TestAStepMakesTheOneChange(t *testing.T) {

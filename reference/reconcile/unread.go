@@ -40,8 +40,8 @@ func (r *Reconciler) Read() {
 }
 
 // Barred calls a person where err says that etcd refuses every write for an alarm of a member,
-// and returns that halt; else none. Every process does: nobody leads, as nobody can write
-// that they do.
+// and returns that halt; else none. Whoever asks for the lead in vain does: nobody leads then,
+// as nobody can write that they do.
 func (r *Reconciler) Barred(err error) (d ring.Decision) {
 	for alarm, refusal := range map[string]error{ring.NoSpace: rpctypes.ErrNoSpace, ring.Corrupt: rpctypes.ErrCorrupt} { // order: err is one of them
 		if err != nil && strings.Contains(err.Error(), refusal.Error()) {
