@@ -60,9 +60,9 @@ has the bug, so they run in the local world, whatever the default is.
 
 The table is kept as mutation.json in --out. The report beside it shows the cells,
 of simulated ones the last of each mutant; there, failing is what mutants and
-known bugs should do. REACHED says in how many of the cells that ran the mutant did what
-it does wrong. Exit code 0: each was killed, reproduced, or
-passed where it must; 3: some could not be judged, and no other is wrong; 1: any else.
+known bugs should do. REACHED says in how many of the cells that ran the mutant did
+what it does wrong. Exit code 0: each was killed or reproduced, or passed as it must;
+1: one was not; 3: all but those that could not be judged were.
 
 With --disarm it also disarms each check in turn, so that it always passes, and
 says which mutants survive then: what no other check notices shows what this one
