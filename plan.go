@@ -430,7 +430,7 @@ type Fault struct {
 	Target   string    `json:"target,omitempty"`   // a selector: leader, follower, learner, joining, all, m3, machine/2, …
 	Scope    string    `json:"scope,omitempty"`    // kill, pause: "process" (etcd), "agent" or "machine"; kube-kill, kube-pause: "controller", "kubelet", "kube-apiserver", …
 	Object   string    `json:"object,omitempty"`   // kube-delete, foreign-finalizer: the member's "pod", "claim" or "volume"; objects-deleted, objects-emptied, admission-denied: "services", "secrets", …
-	How      string    `json:"how,omitempty"`      // kube-delete: "graceful" or "forced"; statefulset-deleted, ring-deleted: "background", "foreground" or "orphan"; statefulset-scaled: "none", "minority", "fewer" or "more"
+	How      string    `json:"how,omitempty"`      // kube-delete: "graceful" or "forced"; statefulset-deleted, ring-deleted: "background", "foreground" or "orphan"; statefulset-scaled: "none", "minority", "fewer" or "more"; store-outage: "fails" or "hangs"
 	Shape    string    `json:"shape,omitempty"`    // partition: "split", "isolate", "one-way", "pair"
 	Action   string    `json:"action,omitempty"`   // agent-crash: the subject's action, "add-learner"
 	Effect   string    `json:"effect,omitempty"`   // agent-crash: one call at the subject's seams, "etcd member-add"; instead of Action
@@ -487,6 +487,10 @@ const (
 	LeaveDamaged = "damaged-log"    // the log has a wrong checksum in the middle
 	LeaveForced  = "ring-of-one"    // somebody has started etcd on it with --force-new-cluster
 )
+
+// How a store is out that doesn't simply refuse: whoever asks it waits for as long as that is so,
+// or until he gives up.
+const StoreHangs = "hangs"
 
 // NameKept is for how long at most whoever has looked a name up goes by what it was told:
 // Go's resolver reads /etc/hosts anew after five seconds. So long takes the restart of a

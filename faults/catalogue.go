@@ -193,15 +193,17 @@ var catalogue = []Entry{
 	{
 		Kind: ringproof.FaultStoreOutage,
 		Seam: true,
-		Doc:  "calls to the store fail",
+		Doc:  "calls to the store fail, or have no answer",
 		Params: Params{
+			{Name: "how", Doc: "at once, with an error; or they hang, as those of a mounted file system do whose server is away: who asked waits until he gives up, or the store is back, which then does what was asked", Values: []string{"fails", ringproof.StoreHangs}},
 			{Name: "calls", Doc: "which fail: reads and writes alike, or writes alone, as in a store that is full or may only be read", Values: []string{"all", "writes"}},
 			{Name: "records", Doc: "only calls about the records of this prefix, such as formed; about any when absent"},
 			someone, lasts,
 		},
 		Targets: union(MemberForms(), MachineForms()),
 		Fairness: transient + " The ring itself needs no store: clients must notice nothing. " +
-			"Who can't write down that something happened may not act as if it hadn't.",
+			"Who can't write down that something happened may not act as if it hadn't. " +
+			"Who has no answer may not wait for one while there is something else to do.",
 		Heals:    "the store answers again",
 		Worlds:   withStore,
 		Unfelt:   true,

@@ -168,7 +168,7 @@ func failCalls(f ringproof.Fault) string {
 	if f.Records != "" {
 		about = " about " + f.Records
 	}
-	return "fail every store " + worded(f.Calls, "call", "writes", "write") + about + " of " + whom(f)
+	return worded(f.How, "fail", ringproof.StoreHangs, "hold") + " every store " + worded(f.Calls, "call", "writes", "write") + about + " of " + whom(f)
 }
 
 func skew(f ringproof.Fault) string {

@@ -28,6 +28,7 @@ type fakeHost struct {
 	disk    *fakeDisk
 	process *fakeProcess
 	etcd    *fakeEtcd
+	slept   func() // nil: nothing happens meanwhile
 }
 
 func newHost() *fakeHost {
@@ -39,6 +40,9 @@ func (h *fakeHost) Monotonic() time.Duration { return h.now.Sub(time.Unix(0, 0))
 
 func (h *fakeHost) Sleep(ctx context.Context, d time.Duration) error {
 	h.now = h.now.Add(d)
+	if h.slept != nil {
+		h.slept()
+	}
 	return ctx.Err()
 }
 

@@ -230,6 +230,31 @@ func TestStoreOutage(t *testing.T) {
 	assert.Equal(t, []string{"one", "two"}, []string{lines[0].Step, lines[1].Step})
 }
 
+// TestStoreHangs: who asks waits until he gives up, or the store is back and does what was asked.
+func TestStoreHangs(t *testing.T) {
+	x := newRig(t.TempDir(), "m1")
+	hangs := seam.Setting{Step: "one", StoreOutage: &ringproof.Fault{Kind: ringproof.FaultStoreOutage, How: ringproof.StoreHangs}}
+	x.set(t, hangs)
+	brief, cancel := context.WithCancel(t.Context())
+	naps := 0
+	x.slept = func() {
+		if naps++; naps == 3 {
+			cancel()
+		}
+	}
+	_, err := x.store.Get(brief, store.MarkerKey)
+	assert.ErrorIs(t, err, context.Canceled)
+	assert.NotErrorIs(t, err, store.ErrNotFound)
+	x.slept = func() {
+		assert.NotContains(t, x.real, "spec/00000001.json")
+		x.set(t)
+	}
+	delete(x.real, "spec/00000001.json")
+	require.NoError(t, x.store.Create(t.Context(), "spec/00000001.json", []byte("{}")))
+	assert.Contains(t, x.real, "spec/00000001.json")
+	assert.Len(t, x.events(EventFaultLanded), 1)
+}
+
 func TestStoreOutageOfWrites(t *testing.T) {
 	x := newRig(t.TempDir(), "m1")
 	x.set(t, seam.Setting{Step: "one", StoreOutage: &ringproof.Fault{Kind: ringproof.FaultStoreOutage, Calls: "writes", Records: "formed"}})

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
+	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/internal/seam"
 	"github.com/ringproof/ringproof/reference/auto"
 	"github.com/ringproof/ringproof/reference/store"
@@ -19,15 +21,18 @@ const founding = auto.IdentityPrefix + "/00000001.json"
 
 var errOutage = errors.New("the store does not answer")
 
-// harmedStore fails, or answers from the past.
+// hangPace is how soon a call that hangs is done after the store is back.
+const hangPace = 100 * time.Millisecond
+
+// harmedStore fails, hangs, or answers from the past.
 type harmedStore struct {
 	store.Store
 	harm *harm
 }
 
 func (s harmedStore) Create(ctx context.Context, key string, value []byte) error {
-	if step, out := s.harm.step(outage(key, true)); out {
-		return s.refuse(step, "create "+key)
+	if err := s.out(ctx, "create", key, true); err != nil {
+		return err
 	}
 	return s.Store.Create(ctx, key, value)
 }
@@ -58,15 +63,15 @@ func (s harmedStore) List(ctx context.Context, prefix string) ([]string, error) 
 // read tells how a read is to be answered: not at all, as of a past, or, when
 // that is nil, truly.
 func (s harmedStore) read(ctx context.Context, call, key string) (past map[string]bool, err error) {
-	if step, out := s.harm.step(outage(key, false)); out {
-		return nil, s.refuse(step, call+" "+key)
+	if err := s.out(ctx, call, key, false); err != nil {
+		return nil, err
 	}
-	switch step, stale := s.harm.step(staleness); {
+	switch at, stale := s.harm.setting(staleness); {
 	case !stale:
 		s.harm.past, s.harm.since = nil, ""
 		return nil, nil
-	case s.harm.past == nil || s.harm.since != step:
-		return s.freeze(ctx, step)
+	case s.harm.past == nil || s.harm.since != at.Step:
+		return s.freeze(ctx, at.Step)
 	}
 	return s.harm.past, nil
 }
@@ -81,14 +86,14 @@ func outage(key string, writes bool) func(seam.Setting) bool {
 
 func staleness(s seam.Setting) bool { return s.StoreStale }
 
-// step returns the first step that sets the harm.
-func (x *harm) step(sets func(seam.Setting) bool) (string, bool) {
+// setting returns the first that sets the harm.
+func (x *harm) setting(sets func(seam.Setting) bool) (seam.Setting, bool) {
 	for _, s := range x.set().Set {
 		if sets(s) {
-			return s.Step, true
+			return s, true
 		}
 	}
-	return "", false
+	return seam.Setting{}, false
 }
 
 // freeze makes the present the past. What a store holds never changes, so that
@@ -107,10 +112,28 @@ func (s harmedStore) freeze(ctx context.Context, step string) (map[string]bool, 
 	return past, nil
 }
 
-func (s harmedStore) refuse(step, call string) error {
+// out fails a call, or holds it, for as long as that is set.
+func (s harmedStore) out(ctx context.Context, call, key string, writes bool) error {
+	for {
+		at, out := s.harm.setting(outage(key, writes))
+		switch {
+		case !out:
+			return nil
+		case at.StoreOutage.How != ringproof.StoreHangs:
+			s.tell(at.Step, call+" "+key+": the store refused")
+			return fmt.Errorf("%s %s: %w", call, key, errOutage)
+		}
+		s.tell(at.Step, call+" "+key+": the store hangs")
+		if err := s.harm.host.Sleep(ctx, hangPace); err != nil {
+			return fmt.Errorf("%s %s: %w: %w", call, key, errOutage, err)
+		}
+	}
+}
+
+// tell says once that the step's harm is done.
+func (s harmedStore) tell(step, what string) {
 	if !s.harm.told[step] {
 		s.harm.told[step] = true
-		s.harm.landed(step, "", call+": the store refused")
+		s.harm.landed(step, "", what)
 	}
-	return fmt.Errorf("%s: %w", call, errOutage)
 }
