@@ -437,7 +437,7 @@ type Fault struct {
 	Phase    string    `json:"phase,omitempty"`    // agent-crash: "before", "after", "reply-lost", "refused", "late", "unseen"
 	Decision string    `json:"decision,omitempty"` // stale-view, skipped-view: "next" (about the ring) or "boot" (about a start)
 	Leave    string    `json:"leave,omitempty"`    // volume-loss: "nothing", "directories", "identity", "copy-of-before", "damaged-log" or "ring-of-one"; keys-damaged: "nothing" or "nonsense"
-	At       string    `json:"at,omitempty"`       // start-failure: "before-log" or "after-log"
+	At       string    `json:"at,omitempty"`       // start-failure: "before-log", "after-log" or "unreadable-log"
 	Remount  string    `json:"remount,omitempty"`  // volume-unmounted: "live" or "reboot"
 	Does     string    `json:"does,omitempty"`     // foreign-hand: "member-remove", "member-add" or "learner-add"; admission-denied: "create", "update" or "delete"
 	Alarm    string    `json:"alarm,omitempty"`    // alarm-raised: "NOSPACE" or "CORRUPT"
@@ -487,6 +487,10 @@ const (
 	LeaveDamaged = "damaged-log"    // the log has a wrong checksum in the middle
 	LeaveForced  = "ring-of-one"    // somebody has started etcd on it with --force-new-cluster
 )
+
+// EndsUnread is when an etcd ends that can't read its log, as a disk answers with an error for a
+// while. Nobody else can read it either, and it is whole once that is over.
+const EndsUnread = "unreadable-log"
 
 // How a store is out that doesn't simply refuse: whoever asks it waits for as long as that is so,
 // or until he gives up.

@@ -430,7 +430,7 @@ var catalogue = []Entry{
 		Doc:  "etcd ends, and whenever it is started it ends again at once with an error: a port that is in use, a binary that can't run",
 		Params: Params{
 			target,
-			{Name: "at", Doc: "when it ends: before it has written anything, or as soon as it has a log", Values: []string{"before-log", "after-log"}},
+			{Name: "at", Doc: "when it ends: before it has written anything, as soon as it has a log, or, in sim, as it reads the one that is there: the disk answers with an error for now, also to whoever else reads it", Values: []string{"before-log", "after-log", ringproof.EndsUnread}},
 			lasts,
 		},
 		Targets:  union(MemberForms(), MachineForms()),
@@ -438,7 +438,8 @@ var catalogue = []Entry{
 		Heals:    "etcd starts again when it is started",
 		Worlds:   withProcesses,
 		Sentence: func(f ringproof.Fault) string {
-			return worded(f.At, "have etcd end before it writes a log, whenever it starts, on ", "after-log", "have etcd end once it has a log, whenever it starts, on ") + whom(f)
+			return worded(f.At, "have etcd end before it writes a log, whenever it starts, on ", "after-log", "have etcd end once it has a log, whenever it starts, on ",
+				ringproof.EndsUnread, "have etcd end, and let nobody read its log, on ") + whom(f)
 		},
 	},
 	{

@@ -293,6 +293,8 @@ func (m mount) WAL(dir string) (host.WAL, error) {
 		return host.WAL{}, fmt.Errorf("reading the WAL in %s: %w", dir, err)
 	case !found:
 		return host.WAL{}, missing
+	case m.machine.unreadable():
+		return host.WAL{}, fmt.Errorf("reading the WAL in %s: %w", dir, ioError(m.Path(dir)))
 	}
 	return host.WAL{Member: member, Cluster: cluster, Last: last, V2: data.V2()}.With(data.Changes()), nil
 }

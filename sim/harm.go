@@ -381,6 +381,9 @@ func (w *World) failStarts(m *Machine, s ringproof.Step) (string, error) {
 	if m.etcd != nil {
 		m.etcd.end()
 	}
+	if m.unreadable() {
+		return fmt.Sprintf("%s: no etcd can start, and nobody can read its log", m.name), nil
+	}
 	return fmt.Sprintf("%s: no etcd can start, it ends %s", m.name, strings.ReplaceAll(m.failing[s.Name], "-", " a ")), nil
 }
 

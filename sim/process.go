@@ -14,6 +14,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/ringproof/ringproof"
@@ -71,7 +72,11 @@ func (s *server) boot(version string) {
 	if config, err := etcd.Parse(version, s.args[1:]); err == nil { // what it doesn't understand, etcd says itself
 		s.dials = config.PeerDialTimeout()
 		err = cmp.Or(s.credentials(config), s.bind(config))
-		if err == nil && when == "before-log" {
+		switch {
+		case err != nil:
+		case s.machine.unreadable() && s.machine.logged():
+			err = ioError(config.DataDir)
+		case when == "before-log", when == ringproof.EndsUnread:
 			err = fmt.Errorf("listen tcp %s:2380: bind: address already in use", s.machine.ip)
 		}
 		if err != nil {
@@ -110,6 +115,16 @@ func (m *Machine) fails() string {
 		return m.failing[step]
 	}
 	return ""
+}
+
+// unreadable reports whether the machine's disk answers whoever reads a log with an error.
+func (m *Machine) unreadable() bool {
+	return slices.Contains(slices.Collect(maps.Values(m.failing)), ringproof.EndsUnread)
+}
+
+// ioError is what who reads the log in a data directory is told by a disk that can't.
+func ioError(dir string) error {
+	return &fs.PathError{Op: "read", Path: path.Join(dir, "member", "wal", "0000000000000000-0000000000000000.wal"), Err: syscall.EIO}
 }
 
 // failOnceLogged ends the process when it has a log.

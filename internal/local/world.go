@@ -157,6 +157,9 @@ func Supports(world string, s ringproof.Step, limits error) error {
 	if e, known := faults.Lookup(s.Fault.Kind); known && !slices.Contains(e.Worlds, world) {
 		return fmt.Errorf("%s: only %s can do it: %w", s.Fault.Kind, strings.Join(e.Worlds, " or "), errors.ErrUnsupported)
 	}
+	if s.Fault.At == ringproof.EndsUnread {
+		return fmt.Errorf("%s at %s: only sim can do it: %w", s.Fault.Kind, s.Fault.At, errors.ErrUnsupported)
+	}
 	if limits == nil {
 		return nil
 	}
