@@ -789,6 +789,13 @@ func TestPlantedBugs(t *testing.T) {
 		{check: "work-bounded", name: "no logs", want: gap, plant: func(h *ringproof.History) { h.Evidence.Changes = nil }, says: "logs were not read"},
 		{check: "work-bounded", name: "no end", want: gap, plant: func(h *ringproof.History) { drop(h, ringproof.EventRunEnds) }, says: "run-ends"},
 		{check: "halts", name: "no disaster", want: gap, plant: func(h *ringproof.History) { *h = *ruined(); drop(h, ringproof.EventFaultLanded) }, says: "no fault"},
+		{check: "no-false-alarm", name: "no end", want: gap, plant: func(h *ringproof.History) { drop(h, ringproof.EventRunEnds) }, says: "run-ends"},
+		{check: "no-false-alarm", name: "nobody has answered for long", want: ok, plant: func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(41), Kind: ringproof.EventHalted, Text: "no quorum has answered"})
+		}},
+		{check: "no-false-alarm", name: "a moment after an answer", want: bug, plant: func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(18), Kind: ringproof.EventHalted, Text: "no quorum has answered"})
+		}, says: "2s after one"},
 		{check: "halts", name: "safe plan", want: gap, plant: func(h *ringproof.History) {}, says: "mode"},
 		{check: "disaster", name: "no disaster", want: gap, plant: func(h *ringproof.History) { *h = *ruined(); drop(h, ringproof.EventFaultLanded) }, says: "no fault"},
 		{check: "disaster", name: "safe plan", want: gap, plant: func(h *ringproof.History) {}, says: "mode"},
@@ -1655,7 +1662,7 @@ func TestEveryCheckIsDocumented(t *testing.T) {
 			require.NoError(t, sameForm(p.Default, p.Default))
 		}
 	}
-	require.Len(t, names, 36)
+	require.Len(t, names, 37)
 }
 
 func TestJudge(t *testing.T) {

@@ -6,7 +6,6 @@ package checks
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/ringproof/ringproof"
 )
@@ -152,8 +151,7 @@ func revived(h *ringproof.History, since ringproof.Instant) (ringproof.Finding, 
 // wrong. Whoever waits, or halts for another reason, has not seen it.
 func namesTheDisaster(h *ringproof.History, since ringproof.Instant) (ringproof.Event, bool) {
 	for _, e := range events(h, ringproof.EventHalted) {
-		text := strings.ToLower(e.Text)
-		if e.At >= since && (strings.Contains(text, "quorum") || strings.Contains(text, "majority")) {
+		if e.At >= since && namesQuorum(e) {
 			return e, true
 		}
 	}

@@ -165,6 +165,7 @@ func Standard() Known {
 			{Name: "clients-show-certificates", Modes: safe, needs: secured},
 			{Name: "no-key-printed", needs: secured},
 			{Name: "runs-as-asked", Modes: safe},
+			{Name: "no-false-alarm", Modes: safe},
 			{Name: "disaster", Modes: []ringproof.Mode{ringproof.ModeDisaster}},
 			{Name: "halts", Modes: []ringproof.Mode{ringproof.ModeDisaster}},
 		},

@@ -29,7 +29,7 @@ type Mutant struct {
 var mutants = []Mutant{
 	voterFirst, twoAtOnce, removeBeforeReplace, wrongVictim, unreachableAbsent, countMachines, neverReplaced, orphanLearner,
 	trustDirectory, startOldID, wipeOnUnknown, stateNew, foundAgain, revives, insists, selfDestruct, resetAll, shrinkByWipe,
-	neverRenews, ignoresRetire, putsOff, ignoresSilence, saysNothing, everyAgentLeads, removesMeanwhile, replacesWithVoter,
+	neverRenews, ignoresRetire, putsOff, ignoresSilence, saysNothing, criesWolf, everyAgentLeads, removesMeanwhile, replacesWithVoter,
 	rebalances, restartsPromoted, noHandOver, leavesEtcd, unmountedIsEmpty, resumesCopy, missesEdits, ignoresClusterID,
 	probesByWriting, oneAuthority, logsKeys, dropsFlags, answersAnybody, keepsDiskID,
 	staleRead, forgottenValue, lostEvent, forgetsItsTerm, hashesOtherwise, halfBackup, leaseCutShort, discardsNothing, anotherAnswers, listsOtherwise, fallenBack,

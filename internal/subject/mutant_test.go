@@ -138,6 +138,7 @@ var otherwise = map[string]map[string]string{
 	"puts-off":                 {"retire": later, "grow": later, "one-missing": later, "retire-and-grow": later},
 	"ignores-silence":          {"paused": "wait: voter m2 (2) does not"},
 	"says-nothing":             {"quorum-lost": "halt: something is wrong"},
+	"cries-wolf":               {"unlisted": "halt: no quorum of the ring has answered"},
 	"replaces-with-voter":      {"unbound-voter": bind4},
 	"removes-meanwhile":        {"retire-catch-up": remove2},
 	"no-hand-over":             {"leader-retires": remove1},
