@@ -41,8 +41,8 @@ var noFalseAlarm = Check{
 // member come and go. For as long after it a fault is still the reason of what is told.
 const calm = 10 * time.Second
 
-// answeredBefore finds the last answer by a quorum in the calm before the moment, given while nothing was
-// hit. Where months pass in a second the calm is long over by everybody's clock.
+// answeredBefore finds the last answer by a quorum in the calm before the moment, given while no fault was
+// on. Where months pass in a second the calm is long over by everybody's clock.
 func answeredBefore(h *ringproof.History, at ringproof.Instant) (*ringproof.Operation, bool) {
 	l := newLedger(h)
 	for _, i := range slices.Backward(byReturn(h.Operations)) {
