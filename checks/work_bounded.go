@@ -173,17 +173,19 @@ var automations = map[ringproof.FaultKind]bool{ringproof.FaultStoreOutage: true,
 	ringproof.FaultAdmissionDenied: true}
 
 // brief reports whether what the fault took is back before a spare takes its place. What of
-// several such comes to one long absence is counted by itself.
+// several such comes to one long absence is counted by itself. Of an agent that alone is away,
+// for however long, the member serves on.
 func brief(p ringproof.Plan, f ringproof.Fault, landed ringproof.FaultKind) bool {
+	alone := f.Scope == "agent" && (landed == ringproof.FaultPause || landed == ringproof.FaultKill && !f.Permanent())
 	switch landed {
 	case ringproof.FaultMachineLoss, ringproof.FaultVolumeLoss, ringproof.FaultForeignHand, ringproof.FaultTimePasses, ringproof.FaultDiskSwap:
 		return false
 	case ringproof.FaultAgentCrash:
-		return f.For < p.Ring.ReplaceAfter
+		return true
 	case ringproof.FaultKill:
-		return f.Scope != "machine" && !f.Permanent() && f.For < p.Ring.ReplaceAfter || f.For > 0 && f.For < p.Ring.ReplaceAfter
+		return alone || f.Scope != "machine" && !f.Permanent() && f.For < p.Ring.ReplaceAfter || f.For > 0 && f.For < p.Ring.ReplaceAfter
 	}
-	return f.For > 0 && f.For < p.Ring.ReplaceAfter
+	return alone || f.For > 0 && f.For < p.Ring.ReplaceAfter
 }
 
 // relistings counts the members that were listed at another URL, each once.
