@@ -18,7 +18,7 @@ ATTEMPTS := 3
 RELEASES := v3.6.16,v3.5.35,v3.7.3
 REPORT = $(or $(OUT),out/chaos)
 
-.PHONY: help build images test trials test-realtime test-properties test-kind trials-kind upstream manifests check vet staticcheck vet-elsewhere chaos kubernetes explore sweep mutants known-bugs fidelity found bench etcd etcd-test golden fuzz clean
+.PHONY: help build images test trials test-realtime test-properties test-kind trials-kind upstream manifests check vet staticcheck vet-elsewhere chaos kubernetes explore sweep mutants known-bugs gauge canaries fidelity found bench etcd etcd-test golden fuzz clean
 
 help: ## print this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -115,6 +115,10 @@ mutants: build ## every mutant must be killed by its check, in the simulated wor
 
 known-bugs: build ## so must each known bug of etcd, and the release that fixed it must pass
 	bin/ringproof mutate --known-bugs --seeds 3 $(REAL) $(if $(OUT),--out $(OUT))
+
+# By their names of the release before.
+gauge: mutants
+canaries: known-bugs
 
 found: build ## what each mutant costs to find, as list mutants prints it
 	@mkdir -p out

@@ -126,7 +126,7 @@ func (d *decoder) decodeStruct(n *yaml.Node, v reflect.Value, path string) {
 	fields := fieldsOf(v.Type())
 	seen := map[string]bool{}
 	for key, value := range d.pairs(n) {
-		i := slices.IndexFunc(fields, func(f field) bool { return key.Value == f.name || key.Value == f.was })
+		i := slices.IndexFunc(fields, func(f field) bool { return key.Value == f.name || f.was != "" && key.Value == f.was })
 		if i < 0 {
 			d.stray(key, complaint{"S010", fmt.Sprintf("unknown key %q", key.Value), namesOf(fields)}, seen)
 			continue
@@ -134,6 +134,10 @@ func (d *decoder) decodeStruct(n *yaml.Node, v reflect.Value, path string) {
 		name := fields[i].name
 		child := join(path, name)
 		d.renamed(key, name)
+		if _, taken := d.keys[child]; taken {
+			d.complain(placeOf(key), complaint{code: "S006", message: fmt.Sprintf("%q stands here twice, once by its old name", name)}, "")
+			continue
+		}
 		seen[name] = true
 		d.keys[child] = placeOf(key)
 		d.decodeField(value, fields[i], v.Field(fields[i].index), child)
