@@ -430,7 +430,7 @@ type Fault struct {
 	Target   string    `json:"target,omitempty"`   // a selector: leader, follower, learner, joining, all, m3, machine/2, …
 	Scope    string    `json:"scope,omitempty"`    // kill, pause: "process" (etcd), "agent" or "machine"; kube-kill, kube-pause: "controller", "kubelet", "kube-apiserver", …
 	Object   string    `json:"object,omitempty"`   // kube-delete, foreign-finalizer: the member's "pod", "claim" or "volume"; objects-deleted, objects-emptied, admission-denied: "services", "secrets", …
-	How      string    `json:"how,omitempty"`      // kube-delete: "graceful" or "forced"; statefulset-deleted, ring-deleted: "background", "foreground" or "orphan"; statefulset-scaled: "none", "minority", "fewer" or "more"; store-outage: "fails" or "hangs"
+	How      string    `json:"how,omitempty"`      // kube-delete: "graceful", "forced" or "evicted"; statefulset-deleted, ring-deleted: "background", "foreground" or "orphan"; statefulset-scaled: "none", "minority", "fewer" or "more"; store-outage: "fails" or "hangs"
 	Shape    string    `json:"shape,omitempty"`    // partition: "split", "isolate", "one-way", "pair"
 	Action   string    `json:"action,omitempty"`   // agent-crash: the subject's action, "add-learner"
 	Effect   string    `json:"effect,omitempty"`   // agent-crash: one call at the subject's seams, "etcd member-add"; instead of Action
@@ -568,8 +568,11 @@ const (
 	ObjectVolume = "volume"
 )
 
-// Forced is how a pod is deleted that gets no grace.
-const Forced = "forced"
+// How a pod is deleted but in good order.
+const (
+	Forced  = "forced"  // it gets no grace
+	Evicted = "evicted" // its kubelet ends it for good, and who made it deletes it
+)
 
 // ScopeKubelet is what a kube-pause stops that is on one node, and not in the cluster once.
 const ScopeKubelet = "kubelet"

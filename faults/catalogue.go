@@ -547,7 +547,7 @@ var catalogue = []Entry{
 		Params: Params{
 			target,
 			{Name: "object", Doc: "what is deleted: the member's pod, the claim of its disk, or the volume that the claim is bound to", Values: []string{ringproof.ObjectPod, ringproof.ObjectClaim, ringproof.ObjectVolume}},
-			{Name: "how", Doc: "in good order, or by force: a pod without any grace, its object at once, as with --force", Values: []string{"graceful", ringproof.Forced}},
+			{Name: "how", Doc: "in good order, or by force: a pod without any grace, its object at once, as with --force; or evicted: the pod's kubelet ends it for good, as under pressure on its node, and it is Failed until who made it deletes it", Values: []string{"graceful", ringproof.Forced, ringproof.Evicted}},
 		},
 		Targets: union(MemberForms(), MachineForms(), SetForms()),
 		Fairness: "Of a pod always fair: nothing is lost with it. A deleted volume, or claim, is a loss like volume-loss, charged to that member alone: no other pod need be restarted for it. " +
@@ -556,6 +556,9 @@ var catalogue = []Entry{
 		Worlds: onNodes,
 		Causes: emptied,
 		Sentence: func(f ringproof.Fault) string {
+			if f.How == ringproof.Evicted {
+				return "have its kubelet evict the pod of " + whom(f)
+			}
 			return fmt.Sprintf("delete the %s of %s%s", f.Object, whom(f), worded(f.How, "", ringproof.Forced, " by force"))
 		},
 	},

@@ -173,7 +173,7 @@ func TestValidate(t *testing.T) {
 		{ringproof.Fault{Kind: "kube-pause", Scope: "kubelet", For: 5}, []string{"target: a kubelet is one of many: kube-pause takes target with scope kubelet, and with no other"}},
 		{ringproof.Fault{Kind: "kube-pause", Scope: "controller", Target: "m1", For: 5}, []string{"target: a kubelet is one of many: kube-pause takes target with scope kubelet, and with no other"}},
 		{ringproof.Fault{Kind: "kube-delete", Object: "pod", Target: "leader", How: "forced"}, nil},
-		{ringproof.Fault{Kind: "kube-delete", Object: "claim", Target: "leader", How: "forced"}, []string{"how: only a pod has a grace that it can be denied"}},
+		{ringproof.Fault{Kind: "kube-delete", Object: "claim", Target: "leader", How: "forced"}, []string{"how: only a pod has a grace that it can be denied, and a kubelet that evicts it"}},
 		{ringproof.Fault{Kind: "slow-network", Target: "m1", By: -5}, []string{"by: -5ns is negative"}},
 		{ringproof.Fault{Kind: "reply-loss", Percent: 101}, []string{"percent: percent is 101; it may be 1 to 100"}},
 		{ringproof.Fault{Kind: "disk-swap", Target: "m1,m2"}, nil},

@@ -81,8 +81,8 @@ func Validate(f ringproof.Fault) []Problem {
 	if e, _ := Lookup(f.Kind); e.Seam && f.Scope == ringproof.ScopeController && f.Target != "" {
 		problems = append(problems, Problem{Field: "target", Value: f.Target, Message: "a controller is on no machine of the plan: " + string(f.Kind) + " takes a target or scope controller, not both"})
 	}
-	if f.Kind == ringproof.FaultKubeDelete && f.How == ringproof.Forced && f.Object != ringproof.ObjectPod {
-		problems = append(problems, Problem{Field: "how", Value: f.How, Message: "only a pod has a grace that it can be denied"})
+	if f.Kind == ringproof.FaultKubeDelete && (f.How == ringproof.Forced || f.How == ringproof.Evicted) && f.Object != ringproof.ObjectPod {
+		problems = append(problems, Problem{Field: "how", Value: f.How, Message: "only a pod has a grace that it can be denied, and a kubelet that evicts it"})
 	}
 	return problems
 }

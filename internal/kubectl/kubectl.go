@@ -154,17 +154,21 @@ func volumeThing(api kubernetes.Interface, o *corev1.PersistentVolume) thing {
 	return thingOf("pv", o, api.CoreV1().PersistentVolumes())
 }
 
-// Delete deletes an object of the member. It returns when the object is gone, but for a
-// claim, which a pod that uses it keeps. A volume is protected while a claim is bound to
-// it, and whoever wants it gone takes that off.
-func (c Client) Delete(ctx context.Context, m Member, object string, force bool) (machines.Evidence, error) {
+// Delete deletes an object of the member, how: a pod in good order, [ringproof.Forced], or
+// [ringproof.Evicted]. It returns when the object is gone, but for a claim, which a pod that
+// uses it keeps. A volume is protected while a claim is bound to it, and whoever wants it gone
+// takes that off.
+func (c Client) Delete(ctx context.Context, m Member, object, how string) (machines.Evidence, error) {
 	t, err := c.find(ctx, m, object)
 	if err != nil {
 		return machines.Evidence{}, err
 	}
 	uid := t.object.GetUID()
+	if how == ringproof.Evicted {
+		return machines.Evidence{What: t.String(), Detail: fmt.Sprintf("evicted by its kubelet, uid %s", uid)}, c.evictNow(ctx, t)
+	}
 	o := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}
-	if force {
+	if how == ringproof.Forced {
 		o.GracePeriodSeconds = ptr.To[int64](0)
 	}
 	if err := insist(ctx, func() error { return t.delete(ctx, o) }); err != nil {
@@ -179,6 +183,25 @@ func (c Client) Delete(ctx context.Context, m Member, object string, force bool)
 		err = insist(ctx, func() error { return gone(t.patch(ctx, []byte(`{"metadata":{"finalizers":null}}`))) })
 	}
 	return e, errors.Join(err, t.leave(ctx))
+}
+
+// evictNow has the pod's kubelet end it for good: a deadline that has passed makes it do what
+// pressure on its node does, and a node can't be put under pressure for one pod alone. It
+// returns when the pod is Failed, or gone.
+func (c Client) evictNow(ctx context.Context, pod thing) error {
+	uid := pod.object.GetUID()
+	late := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"activeDeadlineSeconds":1}}`, uid)
+	if err := insist(ctx, func() error { return pod.patch(ctx, late) }); gone(err) != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		now, err := c.CoreV1().Pods(pod.object.GetNamespace()).Get(ctx, pod.object.GetName(), metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || err == nil && (now.UID != uid || now.Status.Phase == corev1.PodFailed) {
+			return nil
+		}
+		Wait(ctx, 200*time.Millisecond)
+	}
+	return fmt.Errorf("%s hasn't ended: %w", pod, ctx.Err())
 }
 
 // HarmRing does to what the pods of a ring have in common, one of which is a member's, what the

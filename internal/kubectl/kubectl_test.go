@@ -74,6 +74,36 @@ func TestEvict(t *testing.T) {
 	})
 }
 
+// A pod whose deadline is put before now is evicted once its kubelet has told that it is Failed;
+// one that is another by then was gone before.
+func TestDeleteEvicted(t *testing.T) {
+	for name, becomes := range map[string]corev1.Pod{
+		"failed":  {ObjectMeta: metav1.ObjectMeta{UID: "a"}, Status: corev1.PodStatus{Phase: corev1.PodFailed}},
+		"another": {ObjectMeta: metav1.ObjectMeta{UID: "b"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "rings", Name: "r-0", UID: "a"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+				becomes.Namespace, becomes.Name = pod.Namespace, pod.Name
+				api := fake.NewClientset(&pod)
+				began, resource := time.Now(), corev1.SchemeGroupVersion.WithResource("pods")
+				go func() {
+					time.Sleep(5 * time.Second)
+					now, err := api.Tracker().Get(resource, pod.Namespace, pod.Name)
+					if assert.NoError(t, err) {
+						assert.EqualValues(t, 1, *now.(*corev1.Pod).Spec.ActiveDeadlineSeconds)
+						assert.NoError(t, api.Tracker().Update(resource, &becomes, pod.Namespace))
+					}
+				}()
+				e, err := Client{Interface: api}.Delete(t.Context(), Member{Namespace: "rings", Name: "r-0"}, ringproof.ObjectPod, ringproof.Evicted)
+				require.NoError(t, err)
+				assert.Equal(t, "evicted by its kubelet, uid a", e.Detail)
+				assert.Equal(t, 5*time.Second, time.Since(began).Round(time.Second))
+			})
+		})
+	}
+}
+
 // What is being deleted is told by name and UID; whose pod uses no claim has none, and that is
 // said at once.
 func TestEnding(t *testing.T) {

@@ -313,7 +313,7 @@ func (w *World) harmKept(ctx context.Context, n *node, s ringproof.Step) (machin
 	case f.Permanent():
 		w.keepLog(n)
 	}
-	return admin.Delete(ctx, m, f.Object, f.How == ringproof.Forced)
+	return admin.Delete(ctx, m, f.Object, f.How)
 }
 
 // finalizerOf is the one by which a step holds objects.

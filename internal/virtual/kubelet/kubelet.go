@@ -199,8 +199,6 @@ func beyond(spec corev1.PodSpec) error {
 	switch {
 	case spec.HostNetwork:
 		return fmt.Errorf("%w hostNetwork", errLacks)
-	case spec.ActiveDeadlineSeconds != nil:
-		return fmt.Errorf("%w activeDeadlineSeconds", errLacks)
 	case spec.ShareProcessNamespace != nil && *spec.ShareProcessNamespace:
 		return fmt.Errorf("%w shareProcessNamespace", errLacks)
 	case len(spec.EphemeralContainers) > 0:

@@ -41,6 +41,8 @@ type pod struct {
 	grace   time.Duration // how long its containers have to end
 	ends    time.Time     // since when they are to; zero: they aren't
 	ended   bool          // nothing of it runs, or will
+	late    *time.Timer   // fires when it has been active for as long as it may; nil: it may be for ever
+	failed  bool          // it has been, and is Failed for that whatever its containers did
 	marks   marks
 	since   metav1.Time
 	machine byte // 0: it has no address yet
@@ -102,6 +104,7 @@ func (p *pod) update(o *corev1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.marks = marks{o.Labels, o.Annotations}
+	p.limit(o)
 	for i, c := range p.mains {
 		if next := o.Spec.Containers[i].Image; next != c.spec.Image {
 			c.spec.Image, c.wait = next, 0
@@ -110,6 +113,31 @@ func (p *pod) update(o *corev1.Pod) {
 			}
 		}
 	}
+}
+
+// limit has the pod end once it has been active for as long as its spec lets it.
+func (p *pod) limit(o *corev1.Pod) {
+	if o.Spec.ActiveDeadlineSeconds == nil || p.ended {
+		return
+	}
+	if p.late != nil {
+		p.late.Stop()
+	}
+	left := time.Until(p.since.Add(time.Duration(*o.Spec.ActiveDeadlineSeconds) * time.Second))
+	p.late = time.AfterFunc(max(left, 0), func() { p.fail(graceOf(o.Spec.TerminationGracePeriodSeconds)) })
+}
+
+// fail has the pod end though nobody deletes it, as the kubelet does with one that it evicts:
+// it isn't ready any more, is Failed once nothing of it runs, and stays until somebody takes it
+// away (activeDeadlineHandler and SyncPod in k8s.io/kubernetes/pkg/kubelet).
+func (p *pod) fail(grace time.Duration) {
+	p.mu.Lock()
+	if p.ctx.Err() == nil {
+		p.failed = true
+	}
+	p.mu.Unlock()
+	p.end(grace)
+	p.touch()
 }
 
 // over reports whether all that the pod was to do is done, or can't be any more.
@@ -303,9 +331,20 @@ func (p *pod) clear() error {
 	return os.RemoveAll(p.dir)
 }
 
-// delete tells the API server that nothing of the pod is left.
+// delete tells the API server that nothing of the pod is left. One that nobody wants gone
+// stays, though it has failed.
 func (p *pod) delete(ctx context.Context) error {
-	err := p.k.api.CoreV1().Pods(p.object.Namespace).Delete(ctx, p.object.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0), Preconditions: &metav1.Preconditions{UID: &p.object.UID}})
+	pods, uid := p.k.api.CoreV1().Pods(p.object.Namespace), p.object.UID
+	if p.failed {
+		known, err := pods.Get(ctx, p.object.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || err == nil && (known.UID != uid || known.DeletionTimestamp == nil) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	err := pods.Delete(ctx, p.object.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0), Preconditions: &metav1.Preconditions{UID: &uid}})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}
@@ -377,7 +416,7 @@ func (p *pod) status(before corev1.PodStatus) corev1.PodStatus {
 		s.PodIP = lockstep.Address(p.machine).String()
 		s.PodIPs = []corev1.PodIP{{IP: s.PodIP}}
 	}
-	initialized, ready := each(p.inits, (*container).done), each(p.residents(), func(c *container) bool { return c.ready })
+	initialized, ready := each(p.inits, (*container).done), !p.failed && each(p.residents(), func(c *container) bool { return c.ready })
 	s.Phase = corev1.PodPending
 	if initialized && !slices.ContainsFunc(p.mains, func(c *container) bool { return c.state.Waiting != nil && c.last.Terminated == nil }) {
 		s.Phase = corev1.PodRunning
@@ -388,6 +427,9 @@ func (p *pod) status(before corev1.PodStatus) corev1.PodStatus {
 		if initialized && each(p.mains, func(c *container) bool { return c.state.Terminated != nil && c.state.Terminated.ExitCode == 0 }) {
 			s.Phase = corev1.PodSucceeded
 		}
+	}
+	if over && p.failed {
+		s.Phase, s.Reason, s.Message = corev1.PodFailed, "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
 	}
 	s.InitContainerStatuses, s.ContainerStatuses = statuses(p.inits), statuses(p.mains)
 	s.Conditions = podConditions(before.Conditions, map[corev1.PodConditionType]bool{corev1.PodReadyToStartContainers: p.machine != 0 && !over, corev1.PodInitialized: initialized,

@@ -142,9 +142,17 @@ func (r *EtcdClusterReconciler) claims(ctx context.Context, c *etcdv1.EtcdCluste
 	return all, nil
 }
 
-// run has a claim's pod, unless another is still there.
+// run has a claim's pod, unless another is still there. One that has ended for good, as its
+// kubelet has evicted it, is deleted first: nobody else does that.
 func (r *EtcdClusterReconciler) run(ctx context.Context, c *etcdv1.EtcdCluster, of *corev1.PersistentVolumeClaim, ordinal int) error {
-	return r.make(ctx, c, pod(c, of, ordinal))
+	wanted, there := pod(c, of, ordinal), &corev1.Pod{}
+	err := r.Get(ctx, client.ObjectKeyFromObject(wanted), there)
+	over := there.Status.Phase == corev1.PodFailed || there.Status.Phase == corev1.PodSucceeded
+	if err == nil && over && there.DeletionTimestamp == nil {
+		log.FromContext(ctx).Info("deleting a pod that has ended", "name", there.Name, "reason", there.Status.Reason)
+		return client.IgnoreNotFound(r.Delete(ctx, there, client.Preconditions{UID: &there.UID}))
+	}
+	return r.make(ctx, c, wanted)
 }
 
 // make creates an object that isn't there.
