@@ -124,7 +124,7 @@ func TestLinearizableCatchesWhatPorcupineCatches(t *testing.T) {
 			for round := 0; round == 0 || caught == 0 && round < 50; round++ {
 				rapid.Check(t, property)
 			}
-			require.NotZero(t, caught, "the mutation must do harm in some executions")
+			require.NotZero(t, caught, "the mutation must break some executions")
 		})
 	}
 }

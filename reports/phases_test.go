@@ -25,13 +25,13 @@ func TestPhases(t *testing.T) {
 		mode      ringproof.Mode
 		events    []ringproof.Event
 	}{
-		{"it was cut short under harm", "", ringproof.ModeSafe, []ringproof.Event{hit(5, ringproof.FaultKill, "m2"), over}},
+		{"it was cut short under a fault", "", ringproof.ModeSafe, []ringproof.Event{hit(5, ringproof.FaultKill, "m2"), over}},
 		{"no fault landed", "no fault in 12.3s; then the ring converged in 2.10s", ringproof.ModeSafe, []ringproof.Event{healed, converged, over}},
 		{"all came back", "safety under faults until 12.3s; then nothing stayed dead and the ring converged in 2.10s", ringproof.ModeSafe,
 			[]ringproof.Event{hit(5, ringproof.FaultKill, "m2"), healed, converged, over}},
 		{"one stays dead, once, though it was killed and then lost", "safety under faults until 12.3s; then m2 stayed dead and the rest converged in 2.10s", ringproof.ModeSafe,
 			[]ringproof.Event{hit(5, ringproof.FaultKill, "m2"), hit(5, ringproof.FaultMachineLoss, "m2"), hit(12, ringproof.FaultMachineLoss, "m2"), healed, converged, over}},
-		{"what converged under harm doesn't count", "safety under faults until 12.3s; then m2, m3 and m10 stayed dead and the rest did not converge in the 45.7s that were left", ringproof.ModeSafe,
+		{"what converged under a fault doesn't count", "safety under faults until 12.3s; then m2, m3 and m10 stayed dead and the rest did not converge in the 45.7s that were left", ringproof.ModeSafe,
 			[]ringproof.Event{hit(5, ringproof.FaultMachineLoss, "m10,m3"), hit(6, ringproof.FaultMachineLoss, "m2"), moment(9, ringproof.EventConverged), healed, over}},
 		{"a disaster has its own rule", "safety under faults until 12.3s; then m1 and m2 stayed dead and the rest was asked to stop and say so, not to converge", ringproof.ModeDisaster,
 			[]ringproof.Event{hit(5, ringproof.FaultMachineLoss, "m1,m2"), healed, over}},

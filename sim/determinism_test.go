@@ -34,7 +34,7 @@ import (
 	"github.com/ringproof/ringproof/sim"
 )
 
-// repeated are the scenarios that are run again: each sort of harm is in one.
+// repeated are the scenarios that are run again: each kind of fault is in one.
 var repeated = []string{
 	"agent-crash-replace", "clock-skew-during-replace", "disk-full-follower", "disk-swap", "machine-lost-at-3", "majority-disks-lost",
 	"lead-suspended-in-a-change", "partition-during-grow", "paused", "reply-loss-during-grow", "rolling-restart", "skipped-view-grow", "slow-network-during-grow", "stale-view-replace",
@@ -305,8 +305,8 @@ func event(t *testing.T, lines []string) (n int, at time.Duration) {
 	return 0, 0
 }
 
-// TestEveryHarmIsRepeated holds the list to the harm that shipped scenarios do.
-func TestEveryHarmIsRepeated(t *testing.T) {
+// TestEveryFaultIsRepeated holds the list to the faults that shipped scenarios inject.
+func TestEveryFaultIsRepeated(t *testing.T) {
 	done := func(names []string) []ringproof.FaultKind {
 		kinds := map[ringproof.FaultKind]bool{}
 		for _, name := range names {

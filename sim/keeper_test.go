@@ -29,10 +29,10 @@ type keeper struct {
 	secure         *security                                   // nil: plain
 	spared         map[string]bool                             // machines on which etcd is not started any more
 
-	world  *World
-	lives  int // of all agents
-	lines  []host.Line
-	harmed []string
+	world *World
+	lives int // of all agents
+	lines []host.Line
+	set   []string // of faults at its seams
 }
 
 var _ Subject = (*keeper)(nil)
@@ -98,7 +98,7 @@ func (k *keeper) url(m *Machine, port int) string {
 }
 
 func (k *keeper) Inject(s ringproof.Seams, machine string) error {
-	k.harmed = append(k.harmed, s.Step+" "+machine)
+	k.set = append(k.set, s.Step+" "+machine)
 	return nil
 }
 

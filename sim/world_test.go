@@ -299,11 +299,11 @@ func TestSeams(t *testing.T) {
 	play(t, 7, &keeper{machines: 2}, func(s *stage) {
 		for kind := range seams { // order: each by itself
 			f := ringproof.Fault{Kind: kind, For: ringproof.Duration(time.Minute)}
-			s.keep.harmed = nil
+			s.keep.set = nil
 			assert.Empty(s, s.do("all", f), "it has landed when the subject meets it")
 			s.do("one", f, "m2")
 			s.heal("all", f)
-			assert.Equal(s, []string{"all m1", "all m2", "one m2", "all m1", "all m2"}, s.keep.harmed, kind)
+			assert.Equal(s, []string{"all m1", "all m2", "one m2", "all m1", "all m2"}, s.keep.set, kind)
 		}
 		_, err := s.Do(s.ctx, ringproof.Step{Op: &ringproof.Op{Kind: ringproof.OpScale}}, nil)
 		assert.ErrorIs(s, err, ringproof.ErrRefused, "operations are the subject's")

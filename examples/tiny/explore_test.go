@@ -45,8 +45,8 @@ func (r *here) Run(ctx context.Context, jobs []explore.Job) (results []explore.R
 	return results
 }
 
-// drawn is the plan of a seed: two to five times harm that the launcher is meant
-// to survive, some of it while the harm before it lasts.
+// drawn is the plan of a seed: two to five faults that the launcher is meant
+// to survive, some of them while the one before lasts.
 func drawn(seed uint64) ringproof.Plan {
 	g := explore.Genome{Seed: seed}
 	one := func(label string, words ...string) string { return words[g.Draw(label, len(words))] }
@@ -62,7 +62,7 @@ func drawn(seed uint64) ringproof.Plan {
 		if g.Draw(label("kind"), 12) == 0 {
 			f = &ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Target: f.Target, Leave: one(label("leave"), "nothing", "directories")}
 		}
-		s := ringproof.Step{Name: fmt.Sprintf("harm-%d", i+1), Fault: f, Detach: g.Draw(label("detach"), 2) == 0}
+		s := ringproof.Step{Name: fmt.Sprintf("fault-%d", i+1), Fault: f, Detach: g.Draw(label("detach"), 2) == 0}
 		if i > 0 {
 			s.After = &ringproof.Trigger{Event: ringproof.EventStepBegun, Delay: ringproof.Duration(g.Draw(label("delay"), 5)) * ringproof.Duration(time.Second)}
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/ringproof/ringproof"
 )
 
-// TestOnKind: what a cluster of kind's can't suffer is not applicable there, and is no harm done
+// TestOnKind: what a cluster of kind's can't suffer is not applicable there, and takes nothing from the run
 // to this host in its place.
 func TestOnKind(t *testing.T) {
 	for kind, can := range map[ringproof.FaultKind]bool{ringproof.FaultKill: true, ringproof.FaultPartition: true, ringproof.FaultKubeDelete: true, ringproof.FaultDrain: true,

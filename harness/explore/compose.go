@@ -45,13 +45,13 @@ func (g Genome) PlanOn(platform string, seed uint64) ringproof.Plan {
 
 // Compose makes a plan of draws. Every plan is fair: it asks for sizes that a
 // correct subject takes, has the machines for what it loses, and allows the
-// time that its own harm takes; what else would be unfair, the ledger
+// time that its own faults take; what else would be unfair, the ledger
 // downgrades at run time.
 func Compose(draw Draw, seed uint64) ringproof.Plan {
 	c := composer{draw: draw, plan: ringproof.Plan{
 		Cell: scenarios.Cell{Scenario: Scenario, Seed: seed, Seeded: true}.String(), Scenario: Scenario, Seed: seed,
 		Subject: "reference", World: "sim",
-		Hypothesis: "Under fair harm no acknowledged write is lost, the quorum is kept, and the ring becomes what was asked for.",
+		Hypothesis: "Under fair faults no acknowledged write is lost, the quorum is kept, and the ring becomes what was asked for.",
 	}}
 	c.ring()
 	if weighted(draw, "ring/mode", 15, 1) == 1 {
@@ -70,22 +70,22 @@ type composer struct {
 	draw Draw
 	plan ringproof.Plan
 
-	kinds  []faults.Entry // the harm of this plan
+	kinds  []faults.Entry // the faults of this plan
 	ops    []ringproof.OpKind
 	asked  int // voters that were asked for last
 	fewest int // voters that there may be now
 	most   int // voters ever asked for
-	spares int // machines that harm and operations use up
-	unfit  int // harm in which a machine can start no etcd for so long that another takes its place, if one can
-	// Harm of that kind which doesn't last so long, unless time passes in it; ages: it does.
+	spares int // machines that faults and operations use up
+	unfit  int // faults in which a machine can start no etcd for so long that another takes its place, if one can
+	// Faults of that kind which don't last so long, unless time passes in it; ages: it does.
 	briefly int
 	ages    bool
-	aims    int // 1 when a fault aims at a spare
-	harm    ringproof.Duration
+	aims    int                // 1 when a fault aims at a spare
+	faulty  ringproof.Duration // how long the faults last, one after another
 	joins   []string
 
-	lengths   []ringproof.Duration // of harm and absences
-	focus     string               // a machine that much of the harm aims at; "": none
+	lengths   []ringproof.Duration // of faults and absences
+	focus     string               // a machine that many of the faults aim at; "": none
 	founding  int                  // how many of the first faults meet the founding
 	suspended bool                 // the ring is to be left as it is
 	turns     []turn               // what every member is asked for
@@ -188,23 +188,23 @@ func (c *composer) load() {
 	}
 }
 
-// safe is a plan whose harm a correct subject survives.
+// safe is a plan whose faults a correct subject survives.
 func (c *composer) safe() {
 	c.swarm()
 	c.temper()
-	ops, harms := 0, 0
+	ops, hits := 0, 0
 	if len(c.ops) > 0 {
 		ops = c.draw("ops/count", mostOps+1)
 	}
 	if len(c.kinds) > 0 {
-		harms = c.draw("faults/count", mostFaults+1)
+		hits = c.draw("faults/count", mostFaults+1)
 	}
 	if c.outlasts() {
-		harms = min(harms, mostPatient)
+		hits = min(hits, mostPatient)
 	}
 	c.inTurn(ops)
 	places := make([][]int, ops+1)
-	for i := range harms {
+	for i := range hits {
 		at := c.draw(fmt.Sprintf("fault/%d/place", i+1), ops+1)
 		places[at] = append(places[at], i+1)
 	}
@@ -243,15 +243,15 @@ func (c *composer) machines() int {
 	return n
 }
 
-// What is harmed longer than those who wait for it are patient is another thing
-// to them, and long harm costs time: so only some plans have it, and less of it.
+// A fault that lasts longer than those who wait are patient is another thing to
+// them, and a long one costs time: so only some plans have any, and fewer of them.
 const mostPatient = 4
 
-// outlasts reports whether harm may outlast everybody's patience.
+// outlasts reports whether a fault may outlast everybody's patience.
 func (c *composer) outlasts() bool { return len(c.lengths) > len(lengths) }
 
-// temper chooses what the plan's harm has in common: how long it lasts, whether
-// it meets the founding, and whether one machine gets more than its share.
+// temper chooses what the plan's faults have in common: how long they last, whether
+// they meet the founding, and whether one machine gets more than its share.
 func (c *composer) temper() {
 	c.lengths = lengths
 	if c.draw("temper/patience", 5) == 4 {
@@ -326,7 +326,7 @@ func (c *composer) add(s ringproof.Step) {
 }
 
 // operation adds the nth operation, and returns what happens on its way. Most
-// are detached, so that harm meets them half done.
+// are detached, so that faults meet them half done.
 func (c *composer) operation(n int) []ringproof.Trigger {
 	label := func(what string) string { return fmt.Sprintf("op/%d/%s", n, what) }
 	op := &ringproof.Op{Kind: one(c.draw, label("kind"), c.ops...)}
@@ -348,7 +348,7 @@ func (c *composer) operation(n int) []ringproof.Trigger {
 	case ringproof.OpRestart, ringproof.OpRoll:
 		c.restart(&step, label)
 	case ringproof.OpReset:
-		c.harm += restart
+		c.faulty += restart
 		op.Target = c.aim(label("target"), "leader", "follower", "voter", "spare")
 		if op.Target == "spare" {
 			c.aims = 1
@@ -440,7 +440,7 @@ func (c *composer) restart(step *ringproof.Step, label func(string) string) {
 			op.For = one(c.draw, label("for"), c.lengths...)
 		}
 	}
-	c.harm += restart + op.For
+	c.faulty += restart + op.For
 	step.Timeout = 60*second + op.For + 15*second*members
 }
 
@@ -517,11 +517,11 @@ func (c *composer) judged() {
 		case !check.Suits(c.plan):
 			continue
 		case check.Name == "available":
-			i.Params = map[string]string{"maxGap": (15*second + c.harm).String()}
+			i.Params = map[string]string{"maxGap": (15*second + c.faulty).String()}
 		case check.Name == "quiescent" && c.draw("load/rest", 32) == 31:
 			i.Params = map[string]string{"atLeast": longRest.String()}
 		case check.Name == "upgrade-in-order" || check.Name == "restarts-in-turn":
-			i.Params = map[string]string{"least": "0"} // harm may be why each ends, or another has its place
+			i.Params = map[string]string{"least": "0"} // a fault may be why each ends, or another has its place
 		case check.Name == "converges":
 			i.Params = map[string]string{"within": c.recovery().String()}
 		}
@@ -532,22 +532,22 @@ func (c *composer) judged() {
 	}
 }
 
-// recovery is the time that a ring may take once no harm lasts: what is absent
+// recovery is the time that a ring may take once no fault lasts: what is absent
 // for replaceAfter is replaced, and one request after another fulfilled.
 func (c *composer) recovery() ringproof.Duration {
 	return 60*second + c.plan.Ring.ReplaceAfter*ringproof.Duration(1+c.spares) + 20*second*ringproof.Duration(len(c.joins)) + c.takingTurns()
 }
 
-// patient gives each operation and assert the time of all harm of the plan, and
+// patient gives each operation and assert the time of all faults of the plan, and
 // then that of the recovery: any of it may fall into theirs.
 func (c *composer) patient() {
 	for i := range c.plan.Steps {
 		s := &c.plan.Steps[i]
 		switch {
 		case s.Op != nil:
-			s.Timeout = c.recovery() + c.harm
+			s.Timeout = c.recovery() + c.faulty
 		case s.Assert != nil:
-			s.Timeout = c.recovery() + c.harm
+			s.Timeout = c.recovery() + c.faulty
 			s.Assert.Within = s.Timeout
 		}
 	}

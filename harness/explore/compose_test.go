@@ -97,7 +97,7 @@ func fair(t *rapid.T, p ringproof.Plan) {
 			}
 			lasting := s.Fault.For > 0 || s.Fault.Permanent()
 			_, ends := entry(s.Fault.Kind).Param("for")
-			require.True(t, lasting || !ends, "%s lasts until the end of harm, so nothing after it can be reached", s.Name)
+			require.True(t, lasting || !ends, "%s lasts until the last fault ends, so nothing after it can be reached", s.Name)
 		}
 	}
 	require.LessOrEqual(t, swaps, 1, "swaps that overlap aren't undone by undoing each")
@@ -188,7 +188,7 @@ func TestPlansDoEverythingAndNotAlways(t *testing.T) {
 			did[what]++
 		}
 	}
-	want := []string{"mode disaster", "mode ", "size 1", "size 3", "size 5", "no harm", "overlap"}
+	want := []string{"mode disaster", "mode ", "size 1", "size 3", "size 5", "no fault", "overlap"}
 	for _, e := range faults.All() {
 		if slices.Contains(e.Worlds, "sim") {
 			want = append(want, string(e.Kind))
@@ -219,8 +219,8 @@ func kindsOf(p ringproof.Plan) map[string]bool {
 			kinds["overlap"] = kinds["overlap"] || detached
 		}
 	}
-	if len(harms(p)) == 0 {
-		kinds["no harm"] = true
+	if len(faultSteps(p)) == 0 {
+		kinds["no fault"] = true
 	}
 	return kinds
 }

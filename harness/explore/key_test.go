@@ -19,7 +19,7 @@ func TestClass(t *testing.T) {
 		"expected a leader but c22777927078207, saw none":                                            "expected a leader but ID, saw none", // a member's ID, and no machine c2277…
 		"expected a voter's disk to be kept, machine m3 has a new one without a fault: margin 1":     "expected a voter's disk to be kept, machine M has a new one without a fault",
 		"expected rest after the convergence at 41.2003s, saw process-exited":                        "expected rest after the convergence at N, saw process-exited",
-		"expected the ring to converge to 5 voters within 1m20s of the end of harm, it did not; no":  "expected the ring to converge to N voters within N of the end of harm, it did not",
+		"expected the ring to converge to 5 voters within 1m20s of the last fault, it did not; no":   "expected the ring to converge to N voters within N of the last fault, it did not",
 		"a worker died over the plan: index out of range [3]":                                        "a worker died over the plan",
 	} {
 		assert.Equal(t, want, Class(message))

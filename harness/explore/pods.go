@@ -13,15 +13,15 @@ import (
 	"github.com/ringproof/ringproof/faults"
 )
 
-// Of what happens to a cluster, these are drawn: one is one of a step, as harm is rarer and
-// costs more there.
+// Of what happens to a cluster, these are drawn: one is one of a step, as faults are rarer and
+// cost more there.
 const (
 	mostInPods   = 4 // faults
 	podsAway     = 40 * second
 	podsRecovers = 240 * second // a node that is lost is waited for, and a pod that can't be scheduled
 )
 
-// inPods is the harm that rings on Kubernetes are drawn with.
+// inPods are the faults that rings on Kubernetes are drawn with.
 var inPods = []ringproof.FaultKind{ringproof.FaultKill, ringproof.FaultPause, ringproof.FaultPartition, ringproof.FaultKubeDelete, ringproof.FaultKubeKill, ringproof.FaultKubePause,
 	ringproof.FaultAPIOutage, ringproof.FaultDrain, ringproof.FaultForeignFinalizer, ringproof.FaultVolumeLoss, ringproof.FaultMachineLoss, ringproof.FaultAgentCrash, ringproof.FaultStaleView, ringproof.FaultSkippedView, ringproof.FaultStatusEmptied,
 	ringproof.FaultForeignHand, ringproof.FaultKeysDamaged, ringproof.FaultSetDeleted,
@@ -36,7 +36,7 @@ var ofController = []string{"etcd member-add", "etcd member-promote", "etcd memb
 var ofOperators = map[string]string{"etcd member-add": "kube create pod", "etcd member-promote": "kube patch statefulset", "etcd member-remove": "kube create service",
 	"etcd put": "kube update configmap", "etcd txn": "kube create persistentvolumeclaim"}
 
-// OfOperator has a drawn plan harm the writes of somebody's operator, whose rings are of
+// OfOperator has a drawn plan hit the writes of somebody's operator, whose rings are of
 // that kind, as kubectl names it.
 func OfOperator(p ringproof.Plan, kind string) ringproof.Plan {
 	return edit(p, func(p *ringproof.Plan) {
@@ -90,7 +90,7 @@ func (c *composer) ends() {
 		return
 	}
 	c.plan.End = &ringproof.End{Within: podsRecovers}
-	switch c.draw("end/harm", 5) {
+	switch c.draw("end/harm", 5) { // by an old word, as the draw depends on it
 	case 1:
 		c.plan.End.Fault = &ringproof.Fault{Kind: ringproof.FaultKill, Target: one(c.draw, "end/member", "follower", "leader"), Scope: "machine", For: 600 * second}
 	case 2:
@@ -110,13 +110,13 @@ func (c *composer) inPods() {
 			c.kinds = append(c.kinds, e)
 		}
 	}
-	ops, harms := c.draw("ops/count", 3), c.draw("faults/count", mostInPods+1)
+	ops, hits := c.draw("ops/count", 3), c.draw("faults/count", mostInPods+1)
 	first := 0
 	if c.plan.Ring.Peers == "plain" { // nobody repairs a ring that has no launchers yet
 		ops, first = max(1, ops), 1
 	}
 	places := make([][]int, ops+1)
-	for i := range harms {
+	for i := range hits {
 		at := max(first, c.draw(fmt.Sprintf("fault/%d/place", i+1), ops+1))
 		places[at] = append(places[at], i+1)
 	}
@@ -140,13 +140,13 @@ func (c *composer) askedOfPods(n int) []ringproof.Trigger {
 	switch {
 	case c.plan.Ring.Peers == "plain":
 		op = ringproof.Op{Kind: ringproof.OpPeers, Peers: "tls"} // nothing else is asked of a ring without launchers
-		c.harm += podsAway
+		c.faulty += podsAway
 	case release != "" && !slices.ContainsFunc(c.plan.Steps, upgrades) && c.draw(label("kind"), 2) == 1:
 		op = ringproof.Op{Kind: ringproof.OpUpgrade, Version: release}
-		c.harm += podsAway
+		c.faulty += podsAway
 	case c.draw(label("edits"), 4) == 3:
 		op = ringproof.Op{Kind: ringproof.OpEdit, Params: map[string]string{"field": "spec.resources.requests.memory", "value": fmt.Sprintf("%dMi", 101+n)}}
-		c.harm += podsAway
+		c.faulty += podsAway
 	case c.suspended && c.draw(label("resumes"), 2) == 1:
 		op, c.suspended = ringproof.Op{Kind: ringproof.OpResume}, false
 	case c.pausable() && c.draw(label("pauses"), 5) == 4:
@@ -171,14 +171,14 @@ func (c *composer) pausable() bool {
 
 func upgrades(s ringproof.Step) bool { return s.Op != nil && s.Op.Kind == ringproof.OpUpgrade }
 
-// faultInPods adds the nth harm; way is what happens meanwhile.
+// faultInPods adds the nth fault; way is what happens meanwhile.
 func (c *composer) faultInPods(n int, way []ringproof.Trigger) {
 	if len(c.kinds) == 0 {
 		return
 	}
 	label := func(what string) string { return fmt.Sprintf("fault/%d/%s", n, what) }
 	entry := one(c.draw, label("kind"), c.kinds...)
-	f := c.harmInPods(entry, label)
+	f := c.drawInPods(entry, label)
 	step := ringproof.Step{Name: fmt.Sprintf("fault-%d", n), Fault: &f, Timeout: 120 * second}
 	switch {
 	case armed(f) && c.draw(label("founding"), 2) == 1:
@@ -194,22 +194,22 @@ func (c *composer) faultInPods(n int, way []ringproof.Trigger) {
 	}
 	if f.Permanent() {
 		c.spares++
-		c.harm += podsRecovers
+		c.faulty += podsRecovers
 	}
-	c.harm += max(f.For, 10*second)
+	c.faulty += max(f.For, 10*second)
 	if f.Kind == ringproof.FaultAdmissionDenied { // what asks for pods asks ever later, and again once it has waited as long
-		c.harm += f.For
+		c.faulty += f.For
 	}
 	c.plan.Steps = append(c.plan.Steps, step)
 }
 
-// harmInPods draws the harm's parameters, those that a cluster can have together.
-func (c *composer) harmInPods(e faults.Entry, label func(string) string) ringproof.Fault {
+// drawInPods draws the fault's parameters, those that a cluster can have together.
+func (c *composer) drawInPods(e faults.Entry, label func(string) string) ringproof.Fault {
 	if e.Kind == ringproof.FaultAgentCrash {
 		return ringproof.Fault{Kind: e.Kind, Scope: ringproof.ScopeController, Effect: one(c.draw, label("effect"), ofController...), Nth: 1 + c.draw(label("nth"), 3),
 			Phase: one(c.draw, label("phase"), requestPhases...)}
 	}
-	f := c.harmOf(e, label)
+	f := c.drawFault(e, label)
 	f.Stagger = 0
 	switch {
 	case e.Kind == ringproof.FaultVolumeLoss:

@@ -102,7 +102,7 @@ func TestSpread(t *testing.T) {
 	assert.Len(t, spread(1, all, 0), 52)
 }
 
-// What is drawn for an operator of somebody's is harmed where it writes to the API server.
+// What is drawn for an operator of somebody's is hit where it writes to the API server.
 func TestPlansOfOperators(t *testing.T) {
 	hit := map[string]bool{}
 	for seed := range uint64(500) {

@@ -120,7 +120,7 @@ func (f *Found) readme() string {
 	text := fmt.Sprintf("# %s\n\n%s\n\nFirst shown by seed %d; %s is the plan.\n", f.Key, f.Finding.Message, f.Seed, FirstFile)
 	if f.Shrunk != nil {
 		text += fmt.Sprintf("Shrunk from %d steps with %d faults to %d with %d, in %d runs; %s is the plan.\n",
-			len(f.Plan.Steps), len(harms(f.Plan)), f.Shrunk.Steps, f.Shrunk.Faults, f.Shrunk.Runs, PlanFile)
+			len(f.Plan.Steps), len(faultSteps(f.Plan)), f.Shrunk.Steps, f.Shrunk.Faults, f.Shrunk.Runs, PlanFile)
 	}
 	text += fmt.Sprintf("\n    %s\n", f.Replay)
 	if f.Plan.Ring.On == "" { // else there is no other world that has it

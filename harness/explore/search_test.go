@@ -80,7 +80,7 @@ func TestNoveltyGoesDeeper(t *testing.T) {
 func deep(_ context.Context, p ringproof.Plan, _ Options) (Outcome, error) {
 	o := Outcome{Verdict: ringproof.Pass}
 	last := ""
-	for depth, i := range harms(p) {
+	for depth, i := range faultSteps(p) {
 		if kind := string(p.Steps[i].Fault.Kind); kind > last {
 			o.Tuples = append(o.Tuples, fmt.Sprint(depth))
 			last = kind

@@ -150,7 +150,7 @@ func (x *shrinking) run(plans []ringproof.Plan) ([]Outcome, error) {
 }
 
 func (x *shrinking) shrunk(began time.Time) Shrunk {
-	s := Shrunk{Plan: x.best, Outcome: x.outcome, Key: x.key, Steps: len(x.best.Steps), Faults: len(harms(x.best)),
+	s := Shrunk{Plan: x.best, Outcome: x.outcome, Key: x.key, Steps: len(x.best.Steps), Faults: len(faultSteps(x.best)),
 		Runs: x.runs, Seconds: time.Since(began).Seconds(), Minimal: x.done}
 	s.Plan.Expect = Expected(x.outcome, x.key)
 	return s

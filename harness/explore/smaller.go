@@ -17,7 +17,7 @@ import (
 // None is p itself, and no chain of them comes back to p.
 type pass func(p ringproof.Plan) []ringproof.Plan
 
-var passes = []pass{quieter, withoutHarm, withoutRest, milder, plainer, sooner}
+var passes = []pass{quieter, withoutFaults, withoutRest, milder, plainer, sooner}
 
 // edit returns a copy of p with its lists its own, changed.
 func edit(p ringproof.Plan, change func(*ringproof.Plan)) ringproof.Plan {
@@ -73,7 +73,7 @@ func quieter(p ringproof.Plan) []ringproof.Plan {
 	return c.all
 }
 
-func harms(p ringproof.Plan) []int {
+func faultSteps(p ringproof.Plan) []int {
 	return where(p, func(s ringproof.Step) bool { return s.Fault != nil })
 }
 
@@ -87,11 +87,11 @@ func where(p ringproof.Plan, keep func(ringproof.Step) bool) []int {
 	return found
 }
 
-func withoutHarm(p ringproof.Plan) []ringproof.Plan {
+func withoutFaults(p ringproof.Plan) []ringproof.Plan {
 	c := candidates{of: p}
 	c.add(p.End != nil, func(p *ringproof.Plan) { p.End = nil })
 	c.add(p.End != nil && p.End.Fault != nil, func(p *ringproof.Plan) { p.End = &ringproof.End{Within: p.End.Within} })
-	return append(c.all, fewer(p, harms(p))...)
+	return append(c.all, fewer(p, faultSteps(p))...)
 }
 
 func withoutRest(p ringproof.Plan) []ringproof.Plan {

@@ -17,7 +17,7 @@ import (
 	"github.com/ringproof/ringproof/scenarios"
 )
 
-// Sweep runs one plan again and again, each time with one more harm: the agent
+// Sweep runs one plan again and again, each time with one more fault: the agent
 // dies before or after one of its side effects, or loses the reply; its disk or
 // its machine is lost with it, or the ring's leader with the reply; or it decides
 // once on an old view, or misses a decision. Every effect and every decision of
@@ -25,18 +25,18 @@ import (
 type Sweep struct {
 	Runner Runner
 	Plan   ringproof.Plan
-	Pairs  bool   // two harms at a time, and not one
+	Pairs  bool   // two faults at a time, and not one
 	Limit  int    // the most plans; those that are run are drawn by Seed. 0: all
 	Seed   uint64 // of that draw
 	Full   bool   // leave none out
 	At     string // only effects and decisions with this in their name; "": all
-	// Fits reports whether a plan can be had where the runner runs it; a harm with which it
+	// Fits reports whether a plan can be had where the runner runs it; a fault with which it
 	// can't is left out. nil: all can.
 	Fits       func(ringproof.Plan) bool
 	OnProgress func(*Swept)
 }
 
-// Perturbation is one harm of a sweep, and what it is aimed at.
+// Perturbation is one fault of a sweep, and what it is aimed at.
 type Perturbation struct {
 	At    string // the effect, or the decision
 	How   string // before, after, reply-lost, late, unseen, disk, machine, leader, stale-view, skipped-view
@@ -44,7 +44,7 @@ type Perturbation struct {
 	Then  *ringproof.Fault // what is lost as soon as Fault has landed; nil: nothing
 }
 
-// The harms of a sweep.
+// The faults of a sweep.
 var (
 	effectPhases  = []string{"before", "after", "reply-lost"}
 	requestPhases = []string{"before", "after", "reply-lost", "late"}           // of what is asked of others
@@ -79,12 +79,12 @@ type Swept struct {
 	Cell       string `json:"cell"`
 	Effects    int    `json:"effects"` // of the undisturbed run
 	Decisions  int    `json:"decisions"`
-	Pruned     int    `json:"pruned"`     // harms left out, as another hits the same effect in the same state
+	Pruned     int    `json:"pruned"`     // faults left out, as another hits the same effect in the same state
 	Plans      int    `json:"plans"`      // to run
-	Unsampled  int    `json:"unsampled"`  // harms, or pairs, that were not drawn
-	Unasked    int    `json:"unasked"`    // harms at what isn't asked for by its name
-	Unfit      int    `json:"unfit"`      // harms that can't be had in that world
-	NotReached int    `json:"notReached"` // runs that took another way, so that the harm hit nothing
+	Unsampled  int    `json:"unsampled"`  // faults, or pairs, that were not drawn
+	Unasked    int    `json:"unasked"`    // faults at what isn't asked for by its name
+	Unfit      int    `json:"unfit"`      // faults that can't be had in that world
+	NotReached int    `json:"notReached"` // runs that took another way, so that the fault hit nothing
 	Rows       []Row  `json:"rows"`
 	Tally      *Tally `json:"tally"`
 }
@@ -118,7 +118,7 @@ func (s Sweep) Run(ctx context.Context) (*Swept, error) {
 	return swept, s.each(ctx, swept, s.groups(swept, s.fitting(swept, single)))
 }
 
-// fitting are the harms that are asked for, and can be had where the plans run. An agent
+// fitting are the faults that are asked for, and can be had where the plans run. An agent
 // that dies in a pod is away for as long as its kubelet has it be.
 func (s Sweep) fitting(w *Swept, all []Perturbation) (fit []Perturbation) {
 	asked := slices.DeleteFunc(slices.Clone(all), func(p Perturbation) bool { return !strings.Contains(p.At, s.At) })
@@ -134,7 +134,7 @@ func (s Sweep) fitting(w *Swept, all []Perturbation) (fit []Perturbation) {
 	return fit
 }
 
-// Perturbations lists the harms that a journal calls for, in its order. Unless
+// Perturbations lists the faults that a journal calls for, in its order. Unless
 // all are wanted, of those that hit the same effect in the same way while the
 // ring was in the same known state the first is taken; pruned counts the rest.
 func Perturbations(j ringproof.Journal, full bool) (all []Perturbation, pruned int) {
@@ -204,7 +204,7 @@ func blur(d ringproof.Decision, kind ringproof.FaultKind) ringproof.Fault {
 	return f
 }
 
-// groups are the harms of each plan: one, or two.
+// groups are the faults of each plan: one, or two.
 func (s Sweep) groups(w *Swept, single []Perturbation) [][]Perturbation {
 	var groups [][]Perturbation
 	if !s.Pairs {
@@ -224,8 +224,8 @@ func (s Sweep) groups(w *Swept, single []Perturbation) [][]Perturbation {
 	return groups
 }
 
-// spread draws limit of the harms, in their order, and of each kind of effect or decision
-// and harm one before another of any; all of them when limit is 0.
+// spread draws limit of the faults, in their order, and of each kind of effect or decision
+// and fault one before another of any; all of them when limit is 0.
 func spread(seed uint64, single []Perturbation, limit int) []int {
 	drawn := make([]int, len(single))
 	for i := range drawn {
@@ -302,7 +302,7 @@ func (s Sweep) each(ctx context.Context, w *Swept, groups [][]Perturbation) erro
 	return nil
 }
 
-// perturbed is the plan with the harms set before all else, as the journal
+// perturbed is the plan with the faults set before all else, as the journal
 // counts from there.
 func (s Sweep) perturbed(n int, g []Perturbation) ringproof.Plan {
 	return edit(s.Plan, func(p *ringproof.Plan) {
@@ -315,8 +315,8 @@ func (s Sweep) perturbed(n int, g []Perturbation) ringproof.Plan {
 			p.Cell = cell.String()
 		}
 		p.Invariants = unbounded(p.Invariants)
-		// Without harm of its own to miss, the plan can ask that the sweep's lands.
-		p.Assumptions.FaultsFired = p.Assumptions.FaultsFired || len(harms(*p)) == 0
+		// Without a fault of its own to miss, the plan can ask that the sweep's lands.
+		p.Assumptions.FaultsFired = p.Assumptions.FaultsFired || len(faultSteps(*p)) == 0
 		var set []ringproof.Step
 		for i := range g {
 			set = append(set, g[i].steps(fmt.Sprintf("%s%d", sweepStep, i+1))...)
@@ -332,7 +332,7 @@ func (s Sweep) perturbed(n int, g []Perturbation) ringproof.Plan {
 // lost: it may first be waited for.
 const lossMended = 120 * second
 
-// steps set the harm before all else, and let what is lost follow it.
+// steps set the fault before all else, and let what is lost follow it.
 func (p Perturbation) steps(name string) []ringproof.Step {
 	all := []ringproof.Step{{Name: name, Detach: true, Timeout: 60 * second, Fault: &p.Fault,
 		After: &ringproof.Trigger{Event: ringproof.EventRunBegins, Nth: 1, Timeout: 20 * second}}}
@@ -365,7 +365,7 @@ func outlasting(p *ringproof.Plan, more ringproof.Duration) {
 	}
 }
 
-// unbounded leaves out what the plan asserts of a run without the sweep's harm:
+// unbounded leaves out what the plan asserts of a run without the sweep's faults:
 // how long clients wait, how much is changed, how long the rest is.
 func unbounded(invariants []ringproof.Invariant) []ringproof.Invariant {
 	all := slices.Clone(invariants)
@@ -395,7 +395,7 @@ func (w *Swept) count(g []Perturbation, p ringproof.Plan, r Result) {
 	w.Tally.count(Genome{}, p, r)
 }
 
-// missed reports whether all that is wrong is that a sweep's harm hit nothing, or that
+// missed reports whether all that is wrong is that a sweep's fault hit nothing, or that
 // a fault of the plan's own was milder than it is written: m2's disk is lost with an
 // effect of its agent, and a moment later the plan's own loss would leave no quorum.
 func (o Outcome) missed(g []Perturbation) bool {
@@ -408,7 +408,7 @@ func (o Outcome) missed(g []Perturbation) bool {
 	return o.Verdict == ringproof.Inconclusive
 }
 
-// row is where the harms are counted: by effect, and pairs by how they harm.
+// row is where the faults are counted: by effect, and pairs by how they hit it.
 func (w *Swept) row(g []Perturbation) *Row {
 	at, how := g[0].At, g[0].How
 	if len(g) > 1 {

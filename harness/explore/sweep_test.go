@@ -92,7 +92,7 @@ func swept(_ context.Context, p ringproof.Plan, o Options) (Outcome, error) {
 	if o.Journal {
 		outcome.Journal = &journal
 	}
-	for _, i := range harms(p) {
+	for _, i := range faultSteps(p) {
 		s := p.Steps[i]
 		switch {
 		case s.Fault.Effect == "start" && s.Fault.Phase == "after":
@@ -122,7 +122,7 @@ func TestSweep(t *testing.T) {
 	assert.Equal(t, 17, w.Plans)
 	assert.Equal(t, 17, w.Tally.Runs)
 	assert.Equal(t, 2, w.NotReached)
-	assert.Empty(t, w.Tally.Inconclusive, "harm that hits nothing leaves the run as it was")
+	assert.Empty(t, w.Tally.Inconclusive, "a fault that hits nothing leaves the run as it was")
 	require.Len(t, w.Tally.Findings, 1)
 	plan := w.Tally.Findings[0].Plan
 	assert.Equal(t, "grow[size=3,sweep=9]#1", plan.Cell)

@@ -12,11 +12,11 @@ import (
 )
 
 // Tuples says in which situations the subject acted: what it did, whether the
-// ring had a quorum to spare, which harm was in force, and what the ring was
+// ring had a quorum to spare, which faults were in force, and what the ring was
 // about. A plan that shows a new one is worth varying. The list is sorted, and
 // holds each once.
 func Tuples(h *ringproof.History) []string {
-	w := walk{h: h, harm: map[string]ringproof.FaultKind{}, phase: "founding", seen: map[string]bool{}}
+	w := walk{h: h, faults: map[string]ringproof.FaultKind{}, phase: "founding", seen: map[string]bool{}}
 	for _, e := range h.Events {
 		w.event(e)
 	}
@@ -28,7 +28,7 @@ type walk struct {
 	h      *ringproof.History
 	next   int // observation
 	latest ringproof.Observation
-	harm   map[string]ringproof.FaultKind // by step
+	faults map[string]ringproof.FaultKind // by step
 	phase  string
 	seen   map[string]bool
 }
@@ -43,11 +43,11 @@ func (w *walk) event(e ringproof.Event) {
 	case ringproof.EventMemberAdded:
 		w.phase = "joining"
 	case ringproof.EventHealPhase:
-		w.harm = map[string]ringproof.FaultKind{}
+		w.faults = map[string]ringproof.FaultKind{}
 	case ringproof.EventFaultLanded:
-		w.harm[e.Step] = e.Fault
+		w.faults[e.Step] = e.Fault
 	case ringproof.EventFaultHealed:
-		delete(w.harm, e.Step)
+		delete(w.faults, e.Step)
 	}
 	if what := deed(e); what != "" {
 		w.seen[strings.Join([]string{what, health(w.latest), w.inForce(), w.phase}, " | ")] = true
@@ -87,10 +87,10 @@ func health(o ringproof.Observation) string {
 	return "quorum to spare"
 }
 
-// inForce are the kinds of harm, each once.
+// inForce are the kinds of faults, each once.
 func (w *walk) inForce() string {
 	var kinds []string
-	for _, kind := range w.harm { // order: sorted below
+	for _, kind := range w.faults { // order: sorted below
 		kinds = append(kinds, string(kind))
 	}
 	slices.Sort(kinds)

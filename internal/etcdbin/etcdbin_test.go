@@ -116,7 +116,7 @@ func TestInstallsAtOnceBuildOnce(t *testing.T) {
 }
 
 func TestADamagedEntryIsFoundAndBuiltAgain(t *testing.T) {
-	for name, harm := range map[string]func(entry string) error{
+	for name, damage := range map[string]func(entry string) error{
 		"a byte more":    func(e string) error { return appendTo(filepath.Join(e, "etcd"), "#") },
 		"a binary gone":  func(e string) error { return os.Remove(filepath.Join(e, "etcd")) },
 		"not executable": func(e string) error { return os.Chmod(filepath.Join(e, "etcd"), 0o644) },
@@ -132,7 +132,7 @@ func TestADamagedEntryIsFoundAndBuiltAgain(t *testing.T) {
 			c := Cache{Dir: t.TempDir()}
 			sound, err := c.install(t.Context(), "v3.6.16", nil, scripts("3.6.16"))
 			require.NoError(t, err)
-			require.NoError(t, harm(filepath.Join(c.Dir, "v3.6.16")))
+			require.NoError(t, damage(filepath.Join(c.Dir, "v3.6.16")))
 
 			_, ok, err := c.Lookup("v3.6.16")
 			require.ErrorIs(t, err, errDamaged)

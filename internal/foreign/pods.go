@@ -281,7 +281,7 @@ func (p *Pods) Inject(s ringproof.Seams, _ string) error {
 	if s.StoreOutage != nil || s.StoreStale || s.Fault != nil && s.Fault.Kind != ringproof.FaultAgentCrash {
 		return errSeamless
 	}
-	p.proxy.harm(s)
+	p.proxy.inject(s)
 	return nil
 }
 

@@ -182,11 +182,11 @@ var needs = map[ringproof.FaultKind]struct{ word, lacks string }{
 func (p *Promise) fault(s ringproof.Step) error {
 	switch kind, operator := s.Fault.Kind, p.subject.Spec.Operator != nil; {
 	case operator && s.Fault.Scope == "agent":
-		return p.lacks("has no agents in its pods: its controller is harmed by kube-kill and kube-pause")
+		return p.lacks("has no agents in its pods: its controller is hit by kube-kill and kube-pause")
 	case operator && kind == ringproof.FaultAgentCrash && s.Fault.Scope == ringproof.ScopeController && faults.Unseeable(s.Fault.Effect):
 		return nil // its writes pass the proxy
 	case operator && kind == ringproof.FaultAgentCrash:
-		return p.lacks("is harmed only where its controller writes to the API server: {scope: controller, effect: kube VERB KIND}")
+		return p.lacks("can be hit only where its controller writes to the API server: {scope: controller, effect: kube VERB KIND}")
 	case faults.AtSeam(s):
 		return p.lacks("has no seams at which %s could be done", kind)
 	case kind == ringproof.FaultStartFailure && !operator && !p.subject.Spec.Uses("Etcd"):

@@ -49,8 +49,8 @@ type hiding struct {
 	until  time.Time // and for so long after one
 }
 
-// harm sets what a step does, in the place of what it did before.
-func (f *proxy) harm(s ringproof.Seams) {
+// inject sets what a step does, in the place of what it did before.
+func (f *proxy) inject(s ringproof.Seams) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.set = f.set.With(seam.Of(s, ""))
@@ -227,7 +227,7 @@ type told struct {
 	Text   string `json:"text"`
 }
 
-// landed tells that a step did harm.
+// landed tells that a step's fault landed.
 func (f *proxy) landed(r *http.Request, s seam.Setting) {
 	line, err := json.Marshal(told{s.Step, s.Fault.Effect + ": " + s.Happens("the operator")})
 	if err == nil {
@@ -342,7 +342,7 @@ func (p *Pods) kindOf(r schema.GroupVersionResource) string {
 	return strings.ToLower(kind.Kind)
 }
 
-// Proxy stands before the API server, where the plan harms calls to it.
+// Proxy stands before the API server, where the plan's faults hit calls to it.
 func (p *Pods) Proxy(next http.Handler, pods trial.Pods) http.Handler {
 	p.proxy.next, p.proxy.pods, p.proxy.kind = next, pods, p.kindOf
 	return &p.proxy
@@ -371,14 +371,14 @@ func hearProxy(line string) (ringproof.Event, bool) {
 // arm sets the faults that begin with the run: the operator writes before there is a ring.
 func (p *Pods) arm() {
 	for _, s := range p.plan.Steps {
-		if harms(s) && s.Early() && !s.After.Awaited() {
-			p.proxy.harm(s.At())
+		if cuts(s) && s.Early() && !s.After.Awaited() {
+			p.proxy.inject(s.At())
 		}
 	}
 }
 
-// harms reports whether the step harms calls to the API server.
-func harms(s ringproof.Step) bool {
+// cuts reports whether the step's fault hits calls to the API server.
+func cuts(s ringproof.Step) bool {
 	return s.Fault != nil && s.Fault.Kind == ringproof.FaultAgentCrash
 }
 

@@ -98,7 +98,7 @@ func TestProxyCuts(t *testing.T) {
 	} {
 		t.Run(phase, func(t *testing.T) {
 			f, ask := newProxied(t)
-			f.harm(ringproof.Step{Name: "cut", Fault: &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Scope: "controller", Effect: "kube create pod", Phase: phase, Nth: 2}}.At())
+			f.inject(ringproof.Step{Name: "cut", Fault: &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Scope: "controller", Effect: "kube create pod", Phase: phase, Nth: 2}}.At())
 			code, err := ask(http.MethodPost, pods, "application/json")
 			require.NoError(t, err)
 			assert.Equal(t, http.StatusCreated, code, "the first")
@@ -117,7 +117,7 @@ func TestProxyCuts(t *testing.T) {
 			assert.NoError(t, err, "it is cut once")
 			assert.Equal(t, http.StatusCreated, code)
 			assert.Empty(t, f.heard)
-			f.harm(ringproof.Step{Name: "cut"}.At())
+			f.inject(ringproof.Step{Name: "cut"}.At())
 			assert.Empty(t, f.set.Set, "it is healed")
 		})
 	}
@@ -127,7 +127,7 @@ func TestProxyCuts(t *testing.T) {
 func TestProxyIsLate(t *testing.T) {
 	f, ask := newProxied(t)
 	fault := ringproof.Fault{Kind: ringproof.FaultAgentCrash, Scope: "controller", Effect: "kube create pod", Phase: "late", For: ringproof.Duration(200 * time.Millisecond)}
-	f.harm(ringproof.Step{Name: "cut", Fault: &fault}.At())
+	f.inject(ringproof.Step{Name: "cut", Fault: &fault}.At())
 	_, err := ask(http.MethodPost, pods, "application/json")
 	require.Error(t, err)
 	assert.Contains(t, <-f.heard, "time ran out")
@@ -140,7 +140,7 @@ func TestProxyIsLate(t *testing.T) {
 func TestProxySparesTheFailed(t *testing.T) {
 	f, ask := newProxied(t)
 	fault := ringproof.Fault{Kind: ringproof.FaultAgentCrash, Scope: "controller", Effect: "kube create pod", Phase: "after"}
-	f.harm(ringproof.Step{Name: "cut", Fault: &fault}.At())
+	f.inject(ringproof.Step{Name: "cut", Fault: &fault}.At())
 	code, err := ask(http.MethodPost, "/api/v1/namespaces/refused/pods", "application/json")
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusConflict, code)
@@ -156,7 +156,7 @@ func TestProxyHides(t *testing.T) {
 	f, ask := newProxied(t)
 	hidden, shown := schema.GroupResource{Resource: "pods"}, schema.GroupResource{Resource: "services"}
 	began := time.Now()
-	f.harm(ringproof.Step{Name: "cut", Fault: &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Effect: "kube create pod", Phase: "unseen", For: ringproof.Duration(200 * time.Millisecond)}}.At())
+	f.inject(ringproof.Step{Name: "cut", Fault: &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Effect: "kube create pod", Phase: "unseen", For: ringproof.Duration(200 * time.Millisecond)}}.At())
 	_, err := ask(http.MethodPost, pods, "application/json")
 	require.NoError(t, err)
 	f.mu.Lock()
@@ -195,7 +195,7 @@ func TestEffectsOfRequests(t *testing.T) {
 		"POST /version":                                               "",
 	} {
 		f, ask := newProxied(t)
-		f.harm(ringproof.Step{Name: "probe", Fault: new((*Pods)(nil).Begin())}.At())
+		f.inject(ringproof.Step{Name: "probe", Fault: new((*Pods)(nil).Begin())}.At())
 		method, path, _ := strings.Cut(request, " ")
 		kind := "application/json"
 		if method == "APPLY" {
@@ -226,18 +226,18 @@ func TestJournalOfAnOperator(t *testing.T) {
 		require.NoError(t, err)
 	}
 	write(pods)
-	f.harm(ringproof.Step{Name: "probe", Fault: new((*Pods)(nil).Begin())}.At())
+	f.inject(ringproof.Step{Name: "probe", Fault: new((*Pods)(nil).Begin())}.At())
 	write(pods)
 	write(pods + "/r-0/status")
 	write("/api/v1/namespaces/refused/pods")
 	write(pods)
-	f.harm(ringproof.Step{Name: "probe"}.At())
+	f.inject(ringproof.Step{Name: "probe"}.At())
 	write(pods)
 	assert.Equal(t, []ringproof.Effect{wrote("kube create pod", 1, 1, "0"), wrote("kube status pod", 1, 1, "1"), wrote("kube create pod", 2, 0, "1"), wrote("kube create pod", 3, 2, "2")}, f.kept.Effects)
 }
 
-// TestHarmedOperators: an operator is harmed where it writes to the API server, and nowhere else.
-func TestHarmedOperators(t *testing.T) {
+// TestFaultyOperators: a fault hits an operator where it writes to the API server, and nowhere else.
+func TestFaultyOperators(t *testing.T) {
 	p := Promised(ours(t))
 	assert.Equal(t, "etcdcluster", p.Kind())
 	crash := func(scope, effect string) error {

@@ -51,23 +51,23 @@ type Beside struct {
 // String names it as kubectl does.
 func (b Beside) String() string { return b.kind + "/" + b.name }
 
-// harmBeside deletes, or empties, all objects of a kind whose owner is the set's. It returns those
+// injectBeside deletes, or empties, all objects of a kind whose owner is the set's. It returns those
 // that it came to.
-func (c Client) harmBeside(ctx context.Context, set *appsv1.StatefulSet, f ringproof.Fault) (machines.Evidence, []Beside, error) {
+func (c Client) injectBeside(ctx context.Context, set *appsv1.StatefulSet, f ringproof.Fault) (machines.Evidence, []Beside, error) {
 	owner := metav1.GetControllerOf(set)
 	if owner == nil {
 		return machines.Evidence{}, nil, fmt.Errorf("%s has no owner, so who belongs to its ring can't be told", named(set))
 	}
 	of := c.objects.Resource(beside[f.Object].of).Namespace(set.Namespace)
-	harm, empty := func(name string) error { return of.Delete(ctx, name, metav1.DeleteOptions{}) }, ""
+	apply, empty := func(name string) error { return of.Delete(ctx, name, metav1.DeleteOptions{}) }, ""
 	if f.Kind == ringproof.FaultObjectsEmptied {
 		empty = beside[f.Object].empty
-		harm = func(name string) error {
+		apply = func(name string) error {
 			_, err := of.Patch(ctx, name, types.MergePatchType, []byte(empty), metav1.PatchOptions{})
 			return err
 		}
 	}
-	harmed := map[types.UID]Beside{} // also before a time that was tried in vain
+	hit := map[types.UID]Beside{} // also before a time that was tried in vain
 	err := insist(ctx, func() error {
 		all, err := of.List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -77,17 +77,17 @@ func (c Client) harmBeside(ctx context.Context, set *appsv1.StatefulSet, f ringp
 			if !metav1.IsControlledBy(&o, &metav1.ObjectMeta{UID: owner.UID}) {
 				continue
 			}
-			harmed[o.GetUID()] = Beside{f.Object, set.Namespace, o.GetName(), o.GetUID(), empty, podOf(set.Name, o.GetName())}
-			if err := gone(harm(o.GetName())); err != nil {
+			hit[o.GetUID()] = Beside{f.Object, set.Namespace, o.GetName(), o.GetUID(), empty, podOf(set.Name, o.GetName())}
+			if err := gone(apply(o.GetName())); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if err == nil && len(harmed) == 0 {
+	if err == nil && len(hit) == 0 {
 		err = fmt.Errorf("%s %s owns no %s", owner.Kind, owner.Name, f.Object)
 	}
-	objects := slices.SortedFunc(maps.Values(harmed), func(a, b Beside) int { return strings.Compare(a.name, b.name) })
+	objects := slices.SortedFunc(maps.Values(hit), func(a, b Beside) int { return strings.Compare(a.name, b.name) })
 	var names []string
 	for _, b := range objects {
 		names = append(names, b.name)
@@ -105,7 +105,7 @@ func podOf(set, name string) string {
 	return set + "-" + ordinal
 }
 
-// Amended reports whether what was harmed is there again and says something else than what emptied
+// Amended reports whether what the fault hit is there again and says something else than what emptied
 // it. What a pod alone has is owed as long as there is that pod.
 func (c Client) Amended(ctx context.Context, b Beside) (bool, error) {
 	amended, err := c.amended(ctx, b)

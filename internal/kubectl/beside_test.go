@@ -24,7 +24,7 @@ import (
 	"github.com/ringproof/ringproof"
 )
 
-// What is harmed is the ring's own, and nobody else's; it is amended when it is another object, or
+// What a fault hits is the ring's own, and nobody else's; it is amended when it is another object, or
 // says something again. What only a pod that is gone had is owed to nobody.
 func TestBeside(t *testing.T) {
 	yes, ring := true, types.UID("ring")
@@ -56,33 +56,33 @@ func TestBeside(t *testing.T) {
 	of := func(kind string) schema.GroupVersionResource { return beside[kind].of }
 
 	empty := ringproof.Fault{Kind: ringproof.FaultObjectsEmptied, Object: "services"}
-	e, harmed, err := api.harmBeside(t.Context(), set, empty)
+	e, hit, err := api.injectBeside(t.Context(), set, empty)
 	require.NoError(t, err)
 	assert.Equal(t, "services of EtcdRing r: r", e.String())
-	require.Len(t, harmed, 1)
-	assert.Equal(t, "services/r", harmed[0].String())
-	assert.False(t, amended(harmed[0]))
+	require.Len(t, hit, 1)
+	assert.Equal(t, "services/r", hit[0].String())
+	assert.False(t, amended(hit[0]))
 	now, err := dynamic.Resource(of("services")).Namespace("rings").Get(t.Context(), "r", metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.NotEqual(t, map[string]any{"ring": "r"}, now.Object["spec"].(map[string]any)["selector"])
 	require.NoError(t, dynamic.Tracker().Update(of("services"), service("a"), "rings"))
-	assert.True(t, amended(harmed[0]), "it says again whom it chooses")
+	assert.True(t, amended(hit[0]), "it says again whom it chooses")
 
 	remove := ringproof.Fault{Kind: ringproof.FaultObjectsDeleted, Object: "services"}
-	_, harmed, err = api.harmBeside(t.Context(), set, remove)
+	_, hit, err = api.injectBeside(t.Context(), set, remove)
 	require.NoError(t, err)
-	assert.False(t, amended(harmed[0]))
+	assert.False(t, amended(hit[0]))
 	require.NoError(t, dynamic.Tracker().Create(of("services"), service("b"), "rings"))
-	assert.True(t, amended(harmed[0]), "another is in its place")
+	assert.True(t, amended(hit[0]), "another is in its place")
 
 	empty.Object = "secrets"
-	_, harmed, err = api.harmBeside(t.Context(), set, empty)
+	_, hit, err = api.injectBeside(t.Context(), set, empty)
 	require.NoError(t, err)
-	assert.False(t, amended(harmed[0]))
+	assert.False(t, amended(hit[0]))
 	require.NoError(t, pods.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), "rings", "r-3"))
-	assert.True(t, amended(harmed[0]), "the pod that had it is gone")
+	assert.True(t, amended(hit[0]), "the pod that had it is gone")
 
-	_, _, err = api.harmBeside(t.Context(), set, ringproof.Fault{Kind: ringproof.FaultObjectsDeleted, Object: "roles"})
+	_, _, err = api.injectBeside(t.Context(), set, ringproof.Fault{Kind: ringproof.FaultObjectsDeleted, Object: "roles"})
 	assert.ErrorContains(t, err, "EtcdRing r owns no roles")
 	dynamic.PrependReactor("get", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewInternalError(assert.AnError)

@@ -204,9 +204,9 @@ func (c Client) evictNow(ctx context.Context, pod thing) error {
 	return fmt.Errorf("%s hasn't ended: %w", pod, ctx.Err())
 }
 
-// HarmRing does to what the pods of a ring have in common, one of which is a member's, what the
+// InjectRing does to what the pods of a ring have in common, one of which is a member's, what the
 // fault says. It returns the objects beside their set that it came to.
-func (c Client) HarmRing(ctx context.Context, m Member, f ringproof.Fault) (e machines.Evidence, objects []Beside, err error) {
+func (c Client) InjectRing(ctx context.Context, m Member, f ringproof.Fault) (e machines.Evidence, objects []Beside, err error) {
 	set, err := c.set(ctx, m)
 	if err != nil {
 		return e, nil, err
@@ -217,7 +217,7 @@ func (c Client) HarmRing(ctx context.Context, m Member, f ringproof.Fault) (e ma
 	case ringproof.FaultSetDeleted:
 		e, err = c.deleteSet(ctx, set, f.How)
 	default:
-		return c.harmBeside(ctx, set, f)
+		return c.injectBeside(ctx, set, f)
 	}
 	return e, nil, err
 }

@@ -114,7 +114,7 @@ func founders(dir string) string {
 type toy struct {
 	world *World
 	dir   string
-	harms []ringproof.Seams
+	set   []ringproof.Seams
 }
 
 var _ trial.Subject = (*toy)(nil)
@@ -140,7 +140,7 @@ func (s *toy) Agent(m trial.Machine) trial.Program {
 }
 
 func (s *toy) Inject(f ringproof.Seams, machine string) error {
-	s.harms = append(s.harms, f)
+	s.set = append(s.set, f)
 	return nil
 }
 

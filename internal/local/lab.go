@@ -51,7 +51,7 @@ type Heard struct {
 	Plain, TLS time.Time
 }
 
-// Host is a machine of a lab. Whatever harms it returns evidence that the harm landed. See
+// Host is a machine of a lab. Whatever injects a fault returns evidence that it landed. See
 // [machines.Machine], which is one, for what each method promises.
 type Host interface {
 	Addr() netip.Addr

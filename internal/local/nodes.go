@@ -79,11 +79,11 @@ func RunsOnNodes(p ringproof.Plan, limits error) error {
 func HappensOnNodes(f ringproof.Fault) error {
 	switch {
 	case !slices.Contains(onNodes, f.Kind):
-		return fmt.Errorf("%s: no harm of nodes and pods yet (%w)", f.Kind, errors.ErrUnsupported)
+		return fmt.Errorf("%s: no fault of nodes and pods yet (%w)", f.Kind, errors.ErrUnsupported)
 	case f.Kind == ringproof.FaultForeignHand && f.Adds() != "":
 		return fmt.Errorf("a member that somebody else adds: no pod is at its address (%w)", errors.ErrUnsupported)
 	case f.LeavesLog():
-		return fmt.Errorf("volume-loss that leaves a %s: no harm of nodes and pods yet (%w)", f.Leave, errors.ErrUnsupported)
+		return fmt.Errorf("volume-loss that leaves a %s: no fault of nodes and pods yet (%w)", f.Leave, errors.ErrUnsupported)
 	case (f.Kind == ringproof.FaultKill && f.Scope == "agent" || f.Kind == ringproof.FaultAgentCrash && f.Phase != "unseen" && f.Phase != "late") && f.For > 0:
 		return fmt.Errorf("%s of an agent for %v: a kubelet starts it again when it will (%w)", f.Kind, f.For, errors.ErrUnsupported)
 	}
@@ -107,8 +107,8 @@ func RunsOnMachines(p ringproof.Plan) error {
 	return nil
 }
 
-// harmCluster does what only a cluster can suffer; ours: the fault is such a one.
-func (w *World) harmCluster(ctx context.Context, s ringproof.Step, targets []string) (evidence string, ours bool, err error) {
+// injectCluster does what only a cluster can suffer; ours: the fault is such a one.
+func (w *World) injectCluster(ctx context.Context, s ringproof.Step, targets []string) (evidence string, ours bool, err error) {
 	f := *s.Fault
 	switch {
 	case f.Kind == ringproof.FaultAPIOutage:
@@ -120,7 +120,7 @@ func (w *World) harmCluster(ctx context.Context, s ringproof.Step, targets []str
 	case f.Kind == ringproof.FaultRecordsDeleted:
 		evidence, err = w.deleteRecords(ctx)
 	case slices.Contains(ofRing, f.Kind):
-		evidence, err = w.harmRing(ctx, f)
+		evidence, err = w.injectRing(ctx, f)
 	case f.Kind == ringproof.FaultUpgraded:
 		evidence, err = w.upgradeController(ctx)
 	case f.Kind == ringproof.FaultAdmissionDenied:
@@ -130,15 +130,15 @@ func (w *World) harmCluster(ctx context.Context, s ringproof.Step, targets []str
 	case f.Kind == ringproof.FaultKubePause && f.Scope != ringproof.ScopeKubelet:
 		evidence, err = w.signalCluster(ctx, f.Scope, machines.Stop)
 	case slices.Contains(ofCluster, f.Kind):
-		evidence, err = w.each(targets, func(n *node) (machines.Evidence, error) { return w.harmKept(ctx, n, s) })
+		evidence, err = w.each(targets, func(n *node) (machines.Evidence, error) { return w.injectKept(ctx, n, s) })
 	default:
 		return "", false, nil
 	}
 	return evidence, true, err
 }
 
-// harmRing harms what all members' pods have in common, which is found by any pod that is there.
-func (w *World) harmRing(ctx context.Context, f ringproof.Fault) (evidence string, err error) {
+// injectRing hits what all members' pods have in common, which is found by any pod that is there.
+func (w *World) injectRing(ctx context.Context, f ringproof.Fault) (evidence string, err error) {
 	admin, err := w.admin()
 	if err != nil {
 		return "", err
@@ -153,7 +153,7 @@ func (w *World) harmRing(ctx context.Context, f ringproof.Fault) (evidence strin
 		if m, err = kept.LastMember(); err == nil {
 			var e machines.Evidence
 			var beside []kubectl.Beside
-			if e, beside, err = admin.HarmRing(ctx, m, f); len(beside) > 0 {
+			if e, beside, err = admin.InjectRing(ctx, m, f); len(beside) > 0 {
 				w.mu.Lock()
 				w.beside = append(w.beside, beside...)
 				w.mu.Unlock()
@@ -164,20 +164,20 @@ func (w *World) harmRing(ctx context.Context, f ringproof.Fault) (evidence strin
 	return "", err
 }
 
-// amiss names the objects beside the set that were harmed and, as far as the API server says, are
+// amiss names the objects beside the set that a fault hit and that, as far as the API server says, are
 // not amended. Those that are it forgets.
 func (w *World) amiss(ctx context.Context, within time.Duration) (names []string) {
 	w.mu.Lock()
-	harmed := slices.Clone(w.beside)
+	hit := slices.Clone(w.beside)
 	w.mu.Unlock()
-	if len(harmed) == 0 {
+	if len(hit) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	admin, err := w.admin()
 	var amended []kubectl.Beside
-	for _, b := range harmed {
+	for _, b := range hit {
 		ok := false
 		if err == nil {
 			ok, err = admin.Amended(ctx, b) // one that gives no answer would give none for the next
@@ -287,8 +287,8 @@ func (w *World) handedOver(ctx context.Context, admin kubectl.Client) error {
 	return ctx.Err()
 }
 
-// harmKept harms a member's pod, or its node.
-func (w *World) harmKept(ctx context.Context, n *node, s ringproof.Step) (machines.Evidence, error) {
+// injectKept hits a member's pod, or its node.
+func (w *World) injectKept(ctx context.Context, n *node, s ringproof.Step) (machines.Evidence, error) {
 	kept, ok := n.machine.(Kept)
 	if !ok {
 		return machines.Evidence{}, fmt.Errorf("%s is no node of a cluster", n.name)

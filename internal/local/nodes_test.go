@@ -20,25 +20,25 @@ func TestRunsOnNodes(t *testing.T) {
 	plain := func() ringproof.Plan {
 		return ringproof.Plan{Ring: ringproof.RingSpec{On: ringproof.OnKubernetes, Size: 3, Machines: 3, Security: "tls"}}
 	}
-	harm := func(f ringproof.Fault) func(*ringproof.Plan) {
-		return func(p *ringproof.Plan) { p.Steps = []ringproof.Step{{Name: "harm", Fault: &f}} }
+	fault := func(f ringproof.Fault) func(*ringproof.Plan) {
+		return func(p *ringproof.Plan) { p.Steps = []ringproof.Step{{Name: "fault", Fault: &f}} }
 	}
 	for name, c := range map[string]struct {
 		change func(*ringproof.Plan)
 		want   string
 	}{
 		"as it is":       {func(*ringproof.Plan) {}, ""},
-		"a node killed":  {harm(ringproof.Fault{Kind: ringproof.FaultKill, Scope: "machine", For: 5e9}), ""},
+		"a node killed":  {fault(ringproof.Fault{Kind: ringproof.FaultKill, Scope: "machine", For: 5e9}), ""},
 		"plain":          {func(p *ringproof.Plan) { p.Ring.Security = "plain" }, ""},
 		"a heartbeat":    {func(p *ringproof.Plan) { p.Ring.Heartbeat = 1 }, "given no heartbeat"},
 		"flags":          {func(p *ringproof.Plan) { p.Ring.Flags = map[string]string{"a": "b"} }, "given no heartbeat"},
-		"a disk swapped": {harm(ringproof.Fault{Kind: ringproof.FaultDiskSwap}), "no harm of nodes"},
-		"an agent held":  {harm(ringproof.Fault{Kind: ringproof.FaultKill, Scope: "agent", For: 5e9}), "a kubelet starts it again"},
+		"a disk swapped": {fault(ringproof.Fault{Kind: ringproof.FaultDiskSwap}), "no fault of nodes"},
+		"an agent held":  {fault(ringproof.Fault{Kind: ringproof.FaultKill, Scope: "agent", For: 5e9}), "a kubelet starts it again"},
 		"its end":        {func(p *ringproof.Plan) { p.End = &ringproof.End{} }, ""},
-		"harm at its end": {func(p *ringproof.Plan) {
+		"a fault at its end": {func(p *ringproof.Plan) {
 			p.End = &ringproof.End{Fault: &ringproof.Fault{Kind: ringproof.FaultDiskSwap}}
-		}, "no harm of nodes"},
-		"an agent killed": {harm(ringproof.Fault{Kind: ringproof.FaultKill, Scope: "agent"}), ""},
+		}, "no fault of nodes"},
+		"an agent killed": {fault(ringproof.Fault{Kind: ringproof.FaultKill, Scope: "agent"}), ""},
 	} {
 		p := plain()
 		c.change(&p)
@@ -56,11 +56,11 @@ func TestRunsOnNodes(t *testing.T) {
 // What only a cluster has no ring on machines can suffer: it is not applicable.
 func TestRunsOnMachines(t *testing.T) {
 	for _, kind := range ofCluster {
-		p := ringproof.Plan{Steps: []ringproof.Step{{Name: "harm", Fault: &ringproof.Fault{Kind: kind}}}}
+		p := ringproof.Plan{Steps: []ringproof.Step{{Name: "fault", Fault: &ringproof.Fault{Kind: kind}}}}
 		assert.ErrorIs(t, RunsOnMachines(p), errors.ErrUnsupported, kind)
 		assert.NoError(t, RunsOnNodes(p, nil), kind)
 	}
-	assert.NoError(t, RunsOnMachines(ringproof.Plan{Steps: []ringproof.Step{{Name: "harm", Fault: &ringproof.Fault{Kind: ringproof.FaultKill}}}}))
+	assert.NoError(t, RunsOnMachines(ringproof.Plan{Steps: []ringproof.Step{{Name: "fault", Fault: &ringproof.Fault{Kind: ringproof.FaultKill}}}}))
 }
 
 // seat is a host with the pod of a member on it.

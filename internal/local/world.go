@@ -75,7 +75,7 @@ type World struct {
 	passing map[string]bool    // steps that have clocks go on
 	alarms  client.Alarms
 	told    []ringproof.Status // what the subject said of its ring
-	beside  []kubectl.Beside   // objects of the ring that were harmed, until they are amended
+	beside  []kubectl.Beside   // objects of the ring that a fault hit, until they are amended
 	said    map[string][]byte  // the logs of its processes, once it is closed
 }
 
@@ -568,7 +568,7 @@ func (w *World) Do(ctx context.Context, s ringproof.Step, targets []string) (str
 	if evidence, seam, err := w.seam(s, targets); seam {
 		return evidence, err
 	}
-	if evidence, ours, err := w.harmCluster(ctx, s, targets); ours {
+	if evidence, ours, err := w.injectCluster(ctx, s, targets); ours {
 		return evidence, err
 	}
 	switch s.Fault.Kind {
@@ -588,7 +588,7 @@ func (w *World) Do(ctx context.Context, s ringproof.Step, targets []string) (str
 	if s.Fault.Kind == ringproof.FaultVolumeLoss && s.Fault.Leave == ringproof.LeaveCopy {
 		return w.putBackCopies(ctx, s, targets)
 	}
-	return w.each(targets, func(n *node) (machines.Evidence, error) { return w.harm(ctx, n, s) })
+	return w.each(targets, func(n *node) (machines.Evidence, error) { return w.inject(ctx, n, s) })
 }
 
 // each does the same to every target at once, as a power cut does.
@@ -614,8 +614,8 @@ func (w *World) each(targets []string, do func(*node) (machines.Evidence, error)
 	return strings.Join(evidence, "; "), ringproof.Partial(targets, failures)
 }
 
-// harm does to one machine what the fault says.
-func (w *World) harm(ctx context.Context, n *node, step ringproof.Step) (machines.Evidence, error) {
+// inject does to one machine what the fault says.
+func (w *World) inject(ctx context.Context, n *node, step ringproof.Step) (machines.Evidence, error) {
 	switch f := step.Fault; f.Kind {
 	case ringproof.FaultKill:
 		return w.kill(n, step)
@@ -753,7 +753,7 @@ func (w *World) loseVolume(ctx context.Context, n *node, f ringproof.Fault) (mac
 	return e, err
 }
 
-// revive starts the agent if the harm has ended it.
+// revive starts the agent if the fault has ended it.
 func (w *World) revive(ctx context.Context, n *node) error {
 	all, err := n.machine.Processes()
 	if err != nil || slices.ContainsFunc(all, w.isAgent) {

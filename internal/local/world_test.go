@@ -139,7 +139,7 @@ func step(name string, f ringproof.Fault) ringproof.Step {
 	return ringproof.Step{Name: name, Fault: &f}
 }
 
-// do harms the targets and wants evidence that says so.
+// do injects a fault into the targets and wants evidence that says so.
 func (w rig) do(f ringproof.Fault, evidence string, targets ...string) ringproof.Step {
 	w.Helper()
 	s := step(string(f.Kind), f)
@@ -177,7 +177,7 @@ func (w rig) put(client int, key, value string) {
 	require.NoError(w, err)
 }
 
-// TestARealRing does every harm to a ring of three, one after another, and
+// TestARealRing injects every fault into a ring of three, one after another, and
 // wants each of them seen and, where it heals, gone again.
 func TestARealRing(t *testing.T) {
 	if !sandboxed(t) {
@@ -486,7 +486,7 @@ func TestSupports(t *testing.T) {
 	for kind, needs := range map[ringproof.FaultKind]bool{
 		ringproof.FaultPartition: true, ringproof.FaultDiskFull: true, ringproof.FaultKill: false, ringproof.FaultVolumeLoss: false, ringproof.FaultStoreOutage: false,
 	} {
-		s := step("harm", ringproof.Fault{Kind: kind})
+		s := step("fault", ringproof.Fault{Kind: kind})
 		require.NoError(t, Supports("local", s, nil))
 		if needs {
 			require.ErrorIs(t, Supports("local", s, limits), limits, kind)

@@ -117,7 +117,7 @@ func TestLife(t *testing.T) {
 		"talk": {"1ms Get \"http://10.0.0.7\": dial tcp 10.0.0.7:80: connect: connection refused", "1ms <nil>", "104ms you are 10.0.0.1:33770, <nil>", "104ms <nil>",
 			"104ms signal: killed", "105ms Get \"http://10.0.0.7\": dial tcp 10.0.0.7:80: connect: connection refused"},
 		"signals": {"0s <nil>", "1s <nil>", "1.001s heard terminated", "1.001s signal: terminated, signal: terminated"},
-		"harm": {"2ms <nil>", "104ms cut: <nil>", "2.104s Get \"http://10.0.0.7\": context deadline exceeded", "2.105s mend: <nil>", "2.107s you are 10.0.0.1:33770, <nil>",
+		"fault": {"2ms <nil>", "104ms cut: <nil>", "2.104s Get \"http://10.0.0.7\": context deadline exceeded", "2.105s mend: <nil>", "2.107s you are 10.0.0.1:33770, <nil>",
 			"2.109s signal: <nil>", "4.109s Get \"http://10.0.0.7\": context deadline exceeded", "4.111s signal: <nil>", "4.112s you are 10.0.0.1:33771, <nil>", "4.112s 1 run",
 			"4.113s off: <nil>", "6.113s Get \"http://10.0.0.7\": context deadline exceeded", "6.113s 0 run, signal: killed, host is down",
 			"6.115s <nil>", "6.115s <nil>", "6.217s you are 10.0.0.1:33772, <nil>", `6.219s ordering shout: there is no deed "shout"`},
@@ -163,7 +163,7 @@ func TestBeside(t *testing.T) {
 // TestRepeats: a world is the same in every run, to the byte and the nanosecond, whatever the host
 // does beside it, and another with another seed.
 func TestRepeats(t *testing.T) {
-	first, _, err := lived(t, Options{Seed: 1}, "harm")
+	first, _, err := lived(t, Options{Seed: 1}, "fault")
 	require.NoError(t, err)
 	var over atomic.Bool
 	for range 4 {
@@ -174,11 +174,11 @@ func TestRepeats(t *testing.T) {
 	}
 	defer over.Store(true)
 	for range 5 {
-		o, _, err := lived(t, Options{Seed: 1}, "harm")
+		o, _, err := lived(t, Options{Seed: 1}, "fault")
 		require.NoError(t, err)
 		assert.Equal(t, first, o)
 	}
-	other, _, err := lived(t, Options{Seed: 2}, "harm")
+	other, _, err := lived(t, Options{Seed: 2}, "fault")
 	require.NoError(t, err)
 	assert.NotEqual(t, first.Hash, other.Hash)
 }

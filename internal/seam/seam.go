@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the ringproof authors.
 
-// Package seam is what harm at a subject's calls is made of, whoever is on trial and
-// wherever it is met: what is set there ([Faults]), whose turn it is ([Tally]), and what the
+// Package seam is what faults at a subject's calls are made of, whoever is on trial and
+// wherever they are met: what is set there ([Faults]), whose turn it is ([Tally]), and what the
 // subject comes to ([Journal]), numbered as the faults count it.
 package seam
 
@@ -32,7 +32,7 @@ type Setting struct {
 	Machine     string           `json:"machine,omitempty"`     // at whose agent
 }
 
-// Of is a step's harm at one machine; "": at all of them. Machines count together unless the
+// Of is a step's fault at one machine; "": at all of them. Machines count together unless the
 // fault has a target: then each counts for itself.
 func Of(s ringproof.Seams, machine string) Setting {
 	at := Setting{Step: s.Step, StoreOutage: s.StoreOutage, StoreStale: s.StoreStale, Fault: s.Fault, Series: s.Step, Machine: machine}

@@ -40,28 +40,28 @@ func (p point) String() string {
 // gatedProcess is the machine's etcd, whose every start and stop is a point.
 type gatedProcess struct {
 	host.Process
-	harm *harm
+	injector *injector
 }
 
 func (g gatedProcess) Start(ctx context.Context, args []string) error {
 	p := point{action: "launch", effect: "start", refusal: fmt.Errorf("starting etcd: %w", syscall.EAGAIN)}
-	return g.harm.around(ctx, p, func(ctx context.Context) error { return g.Process.Start(ctx, args) })
+	return g.injector.around(ctx, p, func(ctx context.Context) error { return g.Process.Start(ctx, args) })
 }
 
 func (g gatedProcess) Stop(ctx context.Context, grace time.Duration) error {
 	p := point{effect: "stop", refusal: fmt.Errorf("stopping etcd: %w", syscall.EAGAIN)}
-	return g.harm.around(ctx, p, func(ctx context.Context) error { return g.Process.Stop(ctx, grace) })
+	return g.injector.around(ctx, p, func(ctx context.Context) error { return g.Process.Stop(ctx, grace) })
 }
 
 // gatedDisk is the machine's disk, whose every change is a point. A write is
 // atomic, so there is nothing between before and after.
 type gatedDisk struct {
 	host.Disk
-	harm *harm
+	injector *injector
 }
 
 func (g gatedDisk) Write(name string, content []byte) error {
-	return g.harm.around(context.Background(), onDisk("write", name), func(context.Context) error { return g.Disk.Write(name, content) })
+	return g.injector.around(context.Background(), onDisk("write", name), func(context.Context) error { return g.Disk.Write(name, content) })
 }
 
 func (g gatedDisk) Remove(name string) error {
@@ -69,7 +69,7 @@ func (g gatedDisk) Remove(name string) error {
 	if name == launcher.DataDir {
 		p.action = "clear"
 	}
-	return g.harm.around(context.Background(), p, func(context.Context) error { return g.Disk.Remove(name) })
+	return g.injector.around(context.Background(), p, func(context.Context) error { return g.Disk.Remove(name) })
 }
 
 func (g gatedDisk) Rename(old, new string) error {
@@ -77,7 +77,7 @@ func (g gatedDisk) Rename(old, new string) error {
 	if old == launcher.DataDir {
 		p.action = "clear"
 	}
-	return g.harm.around(context.Background(), p, func(context.Context) error { return g.Disk.Rename(old, new) })
+	return g.injector.around(context.Background(), p, func(context.Context) error { return g.Disk.Rename(old, new) })
 }
 
 func onDisk(verb, name string) point {
@@ -87,7 +87,7 @@ func onDisk(verb, name string) point {
 // gatedStore is the store, whose every creation is a point.
 type gatedStore struct {
 	store.Store
-	harm *harm
+	injector *injector
 }
 
 func (g gatedStore) Create(ctx context.Context, key string, value []byte) error {
@@ -95,7 +95,7 @@ func (g gatedStore) Create(ctx context.Context, key string, value []byte) error 
 	if key == founding {
 		p.action = "bootstrap"
 	}
-	return g.harm.around(ctx, p, func(ctx context.Context) error { return g.Store.Create(ctx, key, value) })
+	return g.injector.around(ctx, p, func(ctx context.Context) error { return g.Store.Create(ctx, key, value) })
 }
 
 // series is what a record is one of: machines for machines/m1/00000001.json. A

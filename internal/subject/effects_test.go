@@ -191,9 +191,9 @@ func requests() map[string][]func(context.Context, host.Etcd) error {
 }
 
 // gated is a client behind gates with these faults.
-func gated(set ...seam.Setting) (c host.Etcd, real *askable, x *harm) {
+func gated(set ...seam.Setting) (c host.Etcd, real *askable, x *injector) {
 	real = &askable{}
-	x = newHarm(func() (seam.Faults, error) { return seam.Faults{Set: set}, nil }, seam.Counters{}, func() {})
+	x = newInjector(func() (seam.Faults, error) { return seam.Faults{Set: set}, nil }, seam.Counters{}, func() {})
 	x.host, x.journal = newHost(), &seam.Journal{}
 	return gatedEtcd{real, x}, real, x
 }
@@ -270,14 +270,14 @@ func TestWhatAMachineDoesIsNamedByWhatItIsDoneTo(t *testing.T) {
 	} {
 		assert.True(t, faults.IsEffect(effect), effect)
 		x := newRig(t.TempDir(), "m1")
-		x.harm.journal = &seam.Journal{}
+		x.injector.journal = &seam.Journal{}
 		x.set(t, cutAtEffect(effect, seam.Refused, 1))
 		err := do(x)
 		assert.Error(t, err, effect)
 		assert.Empty(t, x.disk.files, effect)
 		assert.Equal(t, fakeStore{store.MarkerKey: "1"}, x.real, effect)
 		assert.NoError(t, do(x), "%s fired twice", effect)
-		assert.Equal(t, []ringproof.Effect{{Name: effect, Nth: 1, State: "0"}, {Name: effect, Nth: 2, Done: 1, State: "0"}}, x.harm.journal.(*seam.Journal).Effects)
+		assert.Equal(t, []ringproof.Effect{{Name: effect, Nth: 1, State: "0"}, {Name: effect, Nth: 2, Done: 1, State: "0"}}, x.injector.journal.(*seam.Journal).Effects)
 	}
 	x := newRig(t.TempDir(), "m1")
 	x.set(t, cutAtEffect("write a", seam.Refused, 1))
@@ -301,9 +301,9 @@ func TestACutHitsTheEffectThatTheJournalNumbered(t *testing.T) {
 		}), 1, 30).Draw(t, "calls")
 		play := func(journal seam.Recorder, set func(machine string) seam.Faults) (hit []int) {
 			shared := seam.Counters{}
-			agents := map[string]*harm{}
+			agents := map[string]*injector{}
 			for _, name := range []string{"m1", "m2"} {
-				x := newHarm(func() (seam.Faults, error) { return set(name), nil }, shared, func() {})
+				x := newInjector(func() (seam.Faults, error) { return set(name), nil }, shared, func() {})
 				x.machine, x.journal, x.host = name, journal, newHost()
 				_, x.probed = journal.(*seam.Pages)
 				agents[name] = x

@@ -16,13 +16,13 @@ import (
 // gatedEtcd is a client of etcd, whose every change is a point. Reads pass.
 type gatedEtcd struct {
 	host.Etcd
-	harm *harm
+	injector *injector
 }
 
 // request makes one that may change something. etcd without a leader is what
 // surely does nothing and says so.
 func request[R any](ctx context.Context, g gatedEtcd, effect string, ask func(context.Context) (R, error)) (reply R, err error) {
-	err = g.harm.around(ctx, point{effect: effect, refusal: rpctypes.ErrNoLeader}, func(ctx context.Context) (err error) {
+	err = g.injector.around(ctx, point{effect: effect, refusal: rpctypes.ErrNoLeader}, func(ctx context.Context) (err error) {
 		reply, err = ask(ctx)
 		return err
 	})

@@ -22,14 +22,14 @@ import (
 	"github.com/ringproof/ringproof/reference/store"
 )
 
-// EventFaultLanded is the line that tells of a fault that did harm.
+// EventFaultLanded is the line that tells of a fault that landed.
 const EventFaultLanded host.Event = "fault-landed"
 
 // EventTrespass tells of an effect that an agent had in a dry run.
 const EventTrespass host.Event = "trespass"
 
-// harm does at one machine's seams what is set there, for one life of its agent.
-type harm struct {
+// injector does at one machine's seams what is set there, for one life of its agent.
+type injector struct {
 	faults  func() (seam.Faults, error)
 	tally   seam.Tally
 	kill    func()
@@ -51,8 +51,8 @@ type harm struct {
 	views views
 }
 
-func newHarm(faults func() (seam.Faults, error), t seam.Tally, kill func()) *harm {
-	return &harm{faults: faults, tally: t, kill: kill, later: afterwards, told: map[string]bool{}}
+func newInjector(faults func() (seam.Faults, error), t seam.Tally, kill func()) *injector {
+	return &injector{faults: faults, tally: t, kill: kill, later: afterwards, told: map[string]bool{}}
 }
 
 // afterwards is later of a process. What it has asked for and nobody has got yet is lost
@@ -65,21 +65,21 @@ func afterwards(d time.Duration, do func(context.Context)) {
 	})
 }
 
-// layers puts the harm inside and around the mutants.
-func (x *harm) layers(mutants []layer) []layer {
+// layers puts the injector inside and around the mutants.
+func (x *injector) layers(mutants []layer) []layer {
 	return slices.Concat([]layer{x.inner()}, mutants, []layer{x.outer()})
 }
 
 // inner lies next to the real thing, inside the mutants, so that it hits what a
 // mutant does as well.
-func (x *harm) inner() layer {
+func (x *injector) inner() layer {
 	return layer{
 		host: func(h host.Host) host.Host {
 			x.host = h
 			return overheard{machine{Host: h, process: gatedProcess{h.Process(), x}, disk: gatedDisk{h.Disk(), x},
 				client: func(c host.Etcd) host.Etcd { return gatedEtcd{c, x} }}, x}
 		},
-		store: func(_ host.Host, s store.Store) store.Store { return gatedStore{harmedStore{s, x}, x} },
+		store: func(_ host.Host, s store.Store) store.Store { return gatedStore{faultyStore{s, x}, x} },
 		kube:  func(_ host.Host, c kubeclient.Client) kubeclient.Client { return gateKube(c, x) },
 		brain: func(_ host.Host, b auto.Brain) auto.Brain {
 			do := b.Do
@@ -91,25 +91,25 @@ func (x *harm) inner() layer {
 	}
 }
 
-// overheard is a host whose harm knows which action the agent is about.
+// overheard is a host whose injector knows which action the agent is about.
 type overheard struct {
 	machine
-	harm *harm
+	injector *injector
 }
 
 func (o overheard) Log(l host.Line) {
 	switch l.Event {
 	case host.EventActionBegun:
-		o.harm.open = l.Action
+		o.injector.open = l.Action
 	case host.EventActionDone, host.EventActionFailed:
-		o.harm.open = ""
+		o.injector.open = ""
 	}
 	o.machine.Log(l)
 }
 
-// set is what is set now. What can't be read is told, and harms nobody: the
+// set is what is set now. What can't be read is told, and hits nobody: the
 // fault is missed, and the world sees that.
-func (x *harm) set() seam.Faults {
+func (x *injector) set() seam.Faults {
 	f, err := x.faults()
 	if err == nil {
 		return f
@@ -121,7 +121,7 @@ func (x *harm) set() seam.Faults {
 	return seam.Faults{}
 }
 
-func (x *harm) landed(step, action, text string) {
+func (x *injector) landed(step, action, text string) {
 	x.host.Log(host.Line{Event: EventFaultLanded, Step: step, Action: action, Text: text})
 }
 
@@ -129,7 +129,7 @@ func (x *harm) landed(step, action, text string) {
 var errKilled = errors.New("killed by a fault")
 
 // around passes a point, with the cuts that are set there.
-func (x *harm) around(ctx context.Context, p point, do func(context.Context) error) error {
+func (x *injector) around(ctx context.Context, p point, do func(context.Context) error) error {
 	note, set := -1, x.set()
 	who, recorded := x.recorded(set)
 	if recorded {
@@ -163,7 +163,7 @@ func (x *harm) around(ctx context.Context, p point, do func(context.Context) err
 }
 
 // recorded reports whether the journal is to have what is done just now, and by whom.
-func (x *harm) recorded(set seam.Faults) (seam.Origin, bool) {
+func (x *injector) recorded(set seam.Faults) (seam.Origin, bool) {
 	who := seam.Origin{Machine: x.machine, Scope: x.scope}
 	if x.journal == nil || !x.probed {
 		return who, x.journal != nil
@@ -176,11 +176,11 @@ func (x *harm) recorded(set seam.Faults) (seam.Origin, bool) {
 }
 
 // hits reports whether a fault of this kind is to hit this program's calls.
-func (x *harm) hits(f *ringproof.Fault, kinds ...ringproof.FaultKind) bool {
+func (x *injector) hits(f *ringproof.Fault, kinds ...ringproof.FaultKind) bool {
 	return f != nil && slices.Contains(kinds, f.Kind) && (f.Scope == "" || f.Scope == x.scope)
 }
 
-func (x *harm) cuts(set seam.Faults, p point) (cuts []seam.Setting) {
+func (x *injector) cuts(set seam.Faults, p point) (cuts []seam.Setting) {
 	for _, s := range set.Set {
 		f := s.Fault
 		if !x.hits(f, ringproof.FaultAgentCrash) {
@@ -193,7 +193,7 @@ func (x *harm) cuts(set seam.Faults, p point) (cuts []seam.Setting) {
 	return cuts
 }
 
-func (x *harm) cut(s seam.Setting, p point) error {
+func (x *injector) cut(s seam.Setting, p point) error {
 	at := cmp.Or(s.Fault.Action, s.Fault.Effect)
 	x.landed(s.Step, cmp.Or(s.Fault.Action, x.open), at+": "+s.Happens("the agent"))
 	switch {

@@ -26,20 +26,20 @@ import (
 // rig is one machine with faults at its seams.
 type rig struct {
 	*fakeHost
-	file   string
-	killed int
-	done   map[string]int // actions that reached the real thing
-	harm   *harm
-	brain  auto.Brain
-	on     host.Host
-	store  store.Store
-	real   fakeStore
+	file     string
+	killed   int
+	done     map[string]int // actions that reached the real thing
+	injector *injector
+	brain    auto.Brain
+	on       host.Host
+	store    store.Store
+	real     fakeStore
 }
 
 func newRig(dir, name string) *rig {
 	x := &rig{fakeHost: newHost(), file: filepath.Join(dir, name+".json"), done: map[string]int{}, real: fakeStore{store.MarkerKey: "1"}}
-	x.harm = newHarm(func() (seam.Faults, error) { return seam.ReadFaults(x.file) }, seam.NewMarkers(filepath.Join(dir, "fired-")), func() { x.killed++ })
-	s := seams(x.harm.layers(nil))
+	x.injector = newInjector(func() (seam.Faults, error) { return seam.ReadFaults(x.file) }, seam.NewMarkers(filepath.Join(dir, "fired-")), func() { x.killed++ })
+	s := seams(x.injector.layers(nil))
 	x.on = s.Host(x.fakeHost)
 	x.store = s.Store(x.on, x.real)
 	b := auto.Reference()
@@ -185,9 +185,9 @@ func TestAnActionThatFailsHasNoReplyToLose(t *testing.T) {
 	assert.NoFileExists(t, filepath.Join(dir, "fired-crash.1"))
 }
 
-func TestNoFileOrAStrangeOneHarmsNobody(t *testing.T) {
+func TestNoFileOrAStrangeOneHitsNobody(t *testing.T) {
 	x := newRig(t.TempDir(), "m1")
-	x.harm.tally = seam.NewMarkers("/nonexistent/")
+	x.injector.tally = seam.NewMarkers("/nonexistent/")
 	for _, text := range []string{"", "{", `{"set":[{"step":"a","fault":{"kind":"agent-crash","action":"promote","phase":"sideways"}}]}`,
 		`{"set":[{"step":"a","fault":{"kind":"agent-crash","action":"promote","phase":"before"}}]}`} {
 		if text != "" {

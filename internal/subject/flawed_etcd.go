@@ -264,7 +264,7 @@ var answersAfterRemoval = Mutant{
 	},
 }
 
-// The scenario's own harm takes a process too, so that one end more is no end
+// The scenario's own fault takes a process too, so that one end more is no end
 // that nobody explains; and it comes later.
 var panicsOnRequest = Mutant{
 	Name:     "panics-on-request",
@@ -296,7 +296,7 @@ var panicsOnRequest = Mutant{
 
 var harmless = Mutant{
 	Name:     "harmless",
-	Hazard:   "The harm that a plan asks for is not done, and all goes well.",
+	Hazard:   "The faults that a plan asks for are not injected, and all goes well.",
 	Source:   "etcd#21033: a suite that ran nothing for two weeks was green",
 	Check:    "assumptions",
 	Scenario: "leader-killed",
@@ -313,7 +313,7 @@ var harmless = Mutant{
 }
 
 // What an operator is refused must not have been begun. Leadership moves at once
-// and back to nobody's harm, so that nothing else minds.
+// and back and hits nobody, so that nothing else minds.
 var beginsAndRefuses = Mutant{
 	Name:     "begins-and-refuses",
 	Hazard:   "A size that makes no sense is refused only after the ring was made ready for it.",

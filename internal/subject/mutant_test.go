@@ -513,7 +513,7 @@ func TestMainRefusesWhatItDoesNotKnow(t *testing.T) {
 func TestFaultsHitWhatAMutantDoes(t *testing.T) {
 	h := newHost()
 	f := seam.Faults{}.With(cutAt("add-learner", seam.ReplyLost, 1))
-	x := newHarm(func() (seam.Faults, error) { return f, nil }, seam.Counters{}, nil)
+	x := newInjector(func() (seam.Faults, error) { return f, nil }, seam.Counters{}, nil)
 	s := seams(x.layers([]layer{orphanLearner.layer()}))
 	var asked []ring.Kind
 	b := auto.Reference()

@@ -24,20 +24,20 @@ var errOutage = errors.New("the store does not answer")
 // hangPace is how soon a call that hangs is done after the store is back.
 const hangPace = 100 * time.Millisecond
 
-// harmedStore fails, hangs, or answers from the past.
-type harmedStore struct {
+// faultyStore fails, hangs, or answers from the past.
+type faultyStore struct {
 	store.Store
-	harm *harm
+	injector *injector
 }
 
-func (s harmedStore) Create(ctx context.Context, key string, value []byte) error {
+func (s faultyStore) Create(ctx context.Context, key string, value []byte) error {
 	if err := s.out(ctx, "create", key, true); err != nil {
 		return err
 	}
 	return s.Store.Create(ctx, key, value)
 }
 
-func (s harmedStore) Get(ctx context.Context, key string) ([]byte, error) {
+func (s faultyStore) Get(ctx context.Context, key string) ([]byte, error) {
 	past, err := s.read(ctx, "get", key)
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (s harmedStore) Get(ctx context.Context, key string) ([]byte, error) {
 	return s.Store.Get(ctx, key)
 }
 
-func (s harmedStore) List(ctx context.Context, prefix string) ([]string, error) {
+func (s faultyStore) List(ctx context.Context, prefix string) ([]string, error) {
 	past, err := s.read(ctx, "list", prefix)
 	if err != nil {
 		return nil, err
@@ -62,18 +62,18 @@ func (s harmedStore) List(ctx context.Context, prefix string) ([]string, error) 
 
 // read tells how a read is to be answered: not at all, as of a past, or, when
 // that is nil, truly.
-func (s harmedStore) read(ctx context.Context, call, key string) (past map[string]bool, err error) {
+func (s faultyStore) read(ctx context.Context, call, key string) (past map[string]bool, err error) {
 	if err := s.out(ctx, call, key, false); err != nil {
 		return nil, err
 	}
-	switch at, stale := s.harm.setting(staleness); {
+	switch at, stale := s.injector.setting(staleness); {
 	case !stale:
-		s.harm.past, s.harm.since = nil, ""
+		s.injector.past, s.injector.since = nil, ""
 		return nil, nil
-	case s.harm.past == nil || s.harm.since != at.Step:
+	case s.injector.past == nil || s.injector.since != at.Step:
 		return s.freeze(ctx, at.Step)
 	}
-	return s.harm.past, nil
+	return s.injector.past, nil
 }
 
 // outage tells which settings fail a call about the key.
@@ -86,8 +86,8 @@ func outage(key string, writes bool) func(seam.Setting) bool {
 
 func staleness(s seam.Setting) bool { return s.StoreStale }
 
-// setting returns the first that sets the harm.
-func (x *harm) setting(sets func(seam.Setting) bool) (seam.Setting, bool) {
+// setting returns the first that sets the fault.
+func (x *injector) setting(sets func(seam.Setting) bool) (seam.Setting, bool) {
 	for _, s := range x.set().Set {
 		if sets(s) {
 			return s, true
@@ -98,7 +98,7 @@ func (x *harm) setting(sets func(seam.Setting) bool) (seam.Setting, bool) {
 
 // freeze makes the present the past. What a store holds never changes, so that
 // the keys say it all.
-func (s harmedStore) freeze(ctx context.Context, step string) (map[string]bool, error) {
+func (s faultyStore) freeze(ctx context.Context, step string) (map[string]bool, error) {
 	keys, err := s.Store.List(ctx, "")
 	if err != nil {
 		return nil, err
@@ -107,15 +107,15 @@ func (s harmedStore) freeze(ctx context.Context, step string) (map[string]bool, 
 	for _, key := range keys {
 		past[key] = true
 	}
-	s.harm.past, s.harm.since = past, step
-	s.harm.landed(step, "", fmt.Sprintf("reads of the store answer as of now: %d keys", len(keys)))
+	s.injector.past, s.injector.since = past, step
+	s.injector.landed(step, "", fmt.Sprintf("reads of the store answer as of now: %d keys", len(keys)))
 	return past, nil
 }
 
 // out fails a call, or holds it, for as long as that is set.
-func (s harmedStore) out(ctx context.Context, call, key string, writes bool) error {
+func (s faultyStore) out(ctx context.Context, call, key string, writes bool) error {
 	for {
-		at, out := s.harm.setting(outage(key, writes))
+		at, out := s.injector.setting(outage(key, writes))
 		switch {
 		case !out:
 			return nil
@@ -124,16 +124,16 @@ func (s harmedStore) out(ctx context.Context, call, key string, writes bool) err
 			return fmt.Errorf("%s %s: %w", call, key, errOutage)
 		}
 		s.tell(at.Step, call+" "+key+": the store hangs")
-		if err := s.harm.host.Sleep(ctx, hangPace); err != nil {
+		if err := s.injector.host.Sleep(ctx, hangPace); err != nil {
 			return fmt.Errorf("%s %s: %w: %w", call, key, errOutage, err)
 		}
 	}
 }
 
-// tell says once that the step's harm is done.
-func (s harmedStore) tell(step, what string) {
-	if !s.harm.told[step] {
-		s.harm.told[step] = true
-		s.harm.landed(step, "", what)
+// tell says once that the step's fault landed.
+func (s faultyStore) tell(step, what string) {
+	if !s.injector.told[step] {
+		s.injector.told[step] = true
+		s.injector.landed(step, "", what)
 	}
 }

@@ -356,17 +356,17 @@ func (p *Pods) Journal() (*ringproof.Journal, error) {
 }
 
 // Image is what the image of ringadm runs: it, or where mutants are planted or seams are
-// harmed this program, a copy of which is kept in the directory.
+// hit this program, a copy of which is kept in the directory.
 func (p *Pods) Image(plan ringproof.Plan, ringadm, dir string) (string, error) {
-	harmed := faults.AnyAtSeam(plan)
-	if len(p.Mutants) == 0 && !harmed {
+	faulty := faults.AnyAtSeam(plan)
+	if len(p.Mutants) == 0 && !faulty {
 		return ringadm, nil
 	}
-	flags, err := p.flags(harmed)
+	flags, err := p.flags(faulty)
 	if err != nil {
 		return "", err
 	}
-	if harmed {
+	if faulty {
 		p.dir = filepath.Join(dir, trial.PodsDir)
 		if err := os.MkdirAll(p.dir, 0o755); err != nil {
 			return "", err
@@ -380,14 +380,14 @@ func (p *Pods) Image(plan ringproof.Plan, ringadm, dir string) (string, error) {
 }
 
 // flags are what [Main] is given in a pod.
-func (p *Pods) flags(harmed bool) (flags []string, err error) {
+func (p *Pods) flags(faulty bool) (flags []string, err error) {
 	for _, name := range p.Mutants {
 		if _, err := LookupMutant(name); err != nil {
 			return nil, err
 		}
 		flags = append(flags, "--mutant="+name)
 	}
-	if harmed {
+	if faulty {
 		flags = append(flags, "--faults="+filepath.Join(trial.PodsOwn, "faults.json"), "--fired="+filepath.Join(trial.PodsAll, "fired-"), "--journal="+filepath.Join(trial.PodsAll, "journal"))
 	}
 	return flags, nil

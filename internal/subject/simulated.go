@@ -111,7 +111,7 @@ func (s *Simulated[W, M]) now() time.Time { return s.operator().Now() }
 // Agent is one life of ringadm auto on the machine.
 func (s *Simulated[W, M]) Agent(m M) func(context.Context) error {
 	return func(ctx context.Context) error {
-		x := newHarm(func() (seam.Faults, error) { return s.faults[m.Name()], nil }, s.tally, m.Kill)
+		x := newInjector(func() (seam.Faults, error) { return s.faults[m.Name()], nil }, s.tally, m.Kill)
 		x.machine, x.journal, x.dry, x.later = m.Name(), s.Record, m.DryRun(), s.later
 		var layers []layer
 		for _, mutant := range s.mutants {

@@ -96,7 +96,7 @@ func Main(args []string) int {
 	if *file == "" {
 		return cli.Main(flags.Args(), seams(mutants))
 	}
-	x := newHarm(func() (seam.Faults, error) { return seam.ReadFaults(*file) }, seam.NewMarkers(*fired), die)
+	x := newInjector(func() (seam.Faults, error) { return seam.ReadFaults(*file) }, seam.NewMarkers(*fired), die)
 	x.dry, x.scope = slices.Contains(flags.Args(), "--dry-run"), scopeOf(flags.Args())
 	x.journal, x.probed = &seam.Pages{File: *journal}, true
 	return cli.Main(flags.Args(), seams(x.layers(mutants)))

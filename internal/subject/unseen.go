@@ -24,8 +24,8 @@ import (
 // alone are old; who reads from the API server itself reads what is.
 type behind struct {
 	kubeclient.Client
-	harm  *harm
-	shows map[string]*past // by kind, as an effect names it
+	injector *injector
+	shows    map[string]*past // by kind, as an effect names it
 }
 
 // past is what a namespace held of one kind.
@@ -42,7 +42,7 @@ var uncached = []string{"secret", "configmap"}
 // becomes of it; nil: none is, or nobody reads it of a cache.
 func (b behind) before(ctx context.Context, p point, o kubeclient.Object) *past {
 	hides := func(s seam.Setting) bool { return s.Fault.Phase == seam.Unseen }
-	if slices.Contains(uncached, kindOf(o)) || !slices.ContainsFunc(b.harm.cuts(b.harm.set(), p), hides) {
+	if slices.Contains(uncached, kindOf(o)) || !slices.ContainsFunc(b.injector.cuts(b.injector.set(), p), hides) {
 		return nil
 	}
 	of, err := apiutil.GVKForObject(o, b.Scheme())
@@ -66,14 +66,14 @@ func (b behind) before(ctx context.Context, p point, o kubeclient.Object) *past 
 
 // hide has the kind shown as it was, for so long.
 func (b behind) hide(kind string, as *past, d time.Duration) {
-	as.until = b.harm.host.Now().Add(d)
+	as.until = b.injector.host.Now().Add(d)
 	b.shows[kind] = as
 }
 
 // shown is what is shown in place of the present; nil: that is.
 func (b behind) shown(kind, namespace string) *past {
 	p := b.shows[kind]
-	if p == nil || p.namespace != namespace || !b.harm.host.Now().Before(p.until) {
+	if p == nil || p.namespace != namespace || !b.injector.host.Now().Before(p.until) {
 		return nil
 	}
 	return p

@@ -40,14 +40,14 @@ func ago[V any](seen []V, back int) (V, int) {
 }
 
 // outer lies around the mutants: a view that is old is so for all of a brain.
-func (x *harm) outer() layer {
+func (x *injector) outer() layer {
 	return layer{brain: func(_ host.Host, b auto.Brain) auto.Brain {
 		b.Next, b.Boot = x.next(b.Next), x.boot(b.Boot)
 		return b
 	}}
 }
 
-func (x *harm) next(inner next) next {
+func (x *injector) next(inner next) next {
 	return func(spec ring.Spec, o ring.Observed) ring.Decision {
 		x.views.ring = remember(x.views.ring, o)
 		d := x.decideNext(inner, spec, o)
@@ -57,13 +57,13 @@ func (x *harm) next(inner next) next {
 }
 
 // decided records a decision; change reports whether it changes anything.
-func (x *harm) decided(decision string, what fmt.Stringer, change bool) {
+func (x *injector) decided(decision string, what fmt.Stringer, change bool) {
 	if who, recorded := x.recorded(x.set()); recorded {
 		x.journal.Decided(who, decision, what.String(), change)
 	}
 }
 
-func (x *harm) decideNext(inner next, spec ring.Spec, o ring.Observed) ring.Decision {
+func (x *injector) decideNext(inner next, spec ring.Spec, o ring.Observed) ring.Decision {
 	s, hit := x.turn(DecidesNext)
 	switch {
 	case !hit:
@@ -78,7 +78,7 @@ func (x *harm) decideNext(inner next, spec ring.Spec, o ring.Observed) ring.Deci
 	return d
 }
 
-func (x *harm) boot(inner boot) boot {
+func (x *injector) boot(inner boot) boot {
 	return func(e launcher.Evidence) launcher.Boot {
 		x.views.start = remember(x.views.start, e)
 		b := x.decideBoot(inner, e)
@@ -90,7 +90,7 @@ func (x *harm) boot(inner boot) boot {
 	}
 }
 
-func (x *harm) decideBoot(inner boot, e launcher.Evidence) launcher.Boot {
+func (x *injector) decideBoot(inner boot, e launcher.Evidence) launcher.Boot {
 	s, hit := x.turn(DecidesBoot)
 	switch {
 	case !hit:
@@ -115,7 +115,7 @@ func elsewhere(now, old launcher.Evidence) launcher.Evidence {
 }
 
 // turn counts the decision, and returns what is set for it.
-func (x *harm) turn(decision string) (hit seam.Setting, found bool) {
+func (x *injector) turn(decision string) (hit seam.Setting, found bool) {
 	for _, s := range x.set().Set {
 		f := s.Fault
 		if !x.hits(f, ringproof.FaultStaleView, ringproof.FaultSkippedView) {
@@ -133,14 +133,14 @@ func (x *harm) turn(decision string) (hit seam.Setting, found bool) {
 }
 
 // stale tells of a view that was old. The first view of a life is not.
-func (x *harm) stale(s seam.Setting, back int, decided fmt.Stringer) {
+func (x *injector) stale(s seam.Setting, back int, decided fmt.Stringer) {
 	if back > 0 {
 		x.tell(s, fmt.Sprintf("decided on the view of %d decisions ago: %s", back, decided))
 	}
 }
 
 // tell says once that the step's fault has landed.
-func (x *harm) tell(s seam.Setting, text string) {
+func (x *injector) tell(s seam.Setting, text string) {
 	if !x.told[s.Step] {
 		x.told[s.Step] = true
 		x.landed(s.Step, "", text)

@@ -26,9 +26,9 @@ func viewing(f ringproof.Fault) seam.Setting {
 	return seam.Of(ringproof.Seams{Step: "view", Fault: &f}, "m1")
 }
 
-// seeing is a brain whose views are harmed; its host's log tells what landed.
-func seeing(b auto.Brain, set ...seam.Setting) (auto.Brain, *harm) {
-	x := newHarm(func() (seam.Faults, error) { return seam.Faults{Set: set}, nil }, seam.Counters{}, nil)
+// seeing is a brain whose views faults hit; its host's log tells what landed.
+func seeing(b auto.Brain, set ...seam.Setting) (auto.Brain, *injector) {
+	x := newInjector(func() (seam.Faults, error) { return seam.Faults{Set: set}, nil }, seam.Counters{}, nil)
 	x.host, x.journal = newHost(), &seam.Journal{}
 	return x.outer().brain(x.host, b), x
 }

@@ -18,7 +18,7 @@ import (
 // of a cache that is behind.
 type gatedKube struct{ behind }
 
-func gateKube(c kubeclient.Client, x *harm) gatedKube {
+func gateKube(c kubeclient.Client, x *injector) gatedKube {
 	return gatedKube{behind{c, x, map[string]*past{}}}
 }
 
@@ -29,7 +29,7 @@ func (b behind) write(ctx context.Context, p point, o kubeclient.Object, do func
 	}
 	sent := o.DeepCopyObject().(kubeclient.Object) // whoever asked goes on with o
 	p.late = func(ctx context.Context) error { return do(ctx, sent) }
-	return b.harm.around(ctx, p, func(ctx context.Context) error { return do(ctx, o) })
+	return b.injector.around(ctx, p, func(ctx context.Context) error { return do(ctx, o) })
 }
 
 // wrote is a write of an object: "kube delete pod".
@@ -69,7 +69,7 @@ func (g gatedKube) Patch(ctx context.Context, o kubeclient.Object, p kubeclient.
 }
 
 func (g gatedKube) Apply(ctx context.Context, o runtime.ApplyConfiguration, how ...kubeclient.ApplyOption) error {
-	return g.harm.around(ctx, wrote("apply", o), func(ctx context.Context) error { return g.Client.Apply(ctx, o, how...) })
+	return g.injector.around(ctx, wrote("apply", o), func(ctx context.Context) error { return g.Client.Apply(ctx, o, how...) })
 }
 
 func (g gatedKube) Delete(ctx context.Context, o kubeclient.Object, how ...kubeclient.DeleteOption) error {
@@ -123,5 +123,5 @@ func (g gatedPart) Patch(ctx context.Context, o kubeclient.Object, p kubeclient.
 }
 
 func (g gatedPart) Apply(ctx context.Context, o runtime.ApplyConfiguration, how ...kubeclient.SubResourceApplyOption) error {
-	return g.of.harm.around(ctx, g.wrote("apply", o), func(ctx context.Context) error { return g.SubResourceClient.Apply(ctx, o, how...) })
+	return g.of.injector.around(ctx, g.wrote("apply", o), func(ctx context.Context) error { return g.SubResourceClient.Apply(ctx, o, how...) })
 }

@@ -23,11 +23,11 @@ import (
 )
 
 // gatedAPI is an API server that holds a pod, and a client of it with these faults.
-func gatedAPI(t *testing.T, set ...seam.Setting) (gated, real kubeclient.Client, x *harm) {
+func gatedAPI(t *testing.T, set ...seam.Setting) (gated, real kubeclient.Client, x *injector) {
 	t.Helper()
 	real = simkube.New(&still{}, simkube.Scheme(), time.Unix(0, 0)).Client()
 	require.NoError(t, real.Create(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "there"}}))
-	x = newHarm(func() (seam.Faults, error) { return seam.Faults{Set: set}, nil }, seam.Counters{}, func() {})
+	x = newInjector(func() (seam.Faults, error) { return seam.Faults{Set: set}, nil }, seam.Counters{}, func() {})
 	x.host, x.journal = newHost(), &seam.Journal{}
 	return seams(x.layers(nil)).Kube(x.host, real), real, x
 }
@@ -105,7 +105,7 @@ func TestOfTheController(t *testing.T) {
 	cut := cutAtEffect("etcd put", seam.Refused, 1)
 	cut.Fault.Scope = ringproof.ScopeController
 	ask := func(scope string) error {
-		x := newHarm(func() (seam.Faults, error) { return seam.Faults{Set: []seam.Setting{cut}}, nil }, seam.Counters{}, func() {})
+		x := newInjector(func() (seam.Faults, error) { return seam.Faults{Set: []seam.Setting{cut}}, nil }, seam.Counters{}, func() {})
 		x.host, x.scope = newHost(), scope
 		return x.around(t.Context(), point{effect: "etcd put"}, func(context.Context) error { return nil })
 	}

@@ -38,7 +38,7 @@ type Subject interface {
 	Agent(Machine) Program
 	// Inject sets what one step does at the subject's own seams on a machine, in
 	// the place of what that step set before. A step that sets nothing takes its
-	// harm away.
+	// fault away.
 	Inject(f ringproof.Seams, machine string) error
 	// Ask carries out an operation. An error that wraps ErrRefused says that
 	// the subject refused it.

@@ -221,7 +221,7 @@ func (n *node) wipe(dir, how string) (machines.Evidence, error) {
 	return machines.Evidence{What: "loss of the volume of " + p.Name + " on node " + n.name, Detail: how + "; dead: " + machines.Roll(hit), Processes: hit}, nil
 }
 
-// Unmount is no harm of a cluster: its volumes are Kubernetes's to mount.
+// Unmount is no fault of a cluster: its volumes are Kubernetes's to mount.
 func (n *node) Unmount(context.Context) (machines.Evidence, error) {
 	return machines.Evidence{}, fmt.Errorf("unmounting a volume of node %s: %w", n.name, errors.ErrUnsupported)
 }

@@ -364,7 +364,7 @@ func TestWALThatIsNotThere(t *testing.T) {
 // has one would be replaced, and what it left be removed. As root every directory may be
 // read: here what stands in its place is none.
 func TestWALThatIsNotKnown(t *testing.T) {
-	for name, harm := range map[string]func(d host.Disk) error{
+	for name, damage := range map[string]func(d host.Disk) error{
 		"its directory is a file": func(d host.Disk) error { return os.WriteFile(d.Path("etcd/member"), nil, 0o600) },
 		"its directory leads in a circle": func(d host.Disk) error {
 			return errors.Join(os.Mkdir(d.Path("etcd/member"), 0o700), os.Symlink("wal", d.Path("etcd/member/wal")))
@@ -377,7 +377,7 @@ func TestWALThatIsNotKnown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := host.NewReal("m1", t.TempDir(), t.TempDir(), nil).Disk()
 			require.NoError(t, os.Mkdir(d.Path("etcd"), 0o700))
-			require.NoError(t, harm(d))
+			require.NoError(t, damage(d))
 			_, err := d.WAL("etcd")
 			require.Error(t, err)
 			require.NotErrorIs(t, err, fs.ErrNotExist)

@@ -124,7 +124,7 @@ func TestWriteLeavesNoTemporaryFiles(t *testing.T) {
 }
 
 func TestLoadRefuses(t *testing.T) {
-	for want, harm := range map[string]func(dir string){
+	for want, damage := range map[string]func(dir string){
 		"make them first":       func(dir string) { os.RemoveAll(dir) },
 		"ca.crt: authorities":   func(dir string) { os.WriteFile(filepath.Join(dir, "ca.crt"), []byte("x"), 0o600) },
 		"a key without its":     func(dir string) { os.Remove(filepath.Join(dir, "peer.crt")) },
@@ -137,7 +137,7 @@ func TestLoadRefuses(t *testing.T) {
 	} {
 		dir := filepath.Join(t.TempDir(), "pki")
 		require.NoError(t, Write(dir, someFiles(t)))
-		harm(dir)
+		damage(dir)
 		_, err := Load(dir)
 		require.ErrorContains(t, err, want)
 	}

@@ -14,13 +14,13 @@ import (
 	"github.com/ringproof/ringproof/reference/ring"
 )
 
-// TestAdoptsWhileHarmed gives launchers to a ring that began without, and harms it,
+// TestAdoptsUnderFaults gives launchers to a ring that began without, and injects faults,
 // fairly. No machine is made anew while that may cost the quorum, and the leader's last;
 // in the end every member has a launcher and a record, and all peers speak TLS.
-func TestAdoptsWhileHarmed(t *testing.T) {
+func TestAdoptsUnderFaults(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := &adoption{encryption{drawStatic(t)}}
-		story := a.drawStory(t, a.world.drawHarm, a.run)
+		story := a.drawStory(t, a.world.drawFault, a.run)
 		a.heal()
 		story = append(story, "healed: "+a.String())
 		a.converge(t, &story, a.run)

@@ -15,13 +15,13 @@ import (
 	"github.com/ringproof/ringproof/reference/ring"
 )
 
-// TestEncryptsWhileHarmed asks for TLS among the peers, or has asked from the first, and
-// harms the ring, fairly. No step may be another's than the rules say; who runs listens
+// TestEncryptsUnderFaults asks for TLS among the peers, or has asked from the first, and
+// injects fair faults. No step may be another's than the rules say; who runs listens
 // where it is listed; none is restarted beside another; and in the end all have come to TLS.
-func TestEncryptsWhileHarmed(t *testing.T) {
+func TestEncryptsUnderFaults(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := &encryption{drawPlain(t)}
-		story := e.drawStory(t, e.drawHarm, e.run)
+		story := e.drawStory(t, e.drawFault, e.run)
 		e.heal()
 		e.spec.Encrypt = true
 		story = append(story, "healed: "+e.String())
@@ -51,9 +51,9 @@ func drawPlain(t *rapid.T) *world {
 	return w
 }
 
-func (e *encryption) drawHarm(t *rapid.T) string {
+func (e *encryption) drawFault(t *rapid.T) string {
 	if e.spec.Encrypt || rapid.IntRange(0, 2).Draw(t, "asks") > 0 {
-		return e.world.drawHarm(t)
+		return e.world.drawFault(t)
 	}
 	e.spec.Encrypt = true
 	return "asked for TLS"

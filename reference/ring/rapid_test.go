@@ -380,14 +380,14 @@ func draw(o ring.Observed) string {
 	return out.String()
 }
 
-// TestNextConverges harms an obedient world within fairness, then stops
-// harming it, and wants what was asked for within a bounded time. Every action
+// TestNextConverges injects fair faults into an obedient world, then stops
+// injecting them, and wants what was asked for within a bounded time. Every action
 // on the way is held against the margin of intact logs, which Next can't see
 // and must keep all the same.
 func TestNextConverges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
-		story := w.drawStory(t, w.drawHarm, w.run)
+		story := w.drawStory(t, w.drawFault, w.run)
 		w.heal()
 		story = append(story, "healed: "+w.String())
 		w.converge(t, &story, w.run)
@@ -396,11 +396,11 @@ func TestNextConverges(t *testing.T) {
 	})
 }
 
-// drawStory harms the world, lets the automation act in between, and tells both.
-func (w *world) drawStory(t *rapid.T, harm func(*rapid.T) string, run func(*rapid.T, *[]string, int)) (story []string) {
-	for range rapid.IntRange(0, 25).Draw(t, "harms") {
-		if done := harm(t); done != "" {
-			story = append(story, fmt.Sprintf("%3.0fs harm: %-22s %s", w.now.Sub(w.begun).Seconds(), done, w))
+// drawStory injects faults into the world, lets the automation act in between, and tells both.
+func (w *world) drawStory(t *rapid.T, fault func(*rapid.T) string, run func(*rapid.T, *[]string, int)) (story []string) {
+	for range rapid.IntRange(0, 25).Draw(t, "faults") {
+		if done := fault(t); done != "" {
+			story = append(story, fmt.Sprintf("%3.0fs fault: %-22s %s", w.now.Sub(w.begun).Seconds(), done, w))
 		}
 		run(t, &story, rapid.IntRange(0, 12).Draw(t, "seconds"))
 	}
@@ -462,14 +462,14 @@ func (w *world) run(t *rapid.T, story *[]string, seconds int) {
 	}
 }
 
-// drawHarm does one fair harm and names it. Losing a member's log for good is
+// drawFault injects one fair fault and names it. Losing a member's log for good is
 // fair only while the rest that keep theirs are a quorum; and a machine is lost
 // only while enough are left for what is asked for.
-func (w *world) drawHarm(t *rapid.T) string {
+func (w *world) drawFault(t *rapid.T) string {
 	b := rapid.SampledFrom(w.boxes).Draw(t, "machine")
 	m := w.at(b.name)
 	fair := w.spares(m)
-	kind := rapid.SampledFrom([]string{"crash", "return", "blackout", "mute", "unmute", "lose-disk", "lose-machine", "ghost", "spec", "retire", "new-observer"}).Draw(t, "harm")
+	kind := rapid.SampledFrom([]string{"crash", "return", "blackout", "mute", "unmute", "lose-disk", "lose-machine", "ghost", "spec", "retire", "new-observer"}).Draw(t, "fault")
 	switch kind {
 	case "crash":
 		if !fair {

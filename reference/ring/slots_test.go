@@ -30,7 +30,7 @@ const mostSlots = 9
 func TestSlotsConverge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSlots(t)
-		story := s.drawStory(t, s.drawHarm, s.run)
+		story := s.drawStory(t, s.drawFault, s.run)
 		for _, b := range s.boxes[:s.replicas] {
 			b.up = b.up || !b.dead
 		}
@@ -97,11 +97,11 @@ func (s *slots) run(t *rapid.T, story *[]string, seconds int) {
 	}
 }
 
-// drawHarm does one fair harm to a slot, or edits the size, and names it.
-func (s *slots) drawHarm(t *rapid.T) string {
+// drawFault injects one fair fault into a slot, or edits the size, and names it.
+func (s *slots) drawFault(t *rapid.T) string {
 	b := rapid.SampledFrom(s.boxes[:s.replicas]).Draw(t, "slot")
 	m := s.at(b.name)
-	kind := rapid.SampledFrom([]string{"crash", "return", "delete-volume", "delete-under", "wipe", "size", "blackout", "new-observer"}).Draw(t, "harm")
+	kind := rapid.SampledFrom([]string{"crash", "return", "delete-volume", "delete-under", "wipe", "size", "blackout", "new-observer"}).Draw(t, "fault")
 	if !s.spares(m) && slices.Contains([]string{"crash", "delete-volume", "delete-under", "wipe"}, kind) {
 		return ""
 	}

@@ -91,7 +91,7 @@ func command(t *testing.T, w *world, d *datadriven.TestData) string {
 		return w.play(steps, seconds)
 	default:
 		for _, arg := range d.CmdArgs {
-			w.harm(t, d.Cmd, arg.Key)
+			w.fault(t, d.Cmd, arg.Key)
 		}
 	}
 	return w.String()
@@ -109,7 +109,7 @@ func (w *world) alarm(args []datadriven.CmdArg) {
 	w.alarms = []ring.Alarm{a}
 }
 
-func (w *world) harm(t *testing.T, what, machine string) {
+func (w *world) fault(t *testing.T, what, machine string) {
 	b := w.box(machine)
 	if b == nil {
 		t.Fatalf("there is no machine %q", machine)

@@ -45,13 +45,13 @@ func TestHops(t *testing.T) {
 	}
 }
 
-// TestUpgradesConverge asks for one release after the other and harms the ring
+// TestUpgradesConverge asks for one release after the other and injects faults
 // meanwhile, fairly. No step of it may be another's than the rules say; each that is
 // begun must leave all other voters serving; and in the end all run what was asked for.
 func TestUpgradesConverge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		u := &upgrades{world: drawUpgraded(t)}
-		story := u.drawStory(t, u.drawHarm, u.run)
+		story := u.drawStory(t, u.drawFault, u.run)
 		u.heal()
 		story = append(story, "healed: "+u.String())
 		u.converge(t, &story, u.run)
@@ -81,9 +81,9 @@ func drawUpgraded(t *rapid.T) *world {
 	return w
 }
 
-func (u *upgrades) drawHarm(t *rapid.T) string {
+func (u *upgrades) drawFault(t *rapid.T) string {
 	if rapid.IntRange(0, 2).Draw(t, "asks") > 0 {
-		return u.world.drawHarm(t)
+		return u.world.drawFault(t)
 	}
 	if u.at+1 == len(chain) || !slices.Equal(u.spread(), chain[u.at:u.at+1]) {
 		return "" // whoever asks waits for the one before

@@ -81,11 +81,11 @@ func (p *writer) check(rt *rapid.T) {
 	next()
 }
 
-// harm does one random thing to a world.
-func harm(rt *rapid.T, w *world, down map[string]bool) {
+// disturb does one random thing to a world.
+func disturb(rt *rapid.T, w *world, down map[string]bool) {
 	name := rapid.SampledFrom(w.names).Draw(rt, "machine")
 	m := w.machines[name]
-	switch rapid.SampledFrom([]string{"kill", "power", "stop", "cut", "half", "heal", "pause", "start", "start"}).Draw(rt, "harm") {
+	switch rapid.SampledFrom([]string{"kill", "power", "stop", "cut", "half", "heal", "pause", "start", "start"}).Draw(rt, "fault") {
 	case "kill":
 		m.kill()
 		down[name] = true
@@ -153,7 +153,7 @@ func TestSurvives(t *testing.T) {
 		down := map[string]bool{}
 		for range rapid.IntRange(3, 20).Draw(rt, "steps") {
 			w.run(time.Duration(rapid.IntRange(1, 2000).Draw(rt, "wait")) * time.Millisecond)
-			harm(rt, w, down)
+			disturb(rt, w, down)
 		}
 		w.heal()
 		w.run(10 * time.Second)
@@ -290,7 +290,7 @@ func TestChanges(t *testing.T) {
 		for range rapid.IntRange(5, 40).Draw(rt, "steps") {
 			w.run(time.Duration(rapid.IntRange(1, 3000).Draw(rt, "wait")) * time.Millisecond)
 			name := rapid.SampledFrom(w.names).Draw(rt, "machine")
-			switch m := w.machines[name]; rapid.IntRange(0, 5).Draw(rt, "harm") {
+			switch m := w.machines[name]; rapid.IntRange(0, 5).Draw(rt, "fault") {
 			case 0:
 				m.kill()
 			case 1, 2:

@@ -4,7 +4,7 @@
 //go:build linux
 
 // Package keeper is what ringproof has in a node of a kind cluster: it tells which processes
-// run there and what their pods print, does harm to them, and passes connections of the run
+// run there and what their pods print, injects faults into them, and passes connections of the run
 // to pods, whose addresses nobody outside of the cluster can reach. It is asked on its
 // standard input and answers on its standard output, in JSON, a line each.
 package keeper

@@ -154,8 +154,8 @@ func (m *Machine) Block(from ...netip.Addr) (Evidence, error) { return m.block(f
 func (m *Machine) BlockTo(to ...netip.Addr) (Evidence, error) { return m.block(to, true) }
 
 func (m *Machine) block(addrs []netip.Addr, to bool) (Evidence, error) {
-	m.harm.Lock()
-	defer m.harm.Unlock()
+	m.whole.Lock()
+	defer m.whole.Unlock()
 	if err := m.lab.limits; err != nil {
 		return Evidence{}, fmt.Errorf("refused to block machine %s: %w", m.name, err)
 	}
@@ -255,8 +255,8 @@ func datagram(to netip.Addr) {
 
 // Unblock lifts every block on this machine.
 func (m *Machine) Unblock(ctx context.Context) (Evidence, error) {
-	m.harm.Lock()
-	defer m.harm.Unlock()
+	m.whole.Lock()
+	defer m.whole.Unlock()
 	if err := m.lab.limits; err != nil {
 		return Evidence{}, fmt.Errorf("refused to unblock machine %s: %w", m.name, err)
 	}
@@ -342,8 +342,8 @@ func count(pid int) (n uint64, err error) {
 
 // Drops counts the packets that blocks on this machine dropped so far, those that prove a block included.
 func (m *Machine) Drops() (uint64, error) {
-	m.harm.Lock()
-	defer m.harm.Unlock()
+	m.whole.Lock()
+	defer m.whole.Unlock()
 	if err := m.lab.limits; err != nil {
 		return 0, fmt.Errorf("no drops are counted on machine %s: %w", m.name, err)
 	}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the ringproof authors.
 
-// Package machines makes simulated hosts out of Linux namespaces: real programs run on them and real
-// harm is done to them.
+// Package machines makes simulated hosts out of Linux namespaces: real programs run on them, and the
+// faults that are injected are real.
 //
 // Four kinds of process, all the same executable:
 //
@@ -31,7 +31,7 @@
 // address, and is one-way by itself; BlockTo drops what is sent to one. They stay over a power cycle:
 // the network is not the machine's.
 //
-// Every harm returns Evidence that it landed, or an error if it did not.
+// Every fault returns Evidence that it landed, or an error if it did not.
 //
 // Without namespaces (Sandbox says errors.ErrUnsupported, or RINGPROOF_NO_NAMESPACES=1) NewLab falls back
 // to loopback addresses, plain directories and process trees. There, blocks and full volumes return an

@@ -24,15 +24,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine is one simulated host. Its methods may be called from any goroutine; harms to one machine run
+// Machine is one simulated host. Its methods may be called from any goroutine; faults of one machine run
 // one after another.
 type Machine struct {
 	lab  *Lab
 	name string
 	addr netip.Addr
 
-	// harm is held through every method that changes the machine as a whole.
-	harm sync.Mutex
+	// whole is held through every method that changes the machine as a whole.
+	whole sync.Mutex
 	// dropped counts packets of rules that are gone.
 	dropped uint64
 	// swaps counts the volumes, so that each has its own directory.
@@ -92,8 +92,8 @@ func (m *Machine) On() bool {
 
 // PowerOn boots the machine with the volume, the address and the blocks it had. It starts no command.
 func (m *Machine) PowerOn(ctx context.Context) (Evidence, error) {
-	m.harm.Lock()
-	defer m.harm.Unlock()
+	m.whole.Lock()
+	defer m.whole.Unlock()
 	if m.On() {
 		return Evidence{}, fmt.Errorf("refused to power on machine %s: it is on", m.name)
 	}

@@ -100,7 +100,7 @@ func Empty(dir string) error {
 	return err
 }
 
-// Evidence says that a harm, or its healing, really landed, and how that is known.
+// Evidence says that a fault, or its healing, really landed, and how that is known.
 type Evidence struct {
 	What, Detail string
 	// Processes are those that were hit.

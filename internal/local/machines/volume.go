@@ -94,8 +94,8 @@ func (m *Machine) scrap() error {
 // disk was lost and replaced. The old one's files are gone for good. The machine may be off. The new one
 // holds nothing but the directories named, as after a repair that saved the tree and no file.
 func (m *Machine) SwapVolume(ctx context.Context, directories ...string) (Evidence, error) {
-	m.harm.Lock()
-	defer m.harm.Unlock()
+	m.whole.Lock()
+	defer m.whole.Unlock()
 	hit, err := m.swap(ctx, directories)
 	if err != nil {
 		return Evidence{}, fmt.Errorf("losing the volume of machine %s: %w", m.name, err)
@@ -122,8 +122,8 @@ func discard(directory string) error {
 // LoseDirectory kills the processes that hold the volume and removes one directory from it, as a repair of
 // the filesystem does, or a person. All else stays.
 func (m *Machine) LoseDirectory(directory string) (Evidence, error) {
-	m.harm.Lock()
-	defer m.harm.Unlock()
+	m.whole.Lock()
+	defer m.whole.Unlock()
 	hit, err := m.evict(m.holder(m.DataRoot()))
 	if err == nil {
 		err = discard(filepath.Join(m.DataRoot(), directory))
@@ -194,8 +194,8 @@ func (m *Machine) Mount(ctx context.Context) error {
 	if !m.unmounted() {
 		return nil
 	}
-	m.harm.Lock()
-	defer m.harm.Unlock()
+	m.whole.Lock()
+	defer m.whole.Unlock()
 	m.mounted(true)
 	if !m.On() {
 		return nil
@@ -314,8 +314,8 @@ func maps(p Process, part string) bool {
 // FillVolume writes until the kernel says that no space is left, for every program on the machine. It
 // works with the machine frozen or off. Space that a program frees later is free again.
 func (m *Machine) FillVolume() (Evidence, error) {
-	m.harm.Lock()
-	defer m.harm.Unlock()
+	m.whole.Lock()
+	defer m.whole.Unlock()
 	if err := m.lab.limits; err != nil {
 		return Evidence{}, fmt.Errorf("refused to fill the volume of machine %s: %w", m.name, err)
 	}
@@ -340,8 +340,8 @@ func Fill(machine, dir string) (Evidence, error) {
 
 // FreeVolume takes the ballast away.
 func (m *Machine) FreeVolume() (Evidence, error) {
-	m.harm.Lock()
-	defer m.harm.Unlock()
+	m.whole.Lock()
+	defer m.whole.Unlock()
 	if err := m.lab.limits; err != nil {
 		return Evidence{}, fmt.Errorf("refused to free the volume of machine %s: %w", m.name, err)
 	}

@@ -86,7 +86,7 @@ func TestPartOfAVolume(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, want, dir)
 	assert.DirExists(t, want)
-	assert.Equal(t, want, c.pod.data(), "who harms the member's data finds it there")
+	assert.Equal(t, want, c.pod.data(), "a fault of the member's data finds it there")
 
 	dir, err = c.part(c.pod.volume, corev1.VolumeMount{Name: "data", SubPath: "a/b"})
 	require.NoError(t, err)

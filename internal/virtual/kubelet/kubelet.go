@@ -312,7 +312,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// State is what runs on a node, for whoever harms it.
+// State is what runs on a node, for whoever injects a fault there.
 type State struct {
 	Pods  []Running `json:"pods"`
 	Lacks []string  `json:"lacks,omitempty"` // what pods were asked to have that no node of the model has

@@ -490,7 +490,7 @@ func (p *pod) data() string {
 	return p.volume
 }
 
-// running is what of the pod somebody could harm; ok: there is something.
+// running is what of the pod a fault could hit; ok: there is something.
 func (p *pod) running() (r Running, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

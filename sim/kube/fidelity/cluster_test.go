@@ -24,9 +24,9 @@ import (
 	"github.com/ringproof/ringproof/internal/image"
 )
 
-// harmed is how many nodes of a cluster scripts may harm. All pods that don't say where they
+// faulty is how many nodes of a cluster scripts may stop or cut off. All pods that don't say where they
 // are to run may be on these too.
-const harmed = 2
+const faulty = 2
 
 // nodes are those on which the pods of scripts run. The first is 1.
 type nodes interface {
@@ -34,7 +34,7 @@ type nodes interface {
 	Called(worker int) string
 	// Class is the StorageClass of its disks.
 	Class() string
-	// Do harms or mends a node.
+	// Do breaks or mends a node.
 	Do(ctx context.Context, worker int, deed string) error
 }
 
@@ -66,7 +66,7 @@ func buildActor(t *testing.T) string {
 }
 
 // playAll plays what scripts say of a cluster in which pods run: all at once, as most of
-// the time they wait, but for those that harm its nodes.
+// the time they wait, but for those that break its nodes.
 func playAll(t *testing.T, new func(t *testing.T, path string) api) {
 	for _, of := range []string{"kubelet", "network", "volumes"} {
 		t.Run(of, func(t *testing.T) {
@@ -84,14 +84,14 @@ func playAll(t *testing.T, new func(t *testing.T, path string) api) {
 func (s *stage) named(text string) string {
 	if all, ok := s.api.(nodes); ok {
 		text = strings.ReplaceAll(text, "CLASS", all.Class())
-		for n := range harmed {
+		for n := range faulty {
 			text = strings.ReplaceAll(text, fmt.Sprintf("worker%d", n+1), all.Called(n+1))
 		}
 	}
 	return text
 }
 
-// worker harms or mends a node.
+// worker breaks or mends a node.
 func (s *stage) worker(d *datadriven.TestData) (string, error) {
 	all, ok := s.api.(nodes)
 	if !ok {

@@ -40,7 +40,7 @@ func TestKind(t *testing.T) {
 	if os.Getenv("RINGPROOF_KIND") == "" {
 		t.Skip("SKIPPED: a cluster in Docker takes minutes: make test-kind")
 	}
-	cluster := up(t, harmed)
+	cluster := up(t, faulty)
 	asked := administrator(t, cluster.Kubeconfig)
 	install(t, asked)
 	t.Run("api", func(t *testing.T) {

@@ -28,7 +28,7 @@ import (
 func main() {
 	begun = time.Now()
 	do := map[string]func(){"pipes": pipes, "count": count, "foreign": foreign, "talk": talk, "serve": serve, "signals": signals, "heed": heed, "sleep": sleep,
-		"harm": harm, "clock": clock, "disk": disk, "write": write, "spin": spin, "hoard": hoard, "slow": slow, "echo": echo, "fed": fed, "wait": wait, "meet": meet, "sync": synced, "unheard": unheard, "greet": greet, "many": many, "brief": brief, "nag": nag, "press": press, "hearkens": hearkens, "floods": floods}[os.Args[1]]
+		"fault": fault, "clock": clock, "disk": disk, "write": write, "spin": spin, "hoard": hoard, "slow": slow, "echo": echo, "fed": fed, "wait": wait, "meet": meet, "sync": synced, "unheard": unheard, "greet": greet, "many": many, "brief": brief, "nag": nag, "press": press, "hearkens": hearkens, "floods": floods}[os.Args[1]]
 	do()
 }
 
@@ -175,8 +175,8 @@ func heed() {
 
 func sleep() { time.Sleep(time.Hour) }
 
-// harm does to a machine what a coordinator can.
-func harm() {
+// fault does to a machine what a coordinator can.
+func fault() {
 	orders, err := lockstep.Order(context.Background())
 	server := again(7, "serve")
 	say("%v", errors.Join(err, server.Start()))

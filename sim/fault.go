@@ -24,7 +24,7 @@ import (
 // Supports reports whether the simulated world can do the step: all of them, but
 // a kind of fault that it has never heard of.
 func Supports(s ringproof.Step) error {
-	if s.Fault == nil || harms[s.Fault.Kind] != nil || seams[s.Fault.Kind] {
+	if s.Fault == nil || injectors[s.Fault.Kind] != nil || seams[s.Fault.Kind] {
 		return nil
 	}
 	return fmt.Errorf("%s: %w in sim", s.Fault.Kind, errors.ErrUnsupported)
@@ -67,11 +67,11 @@ var seams = map[ringproof.FaultKind]bool{
 	ringproof.FaultStaleView: true, ringproof.FaultSkippedView: true,
 }
 
-// harms do to one machine what a fault says, and return the evidence.
-var harms map[ringproof.FaultKind]func(*World, *Machine, ringproof.Step) (string, error)
+// injectors do to one machine what a fault says, and return the evidence.
+var injectors map[ringproof.FaultKind]func(*World, *Machine, ringproof.Step) (string, error)
 
 func init() {
-	harms = map[ringproof.FaultKind]func(*World, *Machine, ringproof.Step) (string, error){
+	injectors = map[ringproof.FaultKind]func(*World, *Machine, ringproof.Step) (string, error){
 		ringproof.FaultKill:        (*World).kill,
 		ringproof.FaultPause:       (*World).pause,
 		ringproof.FaultSleep:       (*World).suspend,
@@ -131,7 +131,7 @@ func (w *World) Do(ctx context.Context, s ringproof.Step, targets []string) (str
 	case s.Fault.Kind == ringproof.FaultVolumeLoss && s.Fault.Leave == ringproof.LeaveCopy:
 		return w.putBackCopies(ctx, s, targets)
 	}
-	return w.each(targets, func(m *Machine) (string, error) { return harms[s.Fault.Kind](w, m, s) })
+	return w.each(targets, func(m *Machine) (string, error) { return injectors[s.Fault.Kind](w, m, s) })
 }
 
 // each does the same to every target at one instant, as a power cut does.

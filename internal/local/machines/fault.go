@@ -82,8 +82,8 @@ func confirm(ps []Process, sig syscall.Signal) (became string, ok bool) {
 // Freeze stops everything on the machine, and what it forks meanwhile. Its kernel goes on: connections
 // stay open and are acknowledged, as with a hung program.
 func (m *Machine) Freeze() (Evidence, error) {
-	m.harm.Lock()
-	defer m.harm.Unlock()
+	m.whole.Lock()
+	defer m.whole.Unlock()
 	t, err := m.powered()
 	if err != nil {
 		return Evidence{}, err
@@ -103,8 +103,8 @@ func (m *Machine) Thaw() (Evidence, error) { return m.SignalAll(syscall.SIGCONT)
 
 // PowerOff ends every process on the machine at once and takes it off the network. The volume stays.
 func (m *Machine) PowerOff() (Evidence, error) {
-	m.harm.Lock()
-	defer m.harm.Unlock()
+	m.whole.Lock()
+	defer m.whole.Unlock()
 	t, err := m.powered()
 	if err != nil {
 		return Evidence{}, err
@@ -145,8 +145,8 @@ func (m *Machine) Destroy() (Evidence, error) {
 			return Evidence{}, err
 		}
 	}
-	m.harm.Lock()
-	defer m.harm.Unlock()
+	m.whole.Lock()
+	defer m.whole.Unlock()
 	if err := m.scrap(); err != nil {
 		return Evidence{}, fmt.Errorf("destroying machine %s: %w", m.name, err)
 	}

@@ -33,14 +33,14 @@ var (
 	}
 )
 
-// fault adds the nth harm; way is what happens meanwhile.
+// fault adds the nth fault; way is what happens meanwhile.
 func (c *composer) fault(n int, way []ringproof.Trigger) {
 	label := func(what string) string { return fmt.Sprintf("fault/%d/%s", n, what) }
 	if len(c.kinds) == 0 {
 		return
 	}
 	entry := one(c.draw, label("kind"), c.kinds...)
-	f := c.harmOf(entry, label)
+	f := c.drawFault(entry, label)
 	step := ringproof.Step{Name: fmt.Sprintf("fault-%d", n), Fault: &f}
 	switch {
 	case n <= c.founding:
@@ -79,7 +79,7 @@ var ofFounding = []ringproof.Trigger{
 	{Event: ringproof.EventActionDone, Action: "bind"}, {Event: ringproof.EventActionDone, Action: "bind", Nth: 2},
 }
 
-// atFounding lets the harm meet the founding. Nobody leads or votes then, so it
+// atFounding lets the fault meet the founding. Nobody leads or votes then, so it
 // aims at a machine by its name.
 func (c *composer) atFounding(step *ringproof.Step, e faults.Entry, label func(string) string) {
 	f := step.Fault
@@ -119,8 +119,8 @@ func armed(f ringproof.Fault) bool {
 	return false
 }
 
-// harmOf draws every parameter that the catalogue gives the fault.
-func (c *composer) harmOf(e faults.Entry, label func(string) string) ringproof.Fault {
+// drawFault draws every parameter that the catalogue gives the fault.
+func (c *composer) drawFault(e faults.Entry, label func(string) string) ringproof.Fault {
 	f := ringproof.Fault{Kind: e.Kind}
 	for _, p := range e.Params {
 		if p.Name == "scope" && armed(f) {
@@ -207,7 +207,7 @@ func (c *composer) any(step any, p faults.Param, label string) {
 	case p.Type == faults.TypeNumber:
 		faults.Put(step, p.Name, p.Least+c.draw(label, min(4, cmp.Or(p.Most, 4))))
 	case p.Type == faults.TypeDuration:
-		// Always: what heals only at the end of harm leaves nothing to overlap with.
+		// Always: what heals only as the last fault ends leaves nothing to overlap with.
 		faults.Put(step, p.Name, one(c.draw, label, c.lengths...))
 	case p.Type == faults.TypeShift:
 		faults.Put(step, p.Name, one(c.draw, label, delays...))
@@ -265,7 +265,7 @@ func (c *composer) charge(f ringproof.Fault) {
 	}
 	c.chargeUnfit(f)
 	// A loss that is unfair becomes a kill for a time.
-	c.harm += max(f.For, 5*second) + f.Stagger*mostVoters
+	c.faulty += max(f.For, 5*second) + f.Stagger*mostVoters
 }
 
 // chargeUnfit counts the machines on which no etcd starts for longer than the automation
@@ -314,7 +314,7 @@ func milestones(op ringproof.Op, more int) []ringproof.Trigger {
 	return way
 }
 
-// disaster is harm beyond what anybody survives: the subject must halt. One
+// disaster is a fault beyond what anybody survives: the subject must halt. One
 // good copy is left, else there is nothing to judge it by.
 func (c *composer) disaster() {
 	c.plan.Mode = ringproof.ModeDisaster
