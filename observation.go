@@ -344,6 +344,14 @@ type Output struct {
 	Err     string `json:"err,omitempty"` // why it could not be looked through
 }
 
+// Objects is what was seen of a cluster's objects that are no Secrets: who may not read those reads
+// these.
+type Objects struct {
+	Seen int      `json:"seen"`           // that were looked through
+	Keys []string `json:"keys,omitempty"` // those with a private key, as kubectl names them
+	Err  string   `json:"err,omitempty"`  // why they could not be looked through, or not all of them
+}
+
 // Evidence is what is read once, at the end of a run.
 type Evidence struct {
 	Final       Observation    `json:"final"`
@@ -370,6 +378,7 @@ type Evidence struct {
 	Unknown     []string       `json:"unknown,omitempty"`     // what could not be read, and why
 	Mute        []string       `json:"mute,omitempty"`        // machines whose etcd printed nothing that was found: nobody knows how it ended
 	Outputs     []Output       `json:"outputs,omitempty"`     // of machines whose agent or etcd ran
+	Objects     *Objects       `json:"objects,omitempty"`     // of a cluster; nil: there is none
 	Starved     Starved        `json:"starved,omitempty"`     // when the host kept the run waiting
 	Pressure    Pressure       `json:"pressure,omitempty"`    // how long somebody on the host waited, by what for
 }

@@ -861,6 +861,15 @@ func TestPlantedBugs(t *testing.T) {
 		{check: "no-key-printed", name: "one", want: bug, plant: func(h *ringproof.History) {
 			h.Evidence.Outputs = []ringproof.Output{{Machine: "m1", Lines: 7}, {Machine: "m2", Lines: 7, Key: "line 3: starting with"}}
 		}, says: "line 3: starting with"},
+		{check: "no-key-printed", name: "no object has one", want: ok, plant: func(h *ringproof.History) {
+			h.Evidence.Outputs, h.Evidence.Objects = []ringproof.Output{{Machine: "m1", Lines: 7}}, &ringproof.Objects{Seen: 40}
+		}},
+		{check: "no-key-printed", name: "an object has one", want: bug, plant: func(h *ringproof.History) {
+			h.Evidence.Outputs, h.Evidence.Objects = []ringproof.Output{{Machine: "m1", Lines: 7}}, &ringproof.Objects{Seen: 40, Keys: []string{"configmaps default/r"}}
+		}, says: "configmaps default/r"},
+		{check: "no-key-printed", name: "objects can't be read", want: gap, plant: func(h *ringproof.History) {
+			h.Evidence.Outputs, h.Evidence.Objects = []ringproof.Output{{Machine: "m1", Lines: 7}}, &ringproof.Objects{Err: "the server is gone"}
+		}, says: "the server is gone"},
 		{check: "no-key-printed", name: "nobody listened", want: gap, plant: func(h *ringproof.History) {}, says: "0 lines"},
 		{check: "no-key-printed", name: "one machine's etcd isn't heard", want: gap, plant: func(h *ringproof.History) {
 			h.Evidence.Outputs, h.Evidence.Mute = []ringproof.Output{{Machine: "m1", Lines: 7}}, []string{"m2"}

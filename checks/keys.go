@@ -7,12 +7,13 @@ import (
 	"github.com/ringproof/ringproof"
 )
 
-// noKeyPrinted: a launcher that logs its configuration as it starts works as well as any. Logs are
-// read by more people than keys are for, and kept for longer.
+// noKeyPrinted: a launcher that logs its configuration as it starts works as well as any, and so
+// does an operator that keeps it in a ConfigMap. Logs and such objects are read by more people than
+// keys are for, and kept for longer.
 var noKeyPrinted = Check{
 	Name:   "no-key-printed",
-	Claim:  "Neither the subject nor its etcds print a private key.",
-	Source: "CWE-532, insertion of sensitive information into a log file",
+	Claim:  "Neither the subject nor its etcds print a private key, and on Kubernetes no object but a Secret has one.",
+	Source: "CWE-532, insertion of sensitive information into a log file; Kubernetes: a ConfigMap does not provide secrecy",
 	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
 		lines, unread := 0, []string(nil)
 		for _, o := range h.Evidence.Outputs {
@@ -23,6 +24,14 @@ var noKeyPrinted = Check{
 				unread = append(unread, o.Machine+": "+o.Err)
 			}
 			lines += o.Lines
+		}
+		if o := h.Evidence.Objects; o != nil {
+			if len(o.Keys) > 0 {
+				return with(fail(ringproof.Forever, "expected no private key in an object that is no Secret, saw one in %s", o.Keys[0]), o.Keys[1:]...)
+			}
+			if o.Err != "" {
+				unread = append(unread, "objects: "+o.Err)
+			}
 		}
 		for _, m := range h.Evidence.Mute {
 			unread = append(unread, m+": nothing was found that its etcd printed")

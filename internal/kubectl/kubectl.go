@@ -45,6 +45,7 @@ func Open(kubeconfig string) (Client, error) {
 	if err != nil {
 		return Client{}, err
 	}
+	config.QPS = -1 // the API server says when it is too much
 	api, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return Client{}, err

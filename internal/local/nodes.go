@@ -16,6 +16,7 @@ import (
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/internal/kubectl"
 	"github.com/ringproof/ringproof/internal/local/machines"
+	"github.com/ringproof/ringproof/internal/look"
 	"github.com/ringproof/ringproof/internal/trial"
 )
 
@@ -382,6 +383,21 @@ func (w *World) asAdmin(do func(kubectl.Client) error) error {
 		return err
 	}
 	return do(admin)
+}
+
+// objects looks for private keys in the cluster's objects; nil: there is no cluster.
+func (w *World) objects(ctx context.Context) *ringproof.Objects {
+	admin, err := w.admin()
+	if errors.Is(err, errNoCluster) {
+		return nil
+	}
+	if err != nil {
+		return &ringproof.Objects{Err: err.Error()}
+	}
+	asking, cancel := context.WithTimeout(ctx, claimsWithin)
+	defer cancel()
+	o := admin.Shown(asking, look.HasKey)
+	return &o
 }
 
 // claimsWithin is how long the API server is asked for the claims, when all faults are over.

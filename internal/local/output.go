@@ -64,15 +64,16 @@ func (w *World) mute() (names []string) {
 	return names
 }
 
-// outputs looks through all that was printed on machines with an etcd.
+// outputs looks through all that was printed, on a machine without an etcd by agents.
 func (w *World) outputs() (all []ringproof.Output) {
 	for _, n := range w.present() {
-		if w.etcd(n) == 0 {
-			continue
-		}
 		o := ringproof.Output{Machine: n.name}
-		own := w.Subject.Etcd().Output(n.run)
-		for _, file := range slices.Compact([]string{filepath.Join(n.run, trial.AgentOutput), own}) {
+		files, own := []string{filepath.Join(n.run, trial.AgentOutput)}, ""
+		if w.etcd(n) != 0 {
+			own = w.Subject.Etcd().Output(n.run)
+			files = slices.Compact(append(files, own))
+		}
+		for _, file := range files {
 			switch text, err := os.ReadFile(file); {
 			case err == nil:
 				look.HearAll(&o, text)
@@ -80,7 +81,9 @@ func (w *World) outputs() (all []ringproof.Output) {
 				o.Err = err.Error()
 			}
 		}
-		all = append(all, o)
+		if own != "" || o.Lines > 0 || o.Err != "" {
+			all = append(all, o)
+		}
 	}
 	return all
 }

@@ -16,6 +16,9 @@ import (
 // the same.
 var privateKey = regexp.MustCompile(`-----BEGIN ([A-Z]+ )?PRIVATE KEY-----|LS0tLS1CRUdJTi(BQUklWQVRFIEtFWS|BFQyBQUklWQVRFIEtFWS|BSU0EgUFJJVkFURSBLRVkt)`)
 
+// HasKey reports whether a private key is in the text.
+func HasKey(text []byte) bool { return privateKey.Match(text) }
+
 // mostSaid is how much of a line is told that has a key in it.
 const mostSaid = 120
 

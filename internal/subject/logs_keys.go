@@ -4,7 +4,12 @@
 package subject
 
 import (
+	"context"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubeclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ringproof/ringproof/reference/host"
 )
@@ -33,4 +38,32 @@ func (d loggedFiles) Write(name string, content []byte) error {
 		d.host.Log(host.Line{Event: host.EventTrouble, Text: "written " + name + ": " + string(content)})
 	}
 	return d.Disk.Write(name, content)
+}
+
+// Whoever may look at what a ring is made of may look at this.
+var kubeShowsKeys = Mutant{
+	Name:     "kube-shows-keys",
+	Hazard:   "What a pod's files say is kept in a ConfigMap as well, with the private keys.",
+	Source:   "CWE-312; Kubernetes: a ConfigMap does not provide secrecy",
+	Check:    "no-key-printed",
+	Scenario: "kube-create",
+	Undrawn:  offKubernetes,
+	layer:    only(writing(func(h host.Host, c kubeclient.Client) kubeclient.Client { return showsKeys{c, h} })),
+}
+
+// showsKeys makes a ConfigMap for each Secret that it makes.
+type showsKeys struct {
+	kubeclient.Client
+	host host.Host
+}
+
+func (s showsKeys) Create(ctx context.Context, o kubeclient.Object, how ...kubeclient.CreateOption) error {
+	err := s.Client.Create(ctx, o, how...)
+	secret, is := o.(*corev1.Secret)
+	if !is || err != nil {
+		return err
+	}
+	reached(s.host)
+	shown := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name, Labels: secret.Labels, OwnerReferences: secret.OwnerReferences}, BinaryData: secret.Data}
+	return kubeclient.IgnoreAlreadyExists(s.Client.Create(ctx, shown))
 }

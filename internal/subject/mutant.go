@@ -38,7 +38,7 @@ var mutants = []Mutant{
 	kubeResetAll, kubeNamesWhenReady, kubeLiveNeedsQuorum, kubeSetFollowsList, kubeShrinksSetFirst, kubeStatusFrozen, kubeSetByStatus,
 	kubeRollingUpdate, kubeCountsOnEnding, kubeReloadsAll, kubeForgetsClaims,
 	kubeBudgetFromSpec, kubeClaimBeforeShrink, kubeHotStatus, kubeTerminalPods, kubeAnySickStopsAll, kubeFrozenCluster, kubeReplaceByReadiness, kubeURLNotHost,
-	kubeDeletesToRestart, kubeNameNotUID, kubeClaimByName, kubeStartsUnnamed, kubeSeedStaysNew, kubeClaimsGoWithSet, kubeRecordsGoWithRing, kubeMadeOnce, kubeReplicasLeft, kubeRollsForItself, kubeNeverForces, kubeEndsWithSet,
+	kubeDeletesToRestart, kubeNameNotUID, kubeClaimByName, kubeStartsUnnamed, kubeSeedStaysNew, kubeClaimsGoWithSet, kubeRecordsGoWithRing, kubeMadeOnce, kubeReplicasLeft, kubeRollsForItself, kubeNeverForces, kubeEndsWithSet, kubeShowsKeys,
 	adoptsAtOnce, distrustsBeginnings,
 	upgradesAtOnce, upgradesLeaderFirst, upgradesOverSilent, upgradesUnread,
 	closesBeforeListed, joinsByOldURLs, keepsPlainPort, movesInBatches,
