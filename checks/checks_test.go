@@ -484,7 +484,7 @@ func TestPlantedBugs(t *testing.T) {
 		}, says: "saw none for 38s"},
 		{check: "available", name: "nobody asks", want: gap, plant: func(h *ringproof.History) { h.Operations = nil }, says: "no client"},
 
-		{check: "one-cluster-identity", name: "a retired disk of another ring", want: bug, plant: func(h *ringproof.History) { h.Evidence.Logs[1].ClusterID = 0xc2 }, says: "saw 2"},
+		{check: "one-cluster-identity", name: "a discarded disk of another ring", want: bug, plant: func(h *ringproof.History) { h.Evidence.Logs[1].ClusterID = 0xc2 }, says: "saw 2"},
 		{check: "one-cluster-identity", name: "a log that somebody made that of a ring of one", want: bug, plant: func(h *ringproof.History) { h.Evidence.Logs[1].Forced = 40 }, says: "ring of one"},
 		{check: "one-cluster-identity", name: "a log that a fault made so", want: ok, plant: func(h *ringproof.History) {
 			h.Evidence.Logs[1].Forced = 40

@@ -16,7 +16,7 @@ import (
 
 var oneClusterIdentity = Check{
 	Name:   "one-cluster-identity",
-	Claim:  "Every answer, every member and every disk, retired ones too, speaks of one cluster ID, and no log is made that of a ring of one.",
+	Claim:  "Every answer, every member and every disk, discarded ones too, speaks of one cluster ID, and no log is made that of a ring of one.",
 	Source: "a launcher that finds no data bootstraps a second ring beside the first (etcd-launcher, etcd-manager); etcd --force-new-cluster keeps the cluster ID",
 	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
 		if f, bad := forked(h); bad {

@@ -60,7 +60,7 @@ type toy struct {
 	leadLost time.Time // since when nobody leads
 	changed  time.Time // when the subject last did
 	want     int
-	retired  map[string]bool
+	leaving  map[string]bool
 	outage   string // step of the fault at the store
 	met      bool   // the subject has met it
 	next     ringproof.MemberID
@@ -136,7 +136,7 @@ func (w *toy) Start(ctx context.Context, p ringproof.Plan, recorder ringproof.Re
 		return w.fails
 	}
 	w.began, w.recorder, w.want = time.Now(), recorder, p.Ring.Size
-	w.retired, w.keys, w.next, w.revision = map[string]bool{}, map[string]ringproof.KV{}, 0xa0, 1
+	w.leaving, w.keys, w.next, w.revision = map[string]bool{}, map[string]ringproof.KV{}, 0xa0, 1
 	for i := range p.Ring.Machines {
 		w.machines = append(w.machines, &machine{name: fmt.Sprintf("m%d", i+1), on: true, disk: 1})
 	}
@@ -266,11 +266,11 @@ func (w *toy) due() (action, target string, apply func()) {
 		voters++
 	}
 	for _, m := range w.members {
-		if voters > w.want && (w.retired[m.machine] || len(w.retired) == 0 && m.id != w.leader) {
-			return "remove", m.machine, func() { w.remove(m.id); delete(w.retired, m.machine) }
+		if voters > w.want && (w.leaving[m.machine] || len(w.leaving) == 0 && m.id != w.leader) {
+			return "remove", m.machine, func() { w.remove(m.id); delete(w.leaving, m.machine) }
 		}
 	}
-	if voters < w.want || len(w.retired) > 0 {
+	if voters < w.want || len(w.leaving) > 0 {
 		for _, m := range w.machines {
 			if m.on && !m.lost && !slices.ContainsFunc(w.members, func(e member) bool { return e.machine == m.name }) {
 				return "add-learner", m.name, func() { w.add(m, true) }
@@ -363,7 +363,7 @@ func (w *toy) operate(op ringproof.Op, targets []string) error {
 	case ringproof.OpScale:
 		w.want = op.To
 	case ringproof.OpReplace:
-		w.retired[targets[0]] = true
+		w.leaving[targets[0]] = true
 	case ringproof.OpRestart:
 		w.on(targets[0]).dead = time.Now()
 	case ringproof.OpMoveLeader:

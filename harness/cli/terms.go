@@ -43,6 +43,8 @@ var terms = sorted([]meaning{
 	{"beside", "what a baseline was called before"},
 	{"gauge", "what mutate was called before"},
 	{"harm", "what a fault was called before"},
+	{"decommission", "to move the member off a machine that is not to have one any more"},
+	{"retire", "what to decommission was called before"},
 	{"known bug", "of etcd: the release that has it must fail, and the release that fixed it must pass"},
 	{"world", "where a plan runs: sim, simulated; virtual, with real processes in virtual time; local, with real processes; kind, on a Kubernetes cluster in real time"},
 	{"scenario", "the YAML that a person writes: a ring, a workload, steps, what must hold, and the hypothesis"},

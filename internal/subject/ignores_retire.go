@@ -14,7 +14,7 @@ var ignoresRetire = Mutant{
 	Check:    "steps",
 	Scenario: "replace-planned[victim=follower]",
 	layer: only(deciding(func(inner next, spec ring.Spec, o ring.Observed) ring.Decision {
-		spec.Retire = nil
+		spec.Decommission = nil
 		return inner(spec, o)
 	})),
 }

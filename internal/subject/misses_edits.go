@@ -21,9 +21,9 @@ var missesEdits = Mutant{
 		var missed []string
 		return deciding(func(inner next, spec ring.Spec, o ring.Observed) ring.Decision {
 			if spec.Paused {
-				missed = spec.Retire
-			} else if slices.Equal(spec.Retire, missed) {
-				spec.Retire = nil
+				missed = spec.Decommission
+			} else if slices.Equal(spec.Decommission, missed) {
+				spec.Decommission = nil
 			}
 			return inner(spec, o)
 		})

@@ -78,8 +78,8 @@ type moment struct {
 // moments are situations of a ring. What a mutant decides in each that is not
 // listed for it must be what the reference decides.
 func moments() map[string]moment {
-	spec := func(n int, retire ...string) ring.Spec {
-		return ring.Spec{Nodes: n, Version: release, Retire: retire, ReplaceAfter: time.Minute}
+	spec := func(n int, decommission ...string) ring.Spec {
+		return ring.Spec{Nodes: n, Version: release, Decommission: decommission, ReplaceAfter: time.Minute}
 	}
 	learner := func(m *ring.Member) { m.Learner = true }
 	bound := func(m *ring.Member) { m.Learner, m.Disk = true, "diskm4" }
@@ -87,30 +87,30 @@ func moments() map[string]moment {
 	paused := spec(3)
 	paused.Paused = true
 	return map[string]moment{
-		"steady":          {spec(3), voting(3, 3)},
-		"unlisted":        {spec(3), ring.Observed{Why: "no leader"}},
-		"paused":          {paused, with(voting(3, 3), 2, silent(time.Second))},
-		"grow":            {spec(5), voting(3, 5)},
-		"unbound-learner": {spec(5), with(voting(3, 5), 4, learner)},
-		"unbound-voter":   {spec(5), with(voting(3, 5), 4, func(*ring.Member) {})},
-		"bound-learner":   {spec(5), with(voting(3, 5), 4, bound)},
-		"ready-learner":   {spec(5), with(voting(3, 5), 4, ready)},
-		"last-learner":    {spec(4), with(voting(3, 5), 4, ready)},
-		"retire":          {spec(3, "m2"), voting(3, 4)},
-		"retire-and-grow": {spec(5, "m2"), voting(3, 5)},
-		"two-lost":        {spec(5), otherDiskIn(otherDiskIn(voting(5, 5), 1), 2)},
-		"retire-joined":   {spec(3, "m2"), voting(4, 4)},
-		"volume-lost":     {spec(3), otherDiskIn(voting(3, 3), 2)},
-		"one-missing":     {spec(3), voting(2, 3)},
-		"no-machine":      {spec(3), voting(2, 2)},
-		"silent":          {spec(3), with(voting(3, 3), 2, silent(time.Second))},
-		"gone":            {spec(5), goneFrom(voting(6, 6), 2)},
-		"shrink":          {spec(3), voting(5, 5)},
-		"shrink-emptied":  {spec(3), otherDiskIn(voting(5, 5), 5)},
-		"quorum-lost":     {spec(3), ring.Observed{Why: "no leader", Unread: time.Minute}},
-		"leader-retires":  {spec(3, "m1"), voting(4, 4)},
-		"retire-catch-up": {spec(5, "m2"), with(voting(4, 5), 5, func(m *ring.Member) { m.Learner, m.Disk, m.Name, m.Serving = true, "diskm5", "m5", true })},
-		"shrink-waited":   {spec(3), with(otherDiskIn(voting(5, 5), 5), 5, silent(time.Minute))},
+		"steady":                {spec(3), voting(3, 3)},
+		"unlisted":              {spec(3), ring.Observed{Why: "no leader"}},
+		"paused":                {paused, with(voting(3, 3), 2, silent(time.Second))},
+		"grow":                  {spec(5), voting(3, 5)},
+		"unbound-learner":       {spec(5), with(voting(3, 5), 4, learner)},
+		"unbound-voter":         {spec(5), with(voting(3, 5), 4, func(*ring.Member) {})},
+		"bound-learner":         {spec(5), with(voting(3, 5), 4, bound)},
+		"ready-learner":         {spec(5), with(voting(3, 5), 4, ready)},
+		"last-learner":          {spec(4), with(voting(3, 5), 4, ready)},
+		"decommission":          {spec(3, "m2"), voting(3, 4)},
+		"decommission-and-grow": {spec(5, "m2"), voting(3, 5)},
+		"two-lost":              {spec(5), otherDiskIn(otherDiskIn(voting(5, 5), 1), 2)},
+		"decommission-joined":   {spec(3, "m2"), voting(4, 4)},
+		"volume-lost":           {spec(3), otherDiskIn(voting(3, 3), 2)},
+		"one-missing":           {spec(3), voting(2, 3)},
+		"no-machine":            {spec(3), voting(2, 2)},
+		"silent":                {spec(3), with(voting(3, 3), 2, silent(time.Second))},
+		"gone":                  {spec(5), goneFrom(voting(6, 6), 2)},
+		"shrink":                {spec(3), voting(5, 5)},
+		"shrink-emptied":        {spec(3), otherDiskIn(voting(5, 5), 5)},
+		"quorum-lost":           {spec(3), ring.Observed{Why: "no leader", Unread: time.Minute}},
+		"leader-decommissioned": {spec(3, "m1"), voting(4, 4)},
+		"decommission-catch-up": {spec(5, "m2"), with(voting(4, 5), 5, func(m *ring.Member) { m.Learner, m.Disk, m.Name, m.Serving = true, "diskm5", "m5", true })},
+		"shrink-waited":         {spec(3), with(otherDiskIn(voting(5, 5), 5), 5, silent(time.Minute))},
 	}
 }
 
@@ -126,23 +126,23 @@ const (
 var otherwise = map[string]map[string]string{
 	"voter-first":              {"unbound-voter": bind4},
 	"two-at-once":              {"bound-learner": add5, "ready-learner": add5, "unbound-voter": bind4},
-	"remove-before-replace":    {"retire": remove2},
-	"wrong-victim":             {"two-lost": "ringadm member remove 3", "retire-joined": remove1, "volume-lost": remove1, "gone": remove1, "shrink": remove1, "shrink-emptied": remove1, "shrink-waited": remove1},
+	"remove-before-replace":    {"decommission": remove2},
+	"wrong-victim":             {"two-lost": "ringadm member remove 3", "decommission-joined": remove1, "volume-lost": remove1, "gone": remove1, "shrink": remove1, "shrink-emptied": remove1, "shrink-waited": remove1},
 	"unreachable-absent":       {"silent": remove2},
-	"count-machines":           {"grow": "wait: steady", "retire-and-grow": "wait: steady", "retire": "wait: steady", "one-missing": "wait: steady"},
+	"count-machines":           {"grow": "wait: steady", "decommission-and-grow": "wait: steady", "decommission": "wait: steady", "one-missing": "wait: steady"},
 	"never-replaced":           {"two-lost": "wait: member m1 (1)", "volume-lost": "wait: member m2 (2) is expected", "shrink-emptied": "wait: member m5 (5)", "shrink-waited": "wait: member m5 (5)"},
 	"orphan-learner":           {"unbound-learner": "wait: member m4 (4) was added and will start"},
 	"trust-directory":          {"two-lost": "wait: voter m1", "volume-lost": "wait: voter m2 (2) does not", "shrink-emptied": "wait: voter m5", "shrink-waited": "wait: voter m5"},
 	"start-old-id":             {"two-lost": "wait: voter m1", "volume-lost": "wait: voter m2 (2) does not", "shrink-emptied": "wait: voter m5", "shrink-waited": "wait: voter m5"},
-	"ignores-retire":           {"retire": "wait: steady", "retire-joined": "ringadm member remove 4", "leader-retires": "ringadm member remove 4"},
-	"puts-off":                 {"retire": later, "grow": later, "one-missing": later, "retire-and-grow": later},
+	"ignores-retire":           {"decommission": "wait: steady", "decommission-joined": "ringadm member remove 4", "leader-decommissioned": "ringadm member remove 4"},
+	"puts-off":                 {"decommission": later, "grow": later, "one-missing": later, "decommission-and-grow": later},
 	"ignores-silence":          {"paused": "wait: voter m2 (2) does not"},
 	"says-nothing":             {"quorum-lost": "halt: something is wrong"},
 	"cries-wolf":               {"unlisted": "halt: no quorum of the ring has answered"},
 	"replaces-with-voter":      {"unbound-voter": bind4},
-	"removes-meanwhile":        {"retire-catch-up": remove2},
-	"no-hand-over":             {"leader-retires": remove1},
-	"kube-claim-before-shrink": {"shrink": "wait: the claim of m5 is to go first", "retire-joined": "wait: the claim of m2 is to go first"},
+	"removes-meanwhile":        {"decommission-catch-up": remove2},
+	"no-hand-over":             {"leader-decommissioned": remove1},
+	"kube-claim-before-shrink": {"shrink": "wait: the claim of m5 is to go first", "decommission-joined": "wait: the claim of m2 is to go first"},
 	"kube-any-sick-stops-all": {"two-lost": "wait: member m1 (1) is not healthy", "silent": "wait: member m2 (2) is not healthy", "volume-lost": "wait: member m2 (2) is not healthy",
 		"gone": "wait: member m2 (2) is not healthy", "shrink-waited": "wait: member m5 (5) is not healthy", "shrink-emptied": "wait: member m5 (5) is not healthy"},
 	"shrink-by-wipe": {"shrink": "wait: the machines beyond", "shrink-emptied": "wait: the machines beyond"},

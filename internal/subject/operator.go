@@ -103,11 +103,11 @@ func change(s store.Spec, op ringproof.Op, targets []string) (changed store.Spec
 		s.Paused = op.Kind == ringproof.OpSuspend
 		return s, []string{fmt.Sprintf("paused=%t", s.Paused)}, nil
 	case ringproof.OpCancelReplace:
-		s.Retire = nil
-		return s, []string{"retire="}, nil
+		s.Decommission = nil
+		return s, []string{"decommission="}, nil
 	}
-	s.Retire = targets
-	return s, []string{"retire=" + strings.Join(targets, ",")}, nil
+	s.Decommission = targets
+	return s, []string{"decommission=" + strings.Join(targets, ",")}, nil
 }
 
 // renew gives a machine another release, or other flags.

@@ -24,8 +24,8 @@ var removeBeforeReplace = Mutant{
 			return d
 		}
 		for _, m := range o.Voters() {
-			if slices.Contains(spec.Retire, m.Machine) {
-				return act(ring.Action{Kind: ring.Remove, Member: m.ID, Machine: m.Machine, Why: "it retires"})
+			if slices.Contains(spec.Decommission, m.Machine) {
+				return act(ring.Action{Kind: ring.Remove, Member: m.ID, Machine: m.Machine, Why: "it is decommissioned"})
 			}
 		}
 		return d

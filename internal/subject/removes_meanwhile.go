@@ -25,8 +25,8 @@ var removesMeanwhile = Mutant{
 			return inner(spec, o)
 		}
 		for _, m := range voters {
-			if m.Serving && !m.Leader && slices.Contains(spec.Retire, m.Machine) {
-				return act(ring.Action{Kind: ring.Remove, Member: m.ID, Machine: m.Machine, Why: "it retires"})
+			if m.Serving && !m.Leader && slices.Contains(spec.Decommission, m.Machine) {
+				return act(ring.Action{Kind: ring.Remove, Member: m.ID, Machine: m.Machine, Why: "it is decommissioned"})
 			}
 		}
 		return inner(spec, o)

@@ -48,7 +48,7 @@ const removalPace = 3 * time.Second
 // afterTheFact removes surplus members only once they are dead.
 func afterTheFact(inner next, spec ring.Spec, o ring.Observed) ring.Decision {
 	d := inner(spec, o)
-	if len(o.Voters()) <= spec.Nodes || len(spec.Retire) > 0 || !is(d, ring.Remove) && !is(d, ring.MoveLeader) {
+	if len(o.Voters()) <= spec.Nodes || len(spec.Decommission) > 0 || !is(d, ring.Remove) && !is(d, ring.MoveLeader) {
 		return d
 	}
 	victim, in := memberOf(o, d.Action.Member)

@@ -82,14 +82,14 @@ func TestSkippedDecisionsAreWaits(t *testing.T) {
 	assert.Equal(t, ringproof.Decision{What: DecidesBoot, Nth: 2, State: "0 start (): "}, x.journal.(*seam.Journal).Decisions[5])
 }
 
-// Four voters, of which m2 retires: it is to go. While the decision was on its
+// Four voters, of which m2 is decommissioned: it is to go. While the decision was on its
 // way another lead has let m3 go. Who carries it out all the same leaves two.
 func staleRemoval(t *testing.T, do func(context.Context, *admin.Ring, ring.Action, admin.Fence) error) (left int, err error) {
 	before := voting(4, 4)
 	now := voting(4, 4)
 	now.Members = slices.Delete(now.Members, 2, 3)
 	b, x := seeing(auto.Brain{Next: ring.Next, Do: do}, viewing(ringproof.Fault{Kind: ringproof.FaultStaleView, Nth: 2}))
-	spec := ring.Spec{Nodes: 3, Version: release, Retire: []string{"m2"}}
+	spec := ring.Spec{Nodes: 3, Version: release, Decommission: []string{"m2"}}
 	require.NotNil(t, b.Next(spec, before).Action)
 	d := b.Next(spec, now)
 	require.Equal(t, ring.Remove, d.Action.Kind)

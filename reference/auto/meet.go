@@ -121,7 +121,7 @@ func (a *Agent) founders() []store.Founder {
 	})
 	for _, name := range names {
 		m := machines[name]
-		if !slices.Contains(m.Versions, spec.Before(name)) || slices.Contains(spec.Retire, name) || len(all) == spec.Nodes {
+		if !slices.Contains(m.Versions, spec.Before(name)) || slices.Contains(spec.Decommission, name) || len(all) == spec.Nodes {
 			continue
 		}
 		all = append(all, store.Founder{Name: name, Machine: name, Disk: m.Disk,

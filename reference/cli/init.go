@@ -35,6 +35,7 @@ ringadm auto runs on each machine found the ring from it, once.
 		Args:    atLeast(1, "the store's address and KEY=VALUE pairs"),
 		RunE: func(c *cobra.Command, args []string) error {
 			spec := store.Spec{Nodes: 3, Security: ring.TLS}
+			fmt.Fprint(c.ErrOrStderr(), notes(args[1:]))
 			if err := set(&spec, args[1:]); err != nil {
 				return err
 			}
@@ -61,7 +62,7 @@ const specKeys = `Keys:
   security         tls (the default) or plain: how the ring's clients speak, and its peers
   peers            plain: its members speak plain text to each other all the same. Changed to
                    tls, they are moved to it while the ring runs; it isn't taken back
-  retire           machines to move members off, comma-separated
+  decommission     machines to move members off, comma-separated (in the spec: retire)
   paused           true: change nothing
   heartbeat        raft heartbeat, as 100ms
   election         election timeout, as 1s
@@ -142,11 +143,12 @@ func specCommand() *cobra.Command {
 		Example: "  ringadm spec file:///mnt/ring nodes=5",
 		Args:    atLeast(1, "the store's address and KEY=VALUE pairs"),
 		RunE: func(c *cobra.Command, args []string) error {
+			fmt.Fprint(c.ErrOrStderr(), notes(args[1:]))
 			spec, err := respec(c.Context(), args[0], args[1:])
 			if err != nil {
 				return err
 			}
-			if len(spec.Retire) > 0 {
+			if len(spec.Decommission) > 0 {
 				fmt.Fprint(c.ErrOrStderr(), strangers(c.Context(), args[0], spec))
 			}
 			return printJSON(c.OutOrStdout(), spec)
@@ -154,20 +156,20 @@ func specCommand() *cobra.Command {
 	}
 }
 
-// strangers names the machines that are to retire and that nobody has seen: who mistypes a
+// strangers names the machines that are to be decommissioned and that nobody has seen: who mistypes a
 // name, and hears nothing, waits for a member to be moved that stays. They are no error, as
 // a machine may be asked away before its agent has run.
 func strangers(ctx context.Context, address string, spec store.Spec) (said string) {
 	s, err := store.Open(ctx, address)
 	if err != nil {
-		return fmt.Sprintf("whether all that are to retire are there is not known: %v\n", err)
+		return fmt.Sprintf("whether all that are to be decommissioned are there is not known: %v\n", err)
 	}
 	defer s.Close()
 	known, err := auto.Machines(ctx, s)
 	if err != nil {
-		return fmt.Sprintf("whether all that are to retire are there is not known: %v\n", err)
+		return fmt.Sprintf("whether all that are to be decommissioned are there is not known: %v\n", err)
 	}
-	for _, name := range spec.Retire {
+	for _, name := range spec.Decommission {
 		if _, there := known[name]; !there {
 			said += fmt.Sprintf("no machine %s is in the store, so that nothing is moved off it; there are: %s\n", name, cmp.Or(strings.Join(slices.Sorted(maps.Keys(known)), ", "), "none"))
 		}
@@ -237,6 +239,20 @@ func cameFirst(ctx context.Context, log store.Log[store.Spec], address string, e
 	return fmt.Errorf("%w; another operator was first, and nothing was changed: spec %d is now %s; see ringadm spec %s, and ask again", err, n, text, address)
 }
 
+// renamedKeys are those that have another name now; the one of the release before is taken,
+// with a note.
+var renamedKeys = map[string]string{"retire": "decommission"}
+
+func notes(pairs []string) (said string) {
+	for _, pair := range pairs {
+		key, _, _ := strings.Cut(pair, "=")
+		if now := renamedKeys[key]; now != "" {
+			said += fmt.Sprintf("Key %q is deprecated, write %s\n", key, now)
+		}
+	}
+	return said
+}
+
 // set applies KEY=VALUE pairs.
 func set(spec *store.Spec, pairs []string) error {
 	for _, pair := range pairs {
@@ -244,12 +260,12 @@ func set(spec *store.Spec, pairs []string) error {
 		if !ok {
 			return usageError{fmt.Errorf("%q: write KEY=VALUE, as in nodes=3", pair)}
 		}
-		setter, known := setters[key]
+		setter, known := setters[cmp.Or(renamedKeys[key], key)]
 		if !known {
 			setter, known = setterOf(key)
 		}
 		if !known {
-			return usageError{fmt.Errorf("unknown key %q; the keys are nodes, version, security, peers, retire, paused, heartbeat, election, snapshot-count, replace-after, certificates, flag.NAME, MACHINE.version, MACHINE.flag.NAME", key)}
+			return usageError{fmt.Errorf("unknown key %q; the keys are nodes, version, security, peers, decommission, paused, heartbeat, election, snapshot-count, replace-after, certificates, flag.NAME, MACHINE.version, MACHINE.flag.NAME", key)}
 		}
 		if err := setter(spec, value); err != nil {
 			return usageError{fmt.Errorf("%s: %w", pair, err)}
@@ -266,7 +282,7 @@ var setters = map[string]func(*store.Spec, string) error{
 	},
 	"security":       func(s *store.Spec, v string) error { s.Security = ring.Security(v); return nil },
 	"peers":          func(s *store.Spec, v string) error { s.Peers = ring.Security(v); return nil },
-	"retire":         func(s *store.Spec, v string) error { s.Retire = words(v); return nil },
+	"decommission":   func(s *store.Spec, v string) error { s.Decommission = words(v); return nil },
 	"paused":         func(s *store.Spec, v string) (err error) { s.Paused, err = strconv.ParseBool(v); return err },
 	"heartbeat":      func(s *store.Spec, v string) error { return setMillis(&s.HeartbeatMillis, v) },
 	"election":       func(s *store.Spec, v string) error { return setMillis(&s.ElectionMillis, v) },

@@ -45,8 +45,8 @@ func TestNoMachineGoesBack(t *testing.T) {
 	require.EqualValues(t, "v3.7.3", spec.VersionOf("m2"))
 }
 
-// TestRetireNamesStrangers: retire=zz was taken without a word, and whoever meant m2 waited.
-func TestRetireNamesStrangers(t *testing.T) {
+// TestDecommissionNamesStrangers: decommission=zz was taken without a word, and whoever meant m2 waited.
+func TestDecommissionNamesStrangers(t *testing.T) {
 	address := "file://" + filepath.Join(t.TempDir(), "ring")
 	require.NoError(t, create(t.Context(), address, store.Spec{Nodes: 3, Version: "v3.6.16", Security: "plain"}))
 	s, err := store.Open(t.Context(), address)
@@ -54,7 +54,7 @@ func TestRetireNamesStrangers(t *testing.T) {
 	defer s.Close()
 	_, err = store.Log[store.Machine]{Store: s, Prefix: auto.MachinesPrefix + "/m1"}.Append(t.Context(), 0, store.Machine{Name: "m1", Address: "10.0.0.1", Disk: "d1"})
 	require.NoError(t, err)
-	spec, err := respec(t.Context(), address, []string{"retire=m1,zz"})
+	spec, err := respec(t.Context(), address, []string{"decommission=m1,zz"})
 	require.NoError(t, err)
 	require.Equal(t, "no machine zz is in the store, so that nothing is moved off it; there are: m1\n", strangers(t.Context(), address, spec))
 	require.Contains(t, strangers(t.Context(), "file:///nosuch", spec), "not known")

@@ -103,7 +103,7 @@ func Began(identity *store.Identity) ring.Security {
 }
 
 // SpecOf is what an EtcdRing asks of a ring whose pods run a release. Slots beyond the
-// size retire. Peers that began with plain text go to TLS, as launchers run them now.
+// size are decommissioned. Peers that began with plain text go to TLS, as launchers run them now.
 func SpecOf(r *v1alpha1.EtcdRing, version ring.Version, identity *store.Identity) store.Spec {
 	names := Names{Namespace: r.Namespace, Ring: r.Name}
 	spec := store.Spec{Nodes: int(r.Spec.ClusterSize), Version: version, Security: ring.TLS, Paused: r.Spec.Paused,
@@ -112,7 +112,7 @@ func SpecOf(r *v1alpha1.EtcdRing, version ring.Version, identity *store.Identity
 		spec.Peers, spec.PeersFrom = ring.TLS, ring.Plain
 	}
 	for i := spec.Nodes; i < MostSlots; i++ {
-		spec.Retire = append(spec.Retire, names.Slot(i))
+		spec.Decommission = append(spec.Decommission, names.Slot(i))
 	}
 	if asked := r.Spec.Certificates.Lifetime; asked != nil {
 		spec.CertificateMillis = int(asked.Duration / time.Millisecond)

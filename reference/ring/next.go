@@ -348,8 +348,8 @@ func learner(spec Spec, o Observed) (Decision, bool) {
 	case len(keepers(spec, o)) >= spec.Nodes:
 		remove.Why = "it is no longer asked for"
 		return act(remove)
-	case retires(spec, m):
-		remove.Why = "its machine retires"
+	case decommissioned(spec, m):
+		remove.Why = "its machine is decommissioned"
 		return act(remove)
 	case o.toldWrong(m):
 		return mistold(spec, o, []Member{m})
@@ -456,9 +456,9 @@ func silent(spec Spec, o Observed) (Decision, bool) {
 		}
 	}
 	for _, m := range quiet {
-		// Where no etcd starts, and the machine is to retire, there is nothing to wait
+		// Where no etcd starts, and the machine is decommissioned, there is nothing to wait
 		// for. One that is only restarted comes back, and leaves in good order.
-		if machine, _ := o.own(m); o.unfit(m, spec) || retires(spec, m) && machine.Failing != "" {
+		if machine, _ := o.own(m); o.unfit(m, spec) || decommissioned(spec, m) && machine.Failing != "" {
 			return gone(spec, o, m, "its etcd does not come up")
 		}
 	}
@@ -468,8 +468,8 @@ func silent(spec Spec, o Observed) (Decision, bool) {
 		// log is whole, and may be what the ring comes to need.
 		// Nor before it is known that those who answer have their logs: without a launcher one
 		// may answer from memory, and the whole log is that of who hangs.
-		if retires(spec, m) && m.Silent > max(spec.ReplaceAfter, comeUp) && allRetire(spec, quiet) && !slices.ContainsFunc(o.Voters(), o.static) {
-			return gone(spec, o, m, "its machine retires and its etcd does not answer")
+		if decommissioned(spec, m) && m.Silent > max(spec.ReplaceAfter, comeUp) && allDecommissioned(spec, quiet) && !slices.ContainsFunc(o.Voters(), o.static) {
+			return gone(spec, o, m, "its machine is decommissioned and its etcd does not answer")
 		}
 	}
 	if i := slices.IndexFunc(quiet, func(m Member) bool { return o.static(m) && m.Silent > comeUp }); i >= 0 {
@@ -517,7 +517,7 @@ func gone(spec Spec, o Observed, m Member, why string) (Decision, bool) {
 	case "its etcd does not come up":
 		why = "the etcd of " + m.String() + " does not come up"
 	default:
-		why = "the machine of " + m.String() + " retires, and the etcd there does not answer"
+		why = "the machine of " + m.String() + " is decommissioned, and the etcd there does not answer"
 	}
 	return add(spec, o, why)
 }
@@ -546,14 +546,14 @@ func surplus(spec Spec, o Observed) (Decision, bool) {
 	return act(Action{Kind: Remove, Member: victim.ID, Machine: victim.Machine, Why: "fewer voters are asked for"})
 }
 
-// leaves picks who goes: a machine that retires, else the last by name, so
+// leaves picks who goes: a machine that is decommissioned, else the last by name, so
 // that a ring grown and shrunk again is the ring it was.
 func leaves(spec Spec, voters []Member) Member {
 	return slices.MaxFunc(voters, func(a, b Member) int { return byLeaving(spec, a, b) })
 }
 
 func byLeaving(spec Spec, a, b Member) int {
-	if x, y := retires(spec, a), retires(spec, b); x != y {
+	if x, y := decommissioned(spec, a), decommissioned(spec, b); x != y {
 		if x {
 			return 1
 		}
@@ -609,14 +609,14 @@ func add(spec Spec, o Observed, why string) (Decision, bool) {
 
 // keepers are the voters that count towards what was asked for.
 func keepers(spec Spec, o Observed) []Member {
-	return where(o.Voters(), func(m Member) bool { return !retires(spec, m) && !o.gone(m, spec) && !o.unfit(m, spec) })
+	return where(o.Voters(), func(m Member) bool { return !decommissioned(spec, m) && !o.gone(m, spec) && !o.unfit(m, spec) })
 }
 
-func allRetire(spec Spec, members []Member) bool {
-	return !slices.ContainsFunc(members, func(m Member) bool { return !retires(spec, m) })
+func allDecommissioned(spec Spec, members []Member) bool {
+	return !slices.ContainsFunc(members, func(m Member) bool { return !decommissioned(spec, m) })
 }
 
-func retires(spec Spec, m Member) bool { return slices.Contains(spec.Retire, m.Machine) }
+func decommissioned(spec Spec, m Member) bool { return slices.Contains(spec.Decommission, m.Machine) }
 
 // byName orders m2 before m10.
 func byName(a, b string) int {

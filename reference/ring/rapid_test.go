@@ -21,8 +21,8 @@ func drawObserved(t *rapid.T) (ring.Spec, ring.Observed) {
 	names := []string{"m1", "m2", "m3", "m4", "m5", "m6", "m7"}
 	chance := func(label string) bool { return rapid.IntRange(0, 3).Draw(t, label) > 0 }
 	spec := ring.Spec{Nodes: rapid.SampledFrom([]int{1, 3, 5}).Draw(t, "nodes"), Version: rapid.SampledFrom(releases).Draw(t, "version"), ReplaceAfter: time.Minute,
-		Own:    map[string]ring.Version{rapid.SampledFrom(names).Draw(t, "apart"): rapid.SampledFrom(releases).Draw(t, "its version")},
-		Retire: rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, 2, rapid.ID).Draw(t, "retire")}
+		Own:          map[string]ring.Version{rapid.SampledFrom(names).Draw(t, "apart"): rapid.SampledFrom(releases).Draw(t, "its version")},
+		Decommission: rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, 2, rapid.ID).Draw(t, "decommission")}
 	if spec.From = rapid.SampledFrom(append(releases, "", "")).Draw(t, "from"); spec.From == spec.Version {
 		spec.From = ""
 	}
@@ -192,11 +192,11 @@ func breaksAdd(spec ring.Spec, o ring.Observed, a ring.Action) string {
 		}
 	}
 	for _, m := range o.Machines {
-		if m.Name == a.Machine && m.Present && !m.Lost && slices.ContainsFunc(m.Versions, func(v ring.Version) bool { return begins(spec, o, m.Name, v) }) && m.Disk != "" && m.Disk == a.Disk && ring.SameAddress(m.PeerURL, a.PeerURL) && !slices.Contains(spec.Retire, m.Name) {
+		if m.Name == a.Machine && m.Present && !m.Lost && slices.ContainsFunc(m.Versions, func(v ring.Version) bool { return begins(spec, o, m.Name, v) }) && m.Disk != "" && m.Disk == a.Disk && ring.SameAddress(m.PeerURL, a.PeerURL) && !slices.Contains(spec.Decommission, m.Name) {
 			return ""
 		}
 	}
-	return "its machine is absent, unable, without a disk, or retired"
+	return "its machine is absent, unable, without a disk, or decommissioned"
 }
 
 // breaksAdvance wants a release to be asked for that can't read a log.
@@ -289,8 +289,8 @@ func breaksRemove(spec ring.Spec, o ring.Observed, m ring.Member) string {
 	if serving < majority(n) || left < majority(n-1) {
 		return fmt.Sprintf("%d of the other %d voters answer", left, n-1)
 	}
-	// Where etcd adds nobody beside a silent voter, one that retires goes first.
-	asked := slices.Contains(spec.Retire, m.Machine) && !m.Serving && m.Silent > spec.ReplaceAfter
+	// Where etcd adds nobody beside a silent voter, one that is decommissioned goes first.
+	asked := slices.Contains(spec.Decommission, m.Machine) && !m.Serving && m.Silent > spec.ReplaceAfter
 	for _, machine := range o.Machines {
 		own := machine.Name == m.Machine && machine.Present && !machine.Lost && machine.Disk == m.Disk
 		if own && !asked && n <= spec.Nodes && m.Started() {
@@ -469,7 +469,7 @@ func (w *world) drawFault(t *rapid.T) string {
 	b := rapid.SampledFrom(w.boxes).Draw(t, "machine")
 	m := w.at(b.name)
 	fair := w.spares(m)
-	kind := rapid.SampledFrom([]string{"crash", "return", "blackout", "mute", "unmute", "lose-disk", "lose-machine", "ghost", "spec", "retire", "new-observer"}).Draw(t, "fault")
+	kind := rapid.SampledFrom([]string{"crash", "return", "blackout", "mute", "unmute", "lose-disk", "lose-machine", "ghost", "spec", "decommission", "new-observer"}).Draw(t, "fault")
 	switch kind {
 	case "crash":
 		if !fair {
@@ -506,14 +506,14 @@ func (w *world) drawFault(t *rapid.T) string {
 		}
 		w.spec.Nodes = n
 		return fmt.Sprintf("spec nodes=%d", n)
-	case "retire":
-		if len(w.spec.Retire) > 0 {
-			w.spec.Retire = nil
-			return "retire nobody"
+	case "decommission":
+		if len(w.spec.Decommission) > 0 {
+			w.spec.Decommission = nil
+			return "decommission nothing"
 		}
-		w.spec.Retire = []string{b.name}
+		w.spec.Decommission = []string{b.name}
 		if w.room() < w.spec.Nodes {
-			w.spec.Retire = nil
+			w.spec.Decommission = nil
 			return ""
 		}
 	case "new-observer":
@@ -533,7 +533,7 @@ func (w *world) spares(m *entry) bool {
 func (w *world) room() int {
 	n := 0
 	for _, b := range w.boxes {
-		if !b.lost && b.able && !slices.Contains(w.spec.Retire, b.name) {
+		if !b.lost && b.able && !slices.Contains(w.spec.Decommission, b.name) {
 			n++
 		}
 	}
@@ -579,8 +579,8 @@ func (w *world) unmet() string {
 		return fmt.Sprintf("%d nodes are asked for, and the ring is %s", w.spec.Nodes, w)
 	}
 	for _, m := range w.members {
-		if slices.Contains(w.spec.Retire, m.machine) {
-			return m.machine + " retires, and keeps its member"
+		if slices.Contains(w.spec.Decommission, m.machine) {
+			return m.machine + " is decommissioned, and keeps its member"
 		}
 	}
 	return ""

@@ -105,7 +105,7 @@ type Spec struct {
 	SnapshotCount uint64             // entries from one raft snapshot to the next; 0: etcd's default
 	Restart       map[string]string  // machines that are to restart their member in its turn, and why
 	Pending       string             // what the machines' keeper waits for, though the ring is as asked for; "": nothing
-	Retire        []string           // machines that must lose their member
+	Decommission  []string           // machines that must lose their member, for good
 	Paused        bool               // leave everything as it is
 	ReplaceAfter  time.Duration      // how long a machine may be absent before a spare takes its place
 }
@@ -325,7 +325,7 @@ func (o Observed) takes(x Machine, spec Spec) bool {
 
 // offers reports whether the machine is there for a member, of whatever release.
 func (x Machine) offers(spec Spec) bool {
-	return x.Present && !x.Lost && x.Failing == "" && x.Disk != "" && !x.Used && !slices.Contains(spec.Retire, x.Name)
+	return x.Present && !x.Lost && x.Failing == "" && x.Disk != "" && !x.Used && !slices.Contains(spec.Decommission, x.Name)
 }
 
 func (x Machine) has(v Version) bool { return slices.Contains(x.Versions, v) }

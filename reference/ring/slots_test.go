@@ -26,7 +26,7 @@ const mostSlots = 9
 
 // TestSlotsConverge edits the size of a ring in a StatefulSet and loses volumes at any
 // moment, and wants its members in the first slots in the end, and no slot beside. The
-// automation is told of a lost volume, and that the slots beyond the size retire.
+// automation is told of a lost volume, and that the slots beyond the size are decommissioned.
 func TestSlotsConverge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSlots(t)
@@ -57,11 +57,11 @@ func drawSlots(t *rapid.T) *slots {
 	return s
 }
 
-// resize is an edit of the size: the slots beyond it retire.
+// resize is an edit of the size: the slots beyond it are decommissioned.
 func (s *slots) resize(size int) {
-	s.spec.Nodes, s.spec.Retire = size, nil
+	s.spec.Nodes, s.spec.Decommission = size, nil
 	for _, b := range s.boxes[size:] {
-		s.spec.Retire = append(s.spec.Retire, b.name)
+		s.spec.Decommission = append(s.spec.Decommission, b.name)
 	}
 }
 

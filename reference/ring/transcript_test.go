@@ -21,7 +21,7 @@ import (
 //
 // The language:
 //
-//	spec nodes=3 [retire=(m2)] [paused] [replace-after=1m] [version=V] [encrypt]   what is asked for, from now on; another release is an upgrade
+//	spec nodes=3 [decommission=(m2)] [paused] [replace-after=1m] [version=V] [encrypt]   what is asked for, from now on; another release is an upgrade
 //	ring [plain]              the world, a machine a line; plain: its peers spoke plain text at first
 //	  m1 voter leader           its member runs; words: voter, learner, leader, unbound, unstarted
 //	  m4                        a machine without a member; unable: it has not the release; lacks=V, fails=V: it has not, or doesn't start, V; deaf=mixed: none starts there that listens for both
@@ -255,8 +255,8 @@ func describe(d ring.Decision) string {
 
 func parseSpec(t *testing.T, d *datadriven.TestData) ring.Spec {
 	spec := ring.Spec{Version: "v3.6.16", ReplaceAfter: time.Minute, SnapshotCount: 500, Nodes: number(t, d, "nodes"), Paused: d.HasArg("paused"), Encrypt: d.HasArg("encrypt")}
-	if arg, ok := d.Arg("retire"); ok {
-		spec.Retire = arg.Vals
+	if arg, ok := d.Arg("decommission"); ok {
+		spec.Decommission = arg.Vals
 	}
 	if arg, ok := d.Arg("restart"); ok {
 		spec.Restart = map[string]string{}

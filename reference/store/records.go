@@ -38,8 +38,9 @@ type Spec struct {
 	Peers ring.Security `json:"peers,omitempty"`
 	// PeersFrom is how they spoke when Peers was asked for. "": no otherwise.
 	PeersFrom ring.Security `json:"peersFrom,omitempty"`
-	// Retire names the machines to move members off.
-	Retire []string `json:"retire,omitempty"`
+	// Decommission names the machines to move members off. Its key is the one that agents of
+	// the release before know: they refuse a spec with any other.
+	Decommission []string `json:"retire,omitempty"`
 	// Paused stops every change that the automation would make.
 	Paused bool `json:"paused,omitempty"`
 	// Zero means etcd's default.
@@ -65,7 +66,7 @@ func (s Spec) Validate() error {
 	if s.Security != ring.TLS && s.Security != ring.Plain {
 		return fmt.Errorf("security %q refused: choose tls or plain", s.Security)
 	}
-	return cmp.Or(checkSize(s.Nodes), checkVersion(s.Version), s.checkFrom(), s.checkPeers(), s.checkRetire(), s.checkTiming(), s.checkFlags())
+	return cmp.Or(checkSize(s.Nodes), checkVersion(s.Version), s.checkFrom(), s.checkPeers(), s.checkDecommission(), s.checkTiming(), s.checkFlags())
 }
 
 // replaceAfter is how long a machine is absent before a spare takes its place, if the
@@ -79,7 +80,7 @@ func (s Spec) Wanted() ring.Spec {
 	for machine, o := range s.Machines { // order: a map of a map
 		own[machine] = o.Version
 	}
-	return ring.Spec{Nodes: s.Nodes, Version: s.Version, From: s.From, Own: own, Encrypt: s.PeersFrom == ring.Plain, SnapshotCount: uint64(max(0, s.SnapshotCount)), Retire: s.Retire, Paused: s.Paused,
+	return ring.Spec{Nodes: s.Nodes, Version: s.Version, From: s.From, Own: own, Encrypt: s.PeersFrom == ring.Plain, SnapshotCount: uint64(max(0, s.SnapshotCount)), Decommission: s.Decommission, Paused: s.Paused,
 		ReplaceAfter: cmp.Or(time.Duration(s.ReplaceAfterMillis)*time.Millisecond, replaceAfter)}
 }
 
@@ -98,13 +99,13 @@ func checkVersion(v ring.Version) error {
 	return err
 }
 
-func (s Spec) checkRetire() error {
-	for _, machine := range s.Retire {
-		if err := checkName("machine to retire", machine); err != nil {
+func (s Spec) checkDecommission() error {
+	for _, machine := range s.Decommission {
+		if err := checkName("machine to decommission", machine); err != nil {
 			return err
 		}
 	}
-	return checkDistinct("machine to retire", s.Retire)
+	return checkDistinct("machine to decommission", s.Decommission)
 }
 
 // checkTiming holds etcd's own rules, so that a spec that no member could start

@@ -72,8 +72,8 @@ func TestSpecRefuses(t *testing.T) {
 		`version "v3.6.1\n"`:              func(s *Spec) { s.Version = "v3.6.1\n" },
 		`security "" refused`:             func(s *Spec) { s.Security = "" },
 		`security "TLS" refused`:          func(s *Spec) { s.Security = "TLS" },
-		`name "N1" refused`:               func(s *Spec) { s.Retire = []string{"N1"} },
-		`"n1" is there twice`:             func(s *Spec) { s.Retire = []string{"n1", "n2", "n1"} },
+		`name "N1" refused`:               func(s *Spec) { s.Decommission = []string{"N1"} },
+		`"n1" is there twice`:             func(s *Spec) { s.Decommission = []string{"n1", "n2", "n1"} },
 		"negative heartbeat":              func(s *Spec) { s.HeartbeatMillis = -1 },
 		"negative heartbeat or":           func(s *Spec) { s.ElectionMillis = -1 },
 		"1000 ms with a heartbeat of 201": func(s *Spec) { s.HeartbeatMillis = 201 },
@@ -86,8 +86,20 @@ func TestSpecRefuses(t *testing.T) {
 		require.ErrorContains(t, s.Validate(), want)
 	}
 	s := goodSpec()
-	s.Retire, s.HeartbeatMillis, s.ElectionMillis, s.Paused = []string{"n1", "n2.example"}, 200, 1000, true
+	s.Decommission, s.HeartbeatMillis, s.ElectionMillis, s.Paused = []string{"n1", "n2.example"}, 200, 1000, true
 	require.NoError(t, s.Validate())
+}
+
+// TestSpecKeepsItsKeys: two agents of which one is of the release before read what the other
+// writes. One refuses a spec with a key that it doesn't know, and then does nothing at all.
+func TestSpecKeepsItsKeys(t *testing.T) {
+	const record = `{"nodes":3,"version":"v3.6.16","security":"tls","retire":["n2"]}`
+	s, err := decode[Spec]("spec/00000002.json", []byte(record))
+	require.NoError(t, err)
+	require.Equal(t, []string{"n2"}, s.Decommission)
+	written, err := json.Marshal(s)
+	require.NoError(t, err)
+	require.Equal(t, record, string(written))
 }
 
 func TestMachineRefuses(t *testing.T) {
