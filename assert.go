@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// Founders, where an assert names machines, are those that the ring was founded on. Of more
+// InitialMembers, where an assert names machines, are those that the ring was bootstrapped on. Of more
 // machines than it has members they are the first that came.
-const Founders = "founders"
+const InitialMembers = "founders"
 
 // Assert is a state that the run must reach. Machines are named by their names, m3, by a
-// fault's step, which stands for those that it hit, or as [Founders].
+// fault's step, which stands for those that it hit, or as [InitialMembers].
 type Assert struct {
 	Within   Duration `json:"within"`
 	Voters   int      `json:"voters"`             // 0: not asked
@@ -50,7 +50,7 @@ func (a Assert) Machines() (names []string) {
 	if a.Leader != "" {
 		names = append(names, a.Leader)
 	}
-	return slices.DeleteFunc(names, func(name string) bool { return name == Founders })
+	return slices.DeleteFunc(names, func(name string) bool { return name == InitialMembers })
 }
 
 // Wants are the states in words, as in "expected 3 voters, that m3 leads".

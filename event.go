@@ -114,7 +114,7 @@ func EventKinds() map[EventKind]string {
 		EventConverged:       "the ring is what was asked for, and stays so",
 		EventLoadEnds:        "the clients stopped asking",
 		EventRunEnds:         "the run ended",
-		EventRunBegins:       "the machines are there and the ring is not: a fault from now on meets its founding",
+		EventRunBegins:       "the machines are there and the ring is not: a fault from now on meets its bootstrap",
 		EventMutantReached:   "the mistaken code of a mutant on trial was reached, once for each life of a process",
 	}
 }

@@ -38,7 +38,7 @@ func full() History {
 			{Revision: 3, Delete: true, KV: KV{Key: "/w/0"}, Prev: &KV{Key: "/w/0", Value: "v1"}},
 		}}},
 		Observations: []Observation{{At: 30, Machines: []MachineView{{Name: "m1", Disk: 1}}, Members: []MemberView{{ID: 1, Peers: []MemberID{1, 2}}}, Fresh: true}},
-		Evidence: Evidence{Spec: 3, Changes: []ConfChange{{Kind: "add-voter", Member: 1, At: Forever, Founder: true}}, Revision: 3,
+		Evidence: Evidence{Spec: 3, Changes: []ConfChange{{Kind: "add-voter", Member: 1, At: Forever, Initial: true}}, Revision: 3,
 			Budget: []Budget{{At: 25, What: "volume-loss of m2", Used: 1}, {At: 30, What: "machine-loss of m3 refused", Used: 1, Left: -1}}},
 		Measures: map[string]float64{"wall": 1.5},
 		Trace:    "9f86d081884c7d65, 48213 events",

@@ -236,7 +236,7 @@ type ConfChange struct {
 	Member   MemberID `json:"member"`
 	PeerURLs []string `json:"peerURLs,omitempty"`
 	At       Instant  `json:"at"`                // first observation at which a member had applied it; Forever: none
-	Founder  bool     `json:"founder,omitempty"` // written at bootstrap
+	Initial  bool     `json:"founder,omitempty"` // written at bootstrap
 	Foreign  bool     `json:"foreign,omitempty"` // somebody else asked for it, and not the subject
 }
 

@@ -169,8 +169,8 @@ func (e WatchEvent) String() string {
 // String prints "remove 1f, index 12, seen at 3.4s".
 func (c ConfChange) String() string {
 	text := c.Kind + " " + c.Member.String()
-	if c.Founder {
-		text += ", a founder"
+	if c.Initial {
+		text += ", an initial member"
 	}
 	return text + fmt.Sprintf(", index %d, seen at ", c.Index) + c.At.String()
 }

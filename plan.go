@@ -210,14 +210,14 @@ type Trigger struct {
 	Nth    int       `json:"nth,omitempty"`    // the nth such event since the step before began; 0 means 1
 	// Since is where counting begins: where the step before began; or, when it is
 	// run-begins, with the run. Such a step waits for no ring: it may meet its
-	// founding. No other step waits for it unless it joins it.
+	// bootstrap. No other step waits for it unless it joins it.
 	Since   EventKind `json:"since,omitempty"`
 	Delay   Duration  `json:"delay,omitempty"` // this long after the event
 	Timeout Duration  `json:"timeout,omitempty"`
 }
 
 // Early reports whether the step waits for no ring, so that it may meet its
-// founding.
+// bootstrap.
 func (s Step) Early() bool {
 	return s.After != nil && (s.After.Event == EventRunBegins || s.After.Since == EventRunBegins)
 }

@@ -25,7 +25,7 @@ var oneChangeAtATime = Check{
 		pending := map[ringproof.MemberID]ringproof.ConfChange{}
 		n := 0
 		for _, change := range h.Evidence.Changes {
-			if !c.apply(change) || change.Founder {
+			if !c.apply(change) || change.Initial {
 				continue
 			}
 			n++
@@ -43,7 +43,7 @@ var oneChangeAtATime = Check{
 				delete(pending, change.Member)
 			}
 		}
-		return pass("%d changes after the founding, each alone", n)
+		return pass("%d changes after the bootstrap, each alone", n)
 	},
 }
 
@@ -70,7 +70,7 @@ func (l *ledger) unfinished(pending map[ringproof.MemberID]ringproof.ConfChange,
 // holds anything.
 var learnerFirst = Check{
 	Name:   "learner-first",
-	Claim:  "After the founders every voter entered as a learner, and became a voter by a promotion in the log.",
+	Claim:  "After the initial members every voter entered as a learner, and became a voter by a promotion in the log.",
 	Source: "etcd's learner design; etcd#21694: a learner that votes without having been promoted",
 	counts: true,
 	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
@@ -80,7 +80,7 @@ var learnerFirst = Check{
 		c := newConfig()
 		learners, promoted := map[ringproof.MemberID]bool{}, 0
 		for _, change := range h.Evidence.Changes {
-			if !c.apply(change) || change.Founder || change.Foreign {
+			if !c.apply(change) || change.Initial || change.Foreign {
 				continue
 			}
 			switch change.Kind {

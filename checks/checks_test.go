@@ -19,7 +19,7 @@ import (
 // sec is a moment of a hand-written history.
 func sec(s float64) ringproof.Instant { return ringproof.Instant(s * float64(time.Second)) }
 
-// healthy is a run in which all goes well: three founders, a volume of m2 lost
+// healthy is a run in which all goes well: three initial members, a volume of m2 lost
 // at 20 s, its member replaced by a learner that is promoted, faults end at 60 s
 // and the ring rests from 62 s to 70 s.
 func healthy() *ringproof.History {
@@ -82,7 +82,7 @@ func healthy() *ringproof.History {
 		entry("remove", 2, 25), entry("add-learner", 4, 30), entry("promote", 4, 35),
 	}
 	for i := range h.Evidence.Changes {
-		h.Evidence.Changes[i].Index, h.Evidence.Changes[i].Founder = uint64(i+1), i < 3
+		h.Evidence.Changes[i].Index, h.Evidence.Changes[i].Initial = uint64(i+1), i < 3
 	}
 	h.Evidence.Logs = []ringproof.MemberLog{
 		{Machine: "m1", Disk: 1, Member: 1, ClusterID: 0xc1}, {Machine: "m2", Disk: 2, Member: 4, ClusterID: 0xc1},
@@ -669,7 +669,7 @@ func TestPlantedBugs(t *testing.T) {
 		{check: "one-lead", name: "nobody led, and nothing was changed", want: ringproof.Pass, plant: func(h *ringproof.History) {
 			drop(h, ringproof.EventLeads)
 			drop(h, ringproof.EventActionBegun)
-			h.Evidence.Changes = slices.DeleteFunc(h.Evidence.Changes, func(c ringproof.ConfChange) bool { return !c.Founder })
+			h.Evidence.Changes = slices.DeleteFunc(h.Evidence.Changes, func(c ringproof.ConfChange) bool { return !c.Initial })
 		}, says: "nobody led"},
 		{check: "one-lead", name: "nobody led, and no log was read", want: gap, plant: func(h *ringproof.History) {
 			drop(h, ringproof.EventLeads)
@@ -678,13 +678,13 @@ func TestPlantedBugs(t *testing.T) {
 		}, says: "doesn't say"},
 
 		{check: "work-bounded", name: "too many changes", want: bug, plant: func(h *ringproof.History) {}, says: "at most 2 membership changes, saw 3", params: map[string]string{"changes": "2"}},
-		{check: "work-bounded", name: "a ring that is founded by growing", want: ringproof.Pass, plant: func(h *ringproof.History) {
+		{check: "work-bounded", name: "a ring that is bootstrapped by growing", want: ringproof.Pass, plant: func(h *ringproof.History) {
 			h.Evidence.Changes = grown(3)
 		}, params: map[string]string{"changes": "0"}},
 		{check: "work-bounded", name: "a ring that grows further than asked", want: bug, plant: func(h *ringproof.History) {
 			h.Evidence.Changes = grown(4)
 		}, says: "at most 0 membership changes, saw 2", params: map[string]string{"changes": "0"}},
-		{check: "work-bounded", name: "growth of a ring whose founders no log has", want: bug, plant: func(h *ringproof.History) {
+		{check: "work-bounded", name: "growth of a ring whose initial members no log has", want: bug, plant: func(h *ringproof.History) {
 			h.Evidence.Changes = grown(3)[1:]
 		}, says: "at most 0 membership changes, saw 4", params: map[string]string{"changes": "0"}},
 		{check: "work-bounded", name: "more than the faults explain", want: bug, plant: func(h *ringproof.History) {
@@ -742,7 +742,7 @@ func TestPlantedBugs(t *testing.T) {
 		}, says: "0 needless ends"},
 		{check: "work-bounded", name: "starts that an old list ends and no fault hit", want: bug, plant: func(h *ringproof.History) {
 			drop(h, ringproof.EventFaultLanded)
-			h.Evidence.Changes = slices.DeleteFunc(h.Evidence.Changes, func(c ringproof.ConfChange) bool { return !c.Founder })
+			h.Evidence.Changes = slices.DeleteFunc(h.Evidence.Changes, func(c ringproof.ConfChange) bool { return !c.Initial })
 			for _, at := range []float64{41, 42} {
 				event(h, ringproof.Event{At: sec(at), Kind: ringproof.EventProcessExited, Machine: "m3", Text: "etcd, pid 7, fatal: discovery failed: error validating peerURLs {…}: member count is unequal"})
 			}
@@ -1502,9 +1502,9 @@ func TestASilentVoterHoldsAChange(t *testing.T) {
 			}
 			h.Evidence.Changes = nil
 			for i, member := range []ringproof.MemberID{1, 2, 3, 5, 6} {
-				founder := entry("add-voter", member, 1)
-				founder.Founder, founder.Index = true, uint64(i+1)
-				h.Evidence.Changes = append(h.Evidence.Changes, founder)
+				initialMember := entry("add-voter", member, 1)
+				initialMember.Initial, initialMember.Index = true, uint64(i+1)
+				h.Evidence.Changes = append(h.Evidence.Changes, initialMember)
 			}
 			insert(h, 5, entry("remove", 6, 24))
 			if test.ends != 0 {
@@ -1528,9 +1528,9 @@ func TestSomebodyCameUpBetweenTwoLooks(t *testing.T) {
 			h.Observations = append(h.Observations, o)
 		}
 		for i, member := range []ringproof.MemberID{1, 2, 3, 5, 6} {
-			founder := entry("add-voter", member, 1)
-			founder.Founder, founder.Index = true, uint64(i+1)
-			h.Evidence.Changes = append(h.Evidence.Changes, founder)
+			initialMember := entry("add-voter", member, 1)
+			initialMember.Initial, initialMember.Index = true, uint64(i+1)
+			h.Evidence.Changes = append(h.Evidence.Changes, initialMember)
 		}
 		h.Evidence.Rejected = []ringproof.Rejection{{At: sec(23.5), Machine: "m2", Kind: "remove", Member: 6, Why: "etcdserver: unhealthy cluster"}}
 		judged(t, quorumMargin.Finding(h, nil), says)
@@ -1548,9 +1548,9 @@ func TestWhatSomebodyElseDidIsNotTheSubjects(t *testing.T) {
 			h.Observations = append(h.Observations, seen(float64(at), 1, 1, 2, 3))
 		}
 		for i, member := range []ringproof.MemberID{1, 2, 3} {
-			founder := entry("add-voter", member, 1)
-			founder.Founder, founder.Index = true, uint64(i+1)
-			h.Evidence.Changes = append(h.Evidence.Changes, founder)
+			initialMember := entry("add-voter", member, 1)
+			initialMember.Initial, initialMember.Index = true, uint64(i+1)
+			h.Evidence.Changes = append(h.Evidence.Changes, initialMember)
 		}
 		removal := entry("remove", 3, 24)
 		removal.Foreign = foreign
@@ -1591,9 +1591,9 @@ func TestWhatWasOvertaken(t *testing.T) {
 				h.Observations = append(h.Observations, seen(float64(at), 1, 1, 2, 3, 4, 5))
 			}
 			for i, member := range []ringproof.MemberID{1, 2, 3, 4, 5} {
-				founder := entry("add-voter", member, 1)
-				founder.Founder, founder.Index = true, uint64(i+1)
-				h.Evidence.Changes = append(h.Evidence.Changes, founder)
+				initialMember := entry("add-voter", member, 1)
+				initialMember.Initial, initialMember.Index = true, uint64(i+1)
+				h.Evidence.Changes = append(h.Evidence.Changes, initialMember)
 			}
 			one, two := entry("remove", 3, 21), entry("remove", 4, 22)
 			one.Foreign, two.Foreign = test.foreign, test.foreign
@@ -1642,9 +1642,9 @@ func TestAFounderThatNeverRan(t *testing.T) {
 				h.Observations = append(h.Observations, o)
 			}
 			for i, member := range []ringproof.MemberID{1, 2, 3} {
-				founder := entry("add-voter", member, 1)
-				founder.Founder, founder.Index = true, uint64(i+1)
-				h.Evidence.Changes = append(h.Evidence.Changes, founder)
+				initialMember := entry("add-voter", member, 1)
+				initialMember.Initial, initialMember.Index = true, uint64(i+1)
+				h.Evidence.Changes = append(h.Evidence.Changes, initialMember)
 			}
 			insert(h, 3, entry("remove", 1, 24))
 			judged(t, quorumMargin.Finding(h, nil), test.says)
@@ -1728,7 +1728,7 @@ func TestABrokenCheckNeverPasses(t *testing.T) {
 
 // grown are the changes of a ring of one that becomes one of so many.
 func grown(size int) []ringproof.ConfChange {
-	all := []ringproof.ConfChange{{Index: 1, Kind: "add-voter", Member: 1, Founder: true}}
+	all := []ringproof.ConfChange{{Index: 1, Kind: "add-voter", Member: 1, Initial: true}}
 	for n := 2; n <= size; n++ {
 		index := uint64(10 * n)
 		all = append(all, ringproof.ConfChange{Index: index, Kind: "add-learner", Member: ringproof.MemberID(n)}, ringproof.ConfChange{Index: index + 1, Kind: "promote", Member: ringproof.MemberID(n)})

@@ -133,7 +133,7 @@ func releasedAt(h *ringproof.History, loss ringproof.Event) ringproof.Instant {
 }
 
 // revived finds an answer that takes a quorum, to who asked after there could be none: of
-// three members two start on empty disks, under their IDs as at the founding, and the third
+// three members two start on empty disks, under their IDs as at the bootstrap, and the third
 // is told by them what was never written.
 func revived(h *ringproof.History, since ringproof.Instant) (ringproof.Finding, bool) {
 	if _, lost := fallen(h); !lost {

@@ -16,16 +16,16 @@ import (
 // ledger is the harness's own truth of members and machines: where each member
 // lives, since when it runs, and what its machine lost and when.
 type ledger struct {
-	h        *ringproof.History
-	machines map[string]bool
-	homes    map[ringproof.MemberID]home
-	began    map[ringproof.MemberID]ringproof.Instant // first seen serving, or counted by others as one that does
-	served   map[ringproof.MemberID]ringproof.Instant // first seen serving
-	added    map[ringproof.MemberID]ringproof.Instant // from when it may have been there; the founders from the first
-	founders map[ringproof.MemberID]bool
-	cuts     []ringproof.Event // of a machine's power
-	losses   []ringproof.Event // machines and disks that faults took, or moved
-	starts   []ringproof.Event // what tells which etcd can't start; none if each can
+	h              *ringproof.History
+	machines       map[string]bool
+	homes          map[ringproof.MemberID]home
+	began          map[ringproof.MemberID]ringproof.Instant // first seen serving, or counted by others as one that does
+	served         map[ringproof.MemberID]ringproof.Instant // first seen serving
+	added          map[ringproof.MemberID]ringproof.Instant // from when it may have been there; the initial members from the first
+	initialMembers map[ringproof.MemberID]bool
+	cuts           []ringproof.Event // of a machine's power
+	losses         []ringproof.Event // machines and disks that faults took, or moved
+	starts         []ringproof.Event // what tells which etcd can't start; none if each can
 }
 
 // home is the machine and the disk that a member was started on; disk 0 is
@@ -36,7 +36,7 @@ type home struct {
 }
 
 func newLedger(h *ringproof.History) *ledger {
-	l := &ledger{h: h, machines: map[string]bool{}, founders: map[ringproof.MemberID]bool{}, homes: map[ringproof.MemberID]home{}, cuts: powerCuts(h), starts: failedStarts(h)}
+	l := &ledger{h: h, machines: map[string]bool{}, initialMembers: map[ringproof.MemberID]bool{}, homes: map[ringproof.MemberID]home{}, cuts: powerCuts(h), starts: failedStarts(h)}
 	l.began, l.served, l.added = map[ringproof.MemberID]ringproof.Instant{}, map[ringproof.MemberID]ringproof.Instant{}, map[ringproof.MemberID]ringproof.Instant{}
 	for _, e := range events(h, ringproof.EventFaultLanded) {
 		if e.Fault == ringproof.FaultMachineLoss || e.Fault == ringproof.FaultDiskSwap || tookDisk(h, e) {
@@ -117,10 +117,10 @@ func (l *ledger) readObservations() {
 func (l *ledger) readChanges() {
 	for _, c := range l.h.Evidence.Changes {
 		switch {
-		case strings.HasPrefix(c.Kind, "add-") && !c.Founder:
+		case strings.HasPrefix(c.Kind, "add-") && !c.Initial:
 			l.added[c.Member] = l.made(c).From
-		case c.Founder:
-			l.founders[c.Member] = true
+		case c.Initial:
+			l.initialMembers[c.Member] = true
 			l.begin(c.Member, 0)
 		case c.Kind == "promote": // etcd promotes none that hasn't caught up
 			l.begin(c.Member, l.seen(c))
@@ -128,7 +128,7 @@ func (l *ledger) readChanges() {
 		if machine := l.addressed(c.PeerURLs); machine != "" {
 			l.settle(c.Member, home{machine: machine})
 		}
-		if c.Founder && l.homes[c.Member].disk == 0 && l.homes[c.Member].machine != "" {
+		if c.Initial && l.homes[c.Member].disk == 0 && l.homes[c.Member].machine != "" {
 			l.settle(c.Member, home{l.homes[c.Member].machine, 1})
 		}
 	}
@@ -226,11 +226,11 @@ func (l *ledger) unsynced(member ringproof.MemberID, machine string, at ringproo
 	})
 }
 
-// started reports whether the member has had a log by the moment. A ring is founded with
+// started reports whether the member has had a log by the moment. A ring is bootstrapped with
 // a list of members of whom a quorum has run: one of the others has none until it serves.
 func (l *ledger) started(member ringproof.MemberID, at ringproof.Instant) bool {
 	began, ok := l.began[member]
-	if served, ever := l.served[member]; l.founders[member] && (!ever || served > at) {
+	if served, ever := l.served[member]; l.initialMembers[member] && (!ever || served > at) {
 		return false
 	}
 	return ok && began <= at

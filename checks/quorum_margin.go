@@ -58,7 +58,7 @@ type stage struct {
 func (w *marginWalk) judge() ringproof.Finding {
 	counted := 0
 	for i, c := range w.h.Evidence.Changes {
-		if c.Founder {
+		if c.Initial {
 			w.config.apply(c)
 			w.lowest = w.config.margin(func(ringproof.MemberID) bool { return true })
 			w.stages = []stage{{config: w.config.clone()}}
@@ -81,7 +81,7 @@ func (w *marginWalk) judge() ringproof.Finding {
 	if f, bad := w.rejected(); bad {
 		return f
 	}
-	return pass("%d changes after the founding: none took a voter to spare that it shouldn't have; lowest margin after a change %d", counted, w.lowest)
+	return pass("%d changes after the bootstrap: none took a voter to spare that it shouldn't have; lowest margin after a change %d", counted, w.lowest)
 }
 
 // overtaken reports whether somebody else changed the membership after the subject had asked

@@ -80,7 +80,7 @@ func TestEndedFirst(t *testing.T) {
 			}
 			h.Evidence.Changes = []ringproof.ConfChange{entry("add-voter", 1, 1), entry("add-voter", 2, 1), entry("add-voter", 3, 1), entry("remove", 3, 40)}
 			for i := range h.Evidence.Changes {
-				h.Evidence.Changes[i].Founder = i < 3
+				h.Evidence.Changes[i].Initial = i < 3
 			}
 			test.plant(h)
 			w := marginWalk{ledger: newLedger(h), grace: sec(5).Sub(0)}

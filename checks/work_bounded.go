@@ -20,7 +20,7 @@ var workBounded = Check{
 	Source: "etcd-launcher restarts every member for one lost volume; etcdadm adds and removes one learner for ever",
 	Timed:  true,
 	Params: []Param{
-		{"changes", "-1", "membership changes after the founding; -1: as many as the plan and its faults explain"},
+		{"changes", "-1", "membership changes after the bootstrap; -1: as many as the plan and its faults explain"},
 		{"restarts", "0", "ends of etcd processes on machines that no fault and no step restarted"},
 	},
 	counts: true,
@@ -88,22 +88,22 @@ func spinning(h *ringproof.History) (last ringproof.Event, what string, spins bo
 	return ringproof.Event{}, "", false
 }
 
-// made are the changes after the founding that had an effect.
+// made are the changes after the bootstrap that had an effect.
 func made(h *ringproof.History) []ringproof.ConfChange { return madeSince(h, 0) }
 
-// later are those of them that don't found the ring: who founds it with one member, as
+// later are those of them that don't bootstrap the ring: who bootstraps it with one member, as
 // etcd-io's operator does, grows it to the size that it is first asked to have.
 func later(h *ringproof.History) []ringproof.ConfChange { return madeSince(h, h.Plan.Ring.Size) }
 
 // madeSince leaves out by what a ring grows that has not had so many voters yet. Where logs
-// don't reach back to its founders nobody knows how many it had, and all counts.
+// don't reach back to its initial members nobody knows how many it had, and all counts.
 func madeSince(h *ringproof.History, voters int) (all []ringproof.ConfChange) {
 	c := newConfig()
-	whole := !slices.ContainsFunc(h.Evidence.Changes, func(c ringproof.ConfChange) bool { return c.Founder })
+	whole := !slices.ContainsFunc(h.Evidence.Changes, func(c ringproof.ConfChange) bool { return c.Initial })
 	for _, change := range h.Evidence.Changes {
 		whole = whole || c.voters() >= voters
 		grows := slices.Contains([]string{"add-voter", "add-learner", "promote"}, change.Kind)
-		if c.apply(change) && !change.Founder && !change.Foreign && (whole || !grows) {
+		if c.apply(change) && !change.Initial && !change.Foreign && (whole || !grows) {
 			all = append(all, change)
 		}
 	}

@@ -256,7 +256,7 @@ var catalogue = []Entry{
 		},
 		Targets: union(MemberForms(), MachineForms()),
 		Fairness: transient + " Any view is old by the time it is acted on, so a correct subject looks again before each change, or has etcd refuse what no longer holds. " +
-			"A decision about a start (boot) is stale in what comes from elsewhere only: the member list, the founding record, whether the ring was formed. " +
+			"A decision about a start (boot) is stale in what comes from elsewhere only: the member list, the bootstrap record, whether the ring was formed. " +
 			"What the machine reads of its own disk is of now, and no view is from before its last start of etcd: nobody else starts an etcd there, so no delay can show " +
 			"a list without a member beside the log which that member has written since. No launcher could tell that from a removal.",
 		Heals:  "it ends after so many decisions, or with the fault",

@@ -42,8 +42,8 @@ func (c Config) spare(lost map[ringproof.MemberID]bool) int {
 // changes the membership, the one after the change. A charge ends when
 // the lost member has left all of them: committing its removal took a quorum
 // that holds every acknowledged entry. Before a membership was seen any machine
-// may be a founder's, and founders enough for a quorum keep what they have. A voter
-// that was never heard holds no log: of founders 1, 2 and 3 the first two have
+// may be an initial member's, and initial members enough for a quorum keep what they have. A voter
+// that was never heard holds no log: of initial members 1, 2 and 3 the first two have
 // elected a leader, and 3 waits to be let in; without 1 it never is.
 //
 // Feed it every observation and every event, in order.
@@ -153,19 +153,19 @@ func (l *Ledger) without() map[ringproof.MemberID]bool {
 	return all
 }
 
-// found charges what was lost before there was a membership to the founders on
-// those machines. One that serves all the same was founded after the loss, on
+// found charges what was lost before there was a membership to the initial members on
+// those machines. One that serves all the same was bootstrapped after the loss, on
 // what the machine has now.
 func (l *Ledger) found(o ringproof.Observation) {
 	l.early = slices.DeleteFunc(l.early, func(machine string) bool {
-		m, founder := o.On(machine)
-		if founder {
+		m, initialMember := o.On(machine)
+		if initialMember {
 			l.lost[m.ID], l.lostOn[m.ID] = true, machine
 		}
-		if founder && m.Serving {
+		if initialMember && m.Serving {
 			delete(l.lost, m.ID)
 		}
-		return !founder || m.Serving
+		return !initialMember || m.Serving
 	})
 }
 
@@ -275,7 +275,7 @@ func takesAway(kind ringproof.FaultKind) bool {
 // no kind means: do nothing.
 func (l *Ledger) Admit(f ringproof.Fault, targets []string) (ringproof.Fault, string) {
 	if f.Kind == ringproof.FaultDiskSwap && len(l.last.Members) == 0 && l.mode != ringproof.ModeDisaster {
-		return ringproof.Fault{}, "no ring was seen yet: one that is founded on swapped disks is at home on them"
+		return ringproof.Fault{}, "no ring was seen yet: one that is bootstrapped on swapped disks is at home on them"
 	}
 	if takesAway(f.Kind) {
 		l.swaps++
@@ -366,9 +366,9 @@ func (l *Ledger) unfair(f ringproof.Fault, targets []string) string {
 	if len(l.last.Members)+len(l.last.Machines) == 0 {
 		return "nothing was observed yet"
 	}
-	// Whoever is lost before a membership was seen may be a founder.
+	// Whoever is lost before a membership was seen may be an initial member.
 	if gone := len(distinctNames(union(l.early, targets))); len(l.last.Members) == 0 && l.want-gone < ringproof.Quorum(l.want) {
-		return fmt.Sprintf("of %d founders %d would be left, a quorum is %d", l.want, max(0, l.want-gone), ringproof.Quorum(l.want))
+		return fmt.Sprintf("of %d initial members %d would be left, a quorum is %d", l.want, max(0, l.want-gone), ringproof.Quorum(l.want))
 	}
 	before := l.without()
 	lost := maps.Clone(before)

@@ -47,8 +47,8 @@ func TestSizeOneHasNothingToSpare(t *testing.T) {
 	assert.False(t, admitted(faults.NewLedger(3, ringproof.ModeSafe), "m1"), "nothing was observed yet")
 }
 
-// Before a membership was seen any machine may be a founder's, and a quorum of
-// founders keeps what it has. Who serves later was founded after the loss.
+// Before a membership was seen any machine may be an initial member's, and a quorum of
+// initial members keeps what it has. Who serves later was bootstrapped after the loss.
 func TestAFounderMayBeLostBeforeTheRingIsSeen(t *testing.T) {
 	l := faults.NewLedger(3, ringproof.ModeSafe)
 	machines := ring(3, 3, 0)
@@ -56,7 +56,7 @@ func TestAFounderMayBeLostBeforeTheRingIsSeen(t *testing.T) {
 	unseen.Members, unseen.Fresh = nil, false
 	l.Observe(unseen)
 	assert.True(t, admitted(l, "m1"))
-	assert.False(t, admitted(l, "m2"), "one founder of three would be left")
+	assert.False(t, admitted(l, "m2"), "one initial member of three would be left")
 	seen := machines
 	seen.Members = slices.Clone(machines.Members)
 	for i := range seen.Members {
@@ -74,7 +74,7 @@ func TestAFounderMayBeLostBeforeTheRingIsSeen(t *testing.T) {
 }
 
 // A voter that never ran holds nothing that the others could go on from: without
-// who founded the ring it is never let in. Once it was heard it counts, be it off.
+// who bootstrapped the ring it is never let in. Once it was heard it counts, be it off.
 func TestAVoterThatNeverRanKeepsNoLog(t *testing.T) {
 	young := ring(5, 5, 0)
 	for i := range young.Members[3:] {

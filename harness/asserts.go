@@ -41,7 +41,7 @@ func (s scene) unmet(a ringproof.Assert) (saw []string) {
 	switch {
 	case a.Stayed == nil:
 	case len(*a.Stayed) == 0:
-		first := slices.DeleteFunc(s.machines([]string{ringproof.Founders}), func(machine string) bool { return !s.stayed(machine) })
+		first := slices.DeleteFunc(s.machines([]string{ringproof.InitialMembers}), func(machine string) bool { return !s.stayed(machine) })
 		see(len(first) == 0, phrase(first, "", "%s with the first member"))
 	default:
 		others := slices.DeleteFunc(s.machines(*a.Stayed), s.stayed)
@@ -110,8 +110,8 @@ func (s scene) machines(names []string) []string {
 	all := map[string]bool{}
 	for _, name := range names {
 		hit := s.hit(name)
-		if name == ringproof.Founders {
-			hit = s.founders()
+		if name == ringproof.InitialMembers {
+			hit = s.initialMembers()
 		}
 		for _, machine := range hit {
 			all[machine] = true
@@ -132,9 +132,9 @@ func (s scene) hit(step string) (machines []string) {
 	return machines
 }
 
-// founders are the machines of those who were there when members were first seen. The
+// initialMembers are the machines of those who were there when members were first seen. The
 // node of a pod that is being made is known later.
-func (s scene) founders() (machines []string) {
+func (s scene) initialMembers() (machines []string) {
 	i := slices.IndexFunc(s.looks, func(o ringproof.Observation) bool { return len(o.Members) > 0 })
 	if i < 0 {
 		return nil

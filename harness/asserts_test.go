@@ -39,9 +39,9 @@ func TestAFounderIsWhereItIsSeenFirst(t *testing.T) {
 		return ringproof.Observation{Members: []ringproof.MemberView{{ID: 1, Name: "r-0", Machine: "m1"}, {ID: 2, Name: "r-1", Machine: machine}}}
 	}
 	s := scene{now: on("m2"), looks: []ringproof.Observation{{}, on(""), on("m2")}}
-	assert.Empty(t, s.unmet(ringproof.Assert{Stayed: &[]string{ringproof.Founders}}))
+	assert.Empty(t, s.unmet(ringproof.Assert{Stayed: &[]string{ringproof.InitialMembers}}))
 	s.now = on("m3")
-	assert.Equal(t, []string{"m2 without the first member"}, s.unmet(ringproof.Assert{Stayed: &[]string{ringproof.Founders}}))
+	assert.Equal(t, []string{"m2 without the first member"}, s.unmet(ringproof.Assert{Stayed: &[]string{ringproof.InitialMembers}}))
 }
 
 // TestWhoEndsAgainAndAgainServesNobody, though a look in between found it serving.
@@ -81,7 +81,7 @@ func TestWhatAnAssertSees(t *testing.T) {
 		{"another was to leave too", ringproof.Assert{Left: list("m1", "m2")}, []string{"m1 left"}},
 		{"who never started can't leave", ringproof.Assert{Left: list("m5")}, []string{"m1 left"}},
 		{"who stayed", ringproof.Assert{Stayed: &[]string{"m2", "m3"}}, nil},
-		{"who was there at first", ringproof.Assert{Stayed: &[]string{ringproof.Founders}}, []string{"m1, m5 without the first member"}},
+		{"who was there at first", ringproof.Assert{Stayed: &[]string{ringproof.InitialMembers}}, []string{"m1, m5 without the first member"}},
 		{"that none stayed", ringproof.Assert{Stayed: &[]string{}}, []string{"m2, m3 with the first member"}},
 		{"who has no member, or none at first", ringproof.Assert{Stayed: &[]string{"m1", "m2", "m5"}}, []string{"m1, m5 without the first member"}},
 		{"who leads", ringproof.Assert{Leader: "m3"}, nil},

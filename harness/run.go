@@ -213,7 +213,7 @@ func (r *runner) early(ctx context.Context) {
 	}
 }
 
-// foundingFaults starts the steps that wait for something of the founding, each by
+// foundingFaults starts the steps that wait for something of the bootstrap, each by
 // itself.
 func (r *runner) foundingFaults(ctx context.Context) {
 	for _, s := range r.plan.Steps {
@@ -431,7 +431,7 @@ func (r *runner) moved(machine string) []string {
 	return leaving
 }
 
-// lastAction is when the subject last began or ended a change. A founder's disk
+// lastAction is when the subject last began or ended a change. An initial member's disk
 // that is still to be bound is work, though the ring looks as asked for.
 func (r *runner) lastAction() ringproof.Instant {
 	events, _ := r.record.since(0)

@@ -873,7 +873,7 @@ func TestWhatEtcdsAreAskedToHave(t *testing.T) {
 	assert.NotContains(t, r.own, "m2")
 }
 
-// founding is a toy whose third founder serves from a moment on, and whose looks take so long.
+// founding is a toy whose third initial member serves from a moment on, and whose looks take so long.
 type founding struct {
 	*toy
 	takes, serves ringproof.Instant
@@ -887,7 +887,7 @@ func (w founding) Observe(ctx context.Context) (ringproof.Observation, error) {
 	return o, err
 }
 
-// TestALossWaitsForTheFounders: no list was read yet when a founder is to be lost, and one
+// TestALossWaitsForTheFounders: no list was read yet when an initial member is to be lost, and one
 // of the others never ran. The loss is asked for again until that one has; if it never
 // does, it is refused. Where a look takes no time nobody waits.
 func TestALossWaitsForTheFounders(t *testing.T) {

@@ -584,10 +584,10 @@ func (r *runner) aim(ctx context.Context, s ringproof.Step) (_ ringproof.Step, t
 }
 
 // admit asks the ledger for the fault. Where a look takes time the ledger may know less
-// than there is, of a ring that is being founded nothing: the third founder never ran, and
+// than there is, of a ring that is being bootstrapped nothing: the third initial member never ran, and
 // the loss of one of the other two is let go, as no list was read yet. So a loss is asked
 // for after a new look, unless the last one found all in order; and again, while it is
-// refused and somebody was never heard of, as the loss of a founder that has just started.
+// refused and somebody was never heard of, as the loss of an initial member that has just started.
 func (r *runner) admit(ctx context.Context, f ringproof.Fault, targets []string) (admitted ringproof.Fault, reason string) {
 	last := r.record.observation()
 	if !f.Permanent() || last.Until <= last.At || last.Fresh && serve(last) {

@@ -79,7 +79,7 @@ var codes = []Code{
 	{"S068", "objects that can't be found", "spec.operator.crds and manifests are files of Kubernetes's objects, YAML or JSON, or directories of such, found from the directory of the subject's file. A directory with a kustomization.yaml is built, as by kubectl apply -k."},
 	{"S069", "object that can't be read", "The resource and the patches of an operator are YAML once their variables are filled in: an object with apiVersion and kind, and parts of one. pods.selector is a label selector, as kubectl get -l takes it."},
 	{"S070", "end that can't be judged", "A ring on Kubernetes can be deleted for good, and then nothing of it may be left. On machines nobody asks for that; and the storage of a ring that is deleted and made anew on the way (ring-deleted) is one that stays."},
-	{"S071", "machine that may have no member", "Of more machines than voters those found the ring that come first. Which they are is the subject's affair and the machines', so a fault or an assert that is about a member says which by a selector."},
+	{"S071", "machine that may have no member", "Of more machines than voters those bootstrap the ring that come first. Which they are is the subject's affair and the machines', so a fault or an assert that is about a member says which by a selector."},
 	{"S072", "old word", "The word still means what it meant, for one release. `ringproof schema` prints today's."},
 	{"S073", "assert that can't be met", "All members that are listed serve, or an assert of the ring is not met. A fault without an end of its own lasts until all faults end, after the last step."},
 }

@@ -104,7 +104,7 @@ type End struct {
 type After struct {
 	Event   Event              `json:"event" jsonschema:"required" jsonschema_description:"what to wait for"`
 	Nth     int                `json:"nth,omitempty" jsonschema:"minimum=1,maximum=1000" jsonschema_description:"the nth such event since the step before began; 1 when absent"`
-	Since   Event              `json:"since,omitempty" jsonschema:"enum=run-begins" jsonschema_description:"run-begins: count from the beginning of the run, so that the step may meet the ring's founding; no other step waits for it"`
+	Since   Event              `json:"since,omitempty" jsonschema:"enum=run-begins" jsonschema_description:"run-begins: count from the beginning of the run, so that the step may meet the ring's bootstrap; no other step waits for it"`
 	Action  Action             `json:"action,omitempty" jsonschema_description:"only events of this action of the subject"`
 	Step    string             `json:"step,omitempty" jsonschema_description:"only events of this step"`
 	Delay   ringproof.Duration `json:"delay,omitempty" jsonschema_description:"this long after the event"`
@@ -138,7 +138,7 @@ type RingState struct {
 	Voters   int       `json:"voters,omitempty" jsonschema:"minimum=1,maximum=9" jsonschema_description:"voters that serve"`
 	Learners *int      `json:"learners,omitempty" jsonschema:"minimum=0,maximum=9" jsonschema_description:"entries that don't vote"`
 	HashKV   string    `json:"hashKV,omitempty" jsonschema:"enum=equal" jsonschema_description:"every member holds the same data"`
-	Left     *[]string `json:"left,omitempty" jsonschema_description:"machines that had a member and have none; no others have lost theirs. m3, a step before for those that its fault hit or its operation was about, or founders; [] is nobody"`
+	Left     *[]string `json:"left,omitempty" jsonschema_description:"machines that had a member and have none; no others have lost theirs. m3, a step before for those that its fault hit or its operation was about, or initial members; [] is nobody"`
 	Stayed   *[]string `json:"stayed,omitempty" jsonschema_description:"machines with the member that they had first, named alike; []: none of the first members is left"`
 	Leader   string    `json:"leader,omitempty" jsonschema_description:"the machine whose member leads, named alike"`
 	Release  Release   `json:"release,omitempty" jsonschema_description:"what every member runs"`

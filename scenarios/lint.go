@@ -210,7 +210,7 @@ func (r review) ending() Diagnostics {
 }
 
 // guesses are the machines that a step takes for members' by their names. Of more machines than
-// voters those found the ring that come first: on a busy machine m3 came late, m4 was asked, and
+// voters those bootstrap the ring that come first: on a busy machine m3 came late, m4 was asked, and
 // a correct subject was accused of what became of m3.
 func (r review) guesses() Diagnostics {
 	var found Diagnostics
@@ -237,7 +237,7 @@ func (r review) guesses() Diagnostics {
 }
 
 func (r review) guess(path, name, help string) Diagnostics {
-	return r.say(path, Warning, "S071", help, "%s may have no member: %d machines come, and the ring is founded by the %d that come first", name, r.plan.Ring.Machines, r.plan.Ring.Size)
+	return r.say(path, Warning, "S071", help, "%s may have no member: %d machines come, and the ring is bootstrapped by the %d that come first", name, r.plan.Ring.Machines, r.plan.Ring.Size)
 }
 
 // asserted judges the numbers of voters that are asserted. A request that is detached

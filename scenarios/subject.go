@@ -123,7 +123,7 @@ var variables = []Variable{
 	{"Size", "how many voters the ring begins with", ""},
 	{"Founders", "the names of the machines that it begins on, between commas", ""},
 	{"Machines", "the names of all machines, spares too, between commas", ""},
-	{"InitialCluster", "m1=http://10.0.0.1:2380,… of the founders, as etcd's flag takes it", ""},
+	{"InitialCluster", "m1=http://10.0.0.1:2380,… of the initial members, as etcd's flag takes it", ""},
 	{"Endpoints", "the client URLs of all machines, between commas", ""},
 	{"Scheme", "http or https", ""},
 	{"ClientPort", "the port at which etcd is to serve clients", ""},

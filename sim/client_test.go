@@ -22,8 +22,8 @@ func TestWhoLeavesIsHeard(t *testing.T) {
 	play(t, 7, &keeper{size: 3, machines: 4}, func(s *stage) {
 		s.formed()
 		asked, from := s.follower(), s.machine("m4")
-		s.block("alone", []*Machine{asked}, s.keep.founders())
-		s.block("alone", s.keep.founders(), []*Machine{asked})
+		s.block("alone", []*Machine{asked}, s.keep.initialMembers())
+		s.block("alone", s.keep.initialMembers(), []*Machine{asked})
 		s.until(10*time.Second, "it has no leader", func() bool {
 			said, err := say[*pb.StatusResponse](asked.etcd, &pb.StatusRequest{})
 			return err == nil && said.Leader == 0

@@ -49,7 +49,7 @@ func (k *keeper) Agent(m *Machine) func(context.Context) error {
 	}
 	return func(ctx context.Context) error {
 		for ctx.Err() == nil {
-			if running, err := m.Process().Running(); err != nil || running == nil && k.founder(m) {
+			if running, err := m.Process().Running(); err != nil || running == nil && k.initialMember(m) {
 				_ = k.start(ctx, m)
 			}
 			if err := m.Sleep(ctx, 100*time.Millisecond); err != nil {
@@ -60,8 +60,8 @@ func (k *keeper) Agent(m *Machine) func(context.Context) error {
 	}
 }
 
-func (k *keeper) founder(m *Machine) bool {
-	for _, other := range k.founders() {
+func (k *keeper) initialMember(m *Machine) bool {
+	for _, other := range k.initialMembers() {
 		if other == m {
 			return !k.spared[m.Name()]
 		}
@@ -69,7 +69,7 @@ func (k *keeper) founder(m *Machine) bool {
 	return false
 }
 
-func (k *keeper) founders() []*Machine { return k.world.Machines()[:k.size] }
+func (k *keeper) initialMembers() []*Machine { return k.world.Machines()[:k.size] }
 
 func (k *keeper) start(ctx context.Context, m *Machine) error {
 	if err := k.secure.write(m); err != nil {
@@ -80,7 +80,7 @@ func (k *keeper) start(ctx context.Context, m *Machine) error {
 
 func (k *keeper) flags(m *Machine) []string {
 	var ring []string
-	for _, other := range k.founders() {
+	for _, other := range k.initialMembers() {
 		ring = append(ring, other.Name()+"="+k.url(other, 2380))
 	}
 	state := k.state
@@ -168,7 +168,7 @@ func ring(t *testing.T, size int, f func(*stage)) {
 	})
 }
 
-// formed waits until every founder serves.
+// formed waits until every initial member serves.
 func (s *stage) formed() {
 	s.Helper()
 	s.until(20*time.Second, "the ring forms", func() bool { return len(s.serving()) == s.keep.size })
@@ -216,7 +216,7 @@ func (s *stage) leader() *Machine {
 func (s *stage) follower() *Machine {
 	s.Helper()
 	leader := s.leader()
-	for _, m := range s.keep.founders() {
+	for _, m := range s.keep.initialMembers() {
 		if m != leader {
 			return m
 		}

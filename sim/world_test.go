@@ -152,7 +152,7 @@ func (s *stage) endpoints(n int) (all []string) {
 	return all
 }
 
-// TestEvidence of a calm ring: its founding, three logs, one content.
+// TestEvidence of a calm ring: its bootstrap, three logs, one content.
 func TestEvidence(t *testing.T) {
 	ring(t, 3, func(s *stage) {
 		_, err := s.put(s.dial(nil, s.machine("m1")), "a", "1", time.Second)
@@ -164,7 +164,7 @@ func TestEvidence(t *testing.T) {
 		assert.True(s, e.Final.Fresh)
 		require.Len(s, e.Changes, 3)
 		for _, c := range e.Changes {
-			assert.True(s, c.Founder && c.Kind == "add-voter", "%+v", c)
+			assert.True(s, c.Initial && c.Kind == "add-voter", "%+v", c)
 		}
 		require.Len(s, e.Logs, 3)
 		require.Len(s, e.Hashes, 3)
@@ -180,7 +180,7 @@ func TestEvidence(t *testing.T) {
 	})
 }
 
-// TestEvidenceOfWhatIsGone: the founding of a ring of which no disk is left is
+// TestEvidenceOfWhatIsGone: the bootstrap of a ring of which no disk is left is
 // known from the logs that were there; the keyspace isn't.
 func TestEvidenceOfWhatIsGone(t *testing.T) {
 	ring(t, 3, func(s *stage) {

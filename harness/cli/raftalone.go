@@ -51,14 +51,14 @@ func raftAlone(context.Context) (simulated float64, err error) {
 
 func newTrio() (*trio, error) {
 	t := &trio{}
-	founders := []raft.Peer{{ID: 1}, {ID: 2}, {ID: 3}}
-	for i, founder := range founders {
+	initialMembers := []raft.Peer{{ID: 1}, {ID: 2}, {ID: 3}}
+	for i, initialMember := range initialMembers {
 		t.stores[i] = raft.NewMemoryStorage()
-		node, err := raft.NewRawNode(&raft.Config{ID: founder.ID, ElectionTick: 10, HeartbeatTick: 1, Storage: t.stores[i],
+		node, err := raft.NewRawNode(&raft.Config{ID: initialMember.ID, ElectionTick: 10, HeartbeatTick: 1, Storage: t.stores[i],
 			MaxSizePerMsg: 512 << 10, MaxInflightMsgs: 512, CheckQuorum: true, PreVote: true,
 			Logger: &raft.DefaultLogger{Logger: stdlog.New(io.Discard, "", 0)}})
 		if err == nil {
-			err = node.Bootstrap(founders)
+			err = node.Bootstrap(initialMembers)
 		}
 		if err != nil {
 			return nil, err

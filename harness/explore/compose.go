@@ -86,7 +86,7 @@ type composer struct {
 
 	lengths   []ringproof.Duration // of faults and absences
 	focus     string               // a machine that many of the faults aim at; "": none
-	founding  int                  // how many of the first faults meet the founding
+	founding  int                  // how many of the first faults meet the bootstrap
 	suspended bool                 // the ring is to be left as it is
 	turns     []turn               // what every member is asked for
 	release   string               // that all members are to run in the end; "": nobody asks
@@ -251,7 +251,7 @@ const mostPatient = 4
 func (c *composer) outlasts() bool { return len(c.lengths) > len(lengths) }
 
 // temper chooses what the plan's faults have in common: how long they last, whether
-// they meet the founding, and whether one machine gets more than its share.
+// they meet the bootstrap, and whether one machine gets more than its share.
 func (c *composer) temper() {
 	c.lengths = lengths
 	if c.draw("temper/patience", 5) == 4 {

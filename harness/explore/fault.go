@@ -71,7 +71,7 @@ func ledBy(t ringproof.Trigger) bool {
 	return t.Event == ringproof.EventActionBegun && t.Since != ringproof.EventRunBegins && t.Delay == 0
 }
 
-// ofFounding is what happens while a ring is founded.
+// ofFounding is what happens while a ring is bootstrapped.
 var ofFounding = []ringproof.Trigger{
 	{Event: ringproof.EventRunBegins}, {Event: ringproof.EventActionBegun, Action: "bootstrap"}, {Event: ringproof.EventActionDone, Action: "bootstrap"},
 	{Event: ringproof.EventActionBegun, Action: "launch"}, {Event: ringproof.EventProcessStarted}, {Event: ringproof.EventProcessStarted, Nth: 2},
@@ -79,7 +79,7 @@ var ofFounding = []ringproof.Trigger{
 	{Event: ringproof.EventActionDone, Action: "bind"}, {Event: ringproof.EventActionDone, Action: "bind", Nth: 2},
 }
 
-// atFounding lets the fault meet the founding. Nobody leads or votes then, so it
+// atFounding lets the fault meet the bootstrap. Nobody leads or votes then, so it
 // aims at a machine by its name.
 func (c *composer) atFounding(step *ringproof.Step, e faults.Entry, label func(string) string) {
 	f := step.Fault
@@ -318,7 +318,7 @@ func milestones(op ringproof.Op, more int) []ringproof.Trigger {
 // good copy is left, else there is nothing to judge it by.
 func (c *composer) disaster() {
 	c.plan.Mode = ringproof.ModeDisaster
-	c.plan.Hypothesis = "With the quorum lost for good the subject halts and says so; it founds no second ring and deletes nothing."
+	c.plan.Hypothesis = "With the quorum lost for good the subject halts and says so; it bootstraps no second ring and deletes nothing."
 	c.plan.Ring.Size = max(c.plan.Ring.Size, 3)
 	c.most = c.plan.Ring.Size
 	loss := ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Target: "majority", Leave: one(c.draw, "fault/1/leave", "nothing", "directories"),
@@ -339,7 +339,7 @@ func (c *composer) disaster() {
 
 // dark takes one machine's power for a time, and loses every other volume
 // meanwhile: those that are left agree, and only the dark one knows better. It
-// names the founders, so there is no spare that could be one.
+// names the initial members, so there is no spare that could be one.
 func (c *composer) dark(loss ringproof.Fault) {
 	size := c.plan.Ring.Size
 	off := ringproof.Fault{Kind: ringproof.FaultKill, Target: fmt.Sprintf("m%d", size), Scope: "machine", For: 20 * second}

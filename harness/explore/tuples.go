@@ -16,7 +16,7 @@ import (
 // about. A plan that shows a new one is worth varying. The list is sorted, and
 // holds each once.
 func Tuples(h *ringproof.History) []string {
-	w := walk{h: h, faults: map[string]ringproof.FaultKind{}, phase: "founding", seen: map[string]bool{}}
+	w := walk{h: h, faults: map[string]ringproof.FaultKind{}, phase: "bootstrap", seen: map[string]bool{}}
 	for _, e := range h.Events {
 		w.event(e)
 	}

@@ -23,7 +23,7 @@ func TestTuples(t *testing.T) {
 	h := &ringproof.History{
 		Observations: []ringproof.Observation{voters(10, true, true, true), voters(40, true, true, false), voters(60, true, false, false)},
 		Events: []ringproof.Event{
-			{At: 5, Kind: ringproof.EventBoot, Text: "start: it is a founder"},
+			{At: 5, Kind: ringproof.EventBoot, Text: "start: it is an initial member"},
 			{At: 12, Kind: ringproof.EventRingCreated},
 			{At: 20, Kind: ringproof.EventActionBegun, Action: "add-learner"},
 			{At: 21, Kind: ringproof.EventMemberAdded},
@@ -42,7 +42,7 @@ func TestTuples(t *testing.T) {
 	assert.Equal(t, []string{
 		"add-learner begun | quorum to spare |  | whole",
 		"add-learner done | quorum to spare |  | joining",
-		"boot start | silent |  | founding",
+		"boot start | silent |  | bootstrap",
 		"halted | no quorum |  | joining",
 		"promote failed | no quorum | kill | joining",
 		"waiting | bare quorum | kill+partition | joining",

@@ -201,7 +201,7 @@ func (p *Processes) values(m trial.Machine) map[string]string {
 // lists are the variables that name every machine, and its place among them.
 func (p *Processes) lists(m trial.Machine) map[string]string {
 	ring, etcd := p.site.Plan.Ring, p.subject.Spec.Etcd
-	var all, founders, initial, endpoints []string
+	var all, initialMembers, initial, endpoints []string
 	index := 0
 	for i, other := range p.site.Machines {
 		if other.Name == m.Name {
@@ -210,12 +210,12 @@ func (p *Processes) lists(m trial.Machine) map[string]string {
 		all = append(all, other.Name)
 		endpoints = append(endpoints, fmt.Sprintf("%s://%s:%d", scheme(ring), other.Address, etcd.Ports.Client))
 		if i < ring.Size {
-			founders = append(founders, other.Name)
+			initialMembers = append(initialMembers, other.Name)
 			initial = append(initial, fmt.Sprintf("%s=%s://%s:%d", other.Name, scheme(ring), other.Address, etcd.Ports.Peer))
 		}
 	}
 	between := func(list []string) string { return strings.Join(list, ",") }
-	return map[string]string{"Index": strconv.Itoa(index), "Machines": between(all), "Founders": between(founders),
+	return map[string]string{"Index": strconv.Itoa(index), "Machines": between(all), "Founders": between(initialMembers),
 		"InitialCluster": between(initial), "Endpoints": between(endpoints)}
 }
 

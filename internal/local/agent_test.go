@@ -70,7 +70,7 @@ func launch(args []string) int {
 			c.Close() // one that the agent before this one started
 			continue
 		}
-		ring, state := founders(dir), "new"
+		ring, state := initialMembers(dir), "new"
 		text, err := os.ReadFile(filepath.Join(run, "ring"))
 		if err == nil {
 			ring, state = string(text), "existing"
@@ -96,8 +96,8 @@ func launch(args []string) int {
 	}
 }
 
-// founders is the ring of three, "" until all are there.
-func founders(dir string) string {
+// initialMembers is the ring of three, "" until all are there.
+func initialMembers(dir string) string {
 	var ring []string
 	for _, name := range []string{"m1", "m2", "m3"} {
 		address, err := os.ReadFile(filepath.Join(dir, name+".address"))
@@ -167,7 +167,7 @@ func (s *toy) Ask(ctx context.Context, op ringproof.Op, targets []string, _ tria
 			return "", err
 		}
 	}
-	ring := founders(s.dir) // one address of each machine, for good
+	ring := initialMembers(s.dir) // one address of each machine, for good
 	if _, err := etcd.MemberAdd(ctx, []string{fmt.Sprintf("http://%s:2380", n.machine.Addr())}); err != nil {
 		return "", err
 	}

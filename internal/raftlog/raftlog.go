@@ -214,7 +214,7 @@ func Changes(logs []Log) ([]ringproof.ConfChange, error) {
 	return changes, missing
 }
 
-// change reads a membership change. Term 1 is that of the founders: etcd
+// change reads a membership change. Term 1 is that of the initial members: etcd
 // writes them as if they had been agreed before the first election.
 func change(e *raftpb.Entry) (ringproof.ConfChange, bool, error) {
 	if e.GetType() != raftpb.EntryConfChange {
@@ -224,7 +224,7 @@ func change(e *raftpb.Entry) (ringproof.ConfChange, bool, error) {
 	if err := proto.Unmarshal(e.GetData(), &cc); err != nil {
 		return ringproof.ConfChange{}, false, fmt.Errorf("entry %d: %w", e.GetIndex(), err)
 	}
-	c := ringproof.ConfChange{Index: e.GetIndex(), Term: e.GetTerm(), Member: ringproof.MemberID(cc.GetNodeId()), At: ringproof.Forever, Founder: e.GetTerm() == 1}
+	c := ringproof.ConfChange{Index: e.GetIndex(), Term: e.GetTerm(), Member: ringproof.MemberID(cc.GetNodeId()), At: ringproof.Forever, Initial: e.GetTerm() == 1}
 	var context membership.ConfigChangeContext
 	if len(cc.GetContext()) > 0 {
 		if err := json.Unmarshal(cc.GetContext(), &context); err != nil {

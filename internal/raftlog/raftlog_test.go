@@ -140,7 +140,7 @@ func TestValuesOfASingleMember(t *testing.T) {
 	changes, err := Changes([]Log{again})
 	require.NoError(t, err)
 	require.Len(t, changes, 1)
-	assert.Equal(t, ringproof.ConfChange{Index: 1, Term: 1, Kind: "add-voter", Member: ringproof.MemberID(log.Member), PeerURLs: []string{s.peer}, At: ringproof.Forever, Founder: true}, changes[0])
+	assert.Equal(t, ringproof.ConfChange{Index: 1, Term: 1, Kind: "add-voter", Member: ringproof.MemberID(log.Member), PeerURLs: []string{s.peer}, At: ringproof.Forever, Initial: true}, changes[0])
 }
 
 func TestChangesOfARingThatGrowsAndShrinks(t *testing.T) {
@@ -172,7 +172,7 @@ func TestChangesOfARingThatGrowsAndShrinks(t *testing.T) {
 		if i > 0 {
 			assert.Greater(t, c.Index, changes[i-1].Index)
 			assert.Equal(t, ringproof.MemberID(id), c.Member)
-			assert.False(t, c.Founder)
+			assert.False(t, c.Initial)
 		}
 	}
 	assert.Equal(t, []string{b.peer}, changes[1].PeerURLs)
@@ -349,7 +349,7 @@ func configure(t *testing.T, index, term uint64, kind raftpb.ConfChangeType, id 
 	return &raftpb.Entry{Index: proto.Uint64(index), Term: proto.Uint64(term), Type: raftpb.EntryConfChange.Enum(), Data: text}
 }
 
-// TestWhatWasReadBefore: of a ring whose founders are gone with their disks the log that was
+// TestWhatWasReadBefore: of a ring whose initial members are gone with their disks the log that was
 // read while they served says the changes, without a value; and it is kept once.
 func TestWhatWasReadBefore(t *testing.T) {
 	put := nothing(4, 2)
@@ -378,11 +378,11 @@ func TestWhatWasReadBefore(t *testing.T) {
 
 func TestMerge(t *testing.T) {
 	const add, learn, remove = raftpb.ConfChangeAddNode, raftpb.ConfChangeAddLearnerNode, raftpb.ConfChangeRemoveNode
-	founders := []*raftpb.Entry{configure(t, 1, 1, add, 1, false), configure(t, 2, 1, add, 2, false)}
-	with := func(more ...*raftpb.Entry) []*raftpb.Entry { return append(founders[:2:2], more...) }
+	initialMembers := []*raftpb.Entry{configure(t, 1, 1, add, 1, false), configure(t, 2, 1, add, 2, false)}
+	with := func(more ...*raftpb.Entry) []*raftpb.Entry { return append(initialMembers[:2:2], more...) }
 	for name, c := range map[string]struct {
 		logs []Log
-		want []string // member and kind, after the founders
+		want []string // member and kind, after the initial members
 		err  string
 	}{
 		"in raft order": {
@@ -390,7 +390,7 @@ func TestMerge(t *testing.T) {
 			[]string{"3 add-learner", "3 promote"}, "",
 		},
 		"not committed by anyone": {
-			[]Log{line(2, with(configure(t, 3, 2, learn, 3, false))...), line(2, founders...)}, nil, "",
+			[]Log{line(2, with(configure(t, 3, 2, learn, 3, false))...), line(2, initialMembers...)}, nil, "",
 		},
 		"committed, as another log knows": {
 			[]Log{line(2, with(configure(t, 3, 2, learn, 3, false))...), line(3, with(configure(t, 3, 2, learn, 3, false))...)},
@@ -455,7 +455,7 @@ func TestMerge(t *testing.T) {
 			}
 			var got []string
 			for _, each := range changes {
-				if !each.Founder {
+				if !each.Initial {
 					got = append(got, fmt.Sprint(each.Member, " ", each.Kind))
 				}
 			}

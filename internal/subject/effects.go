@@ -92,7 +92,7 @@ type gatedStore struct {
 
 func (g gatedStore) Create(ctx context.Context, key string, value []byte) error {
 	p := point{effect: "create " + series(key), refusal: fmt.Errorf("%s: %w", key, errOutage)}
-	if key == founding {
+	if key == bootstrapKey {
 		p.action = "bootstrap"
 	}
 	return g.injector.around(ctx, p, func(ctx context.Context) error { return g.Store.Create(ctx, key, value) })

@@ -73,9 +73,9 @@ func (x *rig) do(ctx context.Context, action string) (done bool, err error) {
 		_, there := x.disk.files[launcher.DataDir]
 		return !there, err
 	case "bootstrap":
-		delete(x.real, founding)
-		err = x.store.Create(ctx, founding, []byte("{}"))
-		return x.real[founding] != "", err
+		delete(x.real, bootstrapKey)
+		err = x.store.Create(ctx, bootstrapKey, []byte("{}"))
+		return x.real[bootstrapKey] != "", err
 	}
 	err = x.brain.Do(ctx, nil, ring.Action{Kind: ring.Kind(action)}, admin.Unfenced())
 	return x.done[action] > before, err
@@ -178,9 +178,9 @@ func TestACutAtAnEffectNamesTheActionThatIsOpen(t *testing.T) {
 func TestAnActionThatFailsHasNoReplyToLose(t *testing.T) {
 	dir := t.TempDir()
 	x := newRig(dir, "m1")
-	x.real[founding] = "another's"
+	x.real[bootstrapKey] = "another's"
 	x.set(t, cutAt("bootstrap", seam.After, 1))
-	assert.ErrorIs(t, x.store.Create(t.Context(), founding, []byte("{}")), store.ErrExists)
+	assert.ErrorIs(t, x.store.Create(t.Context(), bootstrapKey, []byte("{}")), store.ErrExists)
 	assert.Zero(t, x.killed)
 	assert.NoFileExists(t, filepath.Join(dir, "fired-crash.1"))
 }

@@ -13,13 +13,13 @@ import (
 // quorum of a second ring at the old addresses, beside the last good copy.
 var foundAgain = Mutant{
 	Name:     "found-again",
-	Hazard:   "Founders that can't reach the ring found a second one, empty and under a new token.",
+	Hazard:   "Initial members that can't reach the ring bootstrap a second one, empty and under a new token.",
 	Source:   "etcd-manager S1, S3, S11",
 	Check:    "disaster",
 	Scenario: "majority-disks-lost",
 	layer: only(booting(func(_ host.Host, inner boot, e launcher.Evidence) launcher.Boot {
-		b, founder := foundAnew(e)
-		if right := inner(e); !founder || right.Do == launcher.Start { // the first founding is as it should be
+		b, initialMember := foundAnew(e)
+		if right := inner(e); !initialMember || right.Do == launcher.Start { // the first bootstrap is as it should be
 			return right
 		}
 		b.Token += "-again"

@@ -112,7 +112,7 @@ func adopting(inner next, spec ring.Spec, o ring.Observed) ring.Decision {
 }
 
 // peers is the ring as a launcher knows it that goes by names and addresses:
-// the member list, else the founders.
+// the member list, else the initial members.
 func peers(e launcher.Evidence) []ring.Member {
 	if e.Listed || e.Identity == nil {
 		return e.Members

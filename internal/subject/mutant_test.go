@@ -204,7 +204,7 @@ func starts() map[string]launcher.Evidence {
 	identity := &store.Identity{Token: "ring-1", Epoch: 1}
 	var members []ring.Member
 	for _, name := range []string{"m1", "m2", "m3"} {
-		identity.Members = append(identity.Members, store.Founder{Name: name, Machine: name, Disk: "old", PeerURL: "https://" + name})
+		identity.Members = append(identity.Members, store.InitialMember{Name: name, Machine: name, Disk: "old", PeerURL: "https://" + name})
 		members = append(members, ring.Member{ID: ring.ID(len(members) + 1), Name: name, Machine: name, Disk: "old", PeerURL: "https://" + name})
 	}
 	evidence := func(disk string, wal, listed, formed bool) launcher.Evidence {

@@ -16,8 +16,8 @@ import (
 	"github.com/ringproof/ringproof/reference/store"
 )
 
-// founding is the key that bootstraps a ring.
-const founding = auto.IdentityPrefix + "/00000001.json"
+// bootstrapKey is the key that bootstraps a ring.
+const bootstrapKey = auto.IdentityPrefix + "/00000001.json"
 
 var errOutage = errors.New("the store does not answer")
 

@@ -32,7 +32,7 @@ var closesBeforeListed = Mutant{
 	})),
 }
 
-// What was listed when the ring was founded was right for as long as nobody changed it.
+// What was listed when the ring was bootstrapped was right for as long as nobody changed it.
 var joinsByOldURLs = Mutant{
 	Name:     "joins-by-old-urls",
 	Hazard:   "A member that joins names the others at the URLs for plain text, wherever they are listed.",

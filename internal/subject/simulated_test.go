@@ -20,7 +20,7 @@ import (
 	"github.com/ringproof/ringproof/sim"
 )
 
-// life is what a ring of three goes through: it is founded, and, with what is
+// life is what a ring of three goes through: it is bootstrapped, and, with what is
 // set from the first step on, a volume is lost, a spare takes over, it grows,
 // and shrinks again.
 func life(first ringproof.Fault) ringproof.Plan {

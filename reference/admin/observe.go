@@ -141,7 +141,7 @@ type View struct {
 	Unreadable []string         // what is wrong with the records that were passed over
 
 	// Registered are the peer URLs at which the ring's machines are or were, by name, as
-	// whoever founded it has them. The ring can't say; they are needed while its records
+	// whoever bootstrapped it has them. The ring can't say; they are needed while its records
 	// are missing.
 	Registered map[string][]string
 }

@@ -21,7 +21,7 @@ func TestNotYetAdopted(t *testing.T) {
 	seen := ring.Observed{Listed: true, Recorded: 2}
 	for i, name := range []string{"m1", "m2", "m3"} {
 		url := "http://" + name + ":2380"
-		identity.Members = append(identity.Members, store.Founder{Name: name, Machine: name, PeerURL: url, Member: uint64(i + 1)})
+		identity.Members = append(identity.Members, store.InitialMember{Name: name, Machine: name, PeerURL: url, Member: uint64(i + 1)})
 		m := ring.Member{ID: ring.ID(i + 1), Name: name, Machine: name, PeerURL: url, Disk: "d-" + name, Serving: true, Leader: i == 0, Version: "v3.6.16"}
 		machine := ring.Machine{Name: name, PeerURL: url, Disk: "d-" + name, Present: true, Versions: []ring.Version{"v3.6.16"}}
 		if name == "m2" {

@@ -2,7 +2,7 @@
 // Copyright the ringproof authors.
 
 // Package auto runs a ring without Kubernetes: one agent on each machine. The
-// machines meet in a store, found the ring there exactly once, and from then on
+// machines meet in a store, bootstrap the ring there exactly once, and from then on
 // hold the lead of the automation in the ring itself. Every turn of an agent
 // looks at its own machine first, then, if it leads, at the ring.
 package auto
@@ -36,7 +36,7 @@ const (
 const (
 	pace        = 150 * time.Millisecond // between two turns
 	notePace    = time.Second            // between two tries to note in the store that the ring has answered
-	epochPeriod = 3 * time.Second        // how long the holder of an epoch has to found the ring
+	epochPeriod = 3 * time.Second        // how long the holder of an epoch has to bootstrap the ring
 )
 
 // Brain is what decides: ring.Next and launcher.Decide, and who carries out an

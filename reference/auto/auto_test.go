@@ -402,7 +402,7 @@ func (f *fleet) moveStore(from, to string) {
 	}
 }
 
-// TestLifeOfARing founds a ring and takes it through what happens to rings.
+// TestLifeOfARing bootstraps a ring and takes it through what happens to rings.
 func TestLifeOfARing(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, store.Spec{Nodes: 3, Security: "tls", ReplaceAfterMillis: 60_000})
@@ -420,7 +420,7 @@ func TestLifeOfARing(t *testing.T) {
 	begun := time.Now()
 	f.start(false, "m1", "m2", "m3", "m4", "m5")
 	var ring admin.View
-	step("five agents at once found one ring of three", func(t *testing.T) {
+	step("five agents at once bootstrap one ring of three", func(t *testing.T) {
 		ring = f.until(30*time.Second, func(v admin.View) string {
 			if len(v.Members) != 3 || len(v.Presences) != 5 {
 				return fmt.Sprintf("%d members, %d machines", len(v.Members), len(v.Presences))
@@ -450,11 +450,11 @@ func TestLifeOfARing(t *testing.T) {
 			}
 			return n
 		}
-		// Two founders are a quorum: the third may be on its way still.
-		require.Eventually(t, func() bool { return started() >= 3 }, 10*time.Second, 50*time.Millisecond, "a founder never starts")
+		// Two initial members are a quorum: the third may be on its way still.
+		require.Eventually(t, func() bool { return started() >= 3 }, 10*time.Second, 50*time.Millisecond, "an initial member never starts")
 		require.Equal(t, 3, started(), "an etcd runs on a machine without a member")
 	})
-	founders := func(v admin.View) []string {
+	initialMembers := func(v admin.View) []string {
 		var all []string
 		for _, m := range v.RingMembers() {
 			all = append(all, m.Machine)
@@ -463,7 +463,7 @@ func TestLifeOfARing(t *testing.T) {
 		return all
 	}
 	step("kill -9 of an etcd: it comes back as who it was", func(t *testing.T) {
-		three = founders(ring)
+		three = initialMembers(ring)
 		was := f.id(ring, three[1])
 		others := f.pids(three[0], three[2])
 		pid := f.machines[three[1]].pid()
@@ -488,7 +488,7 @@ func TestLifeOfARing(t *testing.T) {
 		})
 		require.Equal(t, ring.ClusterID, v.ClusterID)
 		require.Equal(t, others, f.pids(three[0], three[1]), "another etcd was restarted")
-		three = founders(v)
+		three = initialMembers(v)
 		ring = v
 	})
 	step("an agent is killed and comes back: its etcd never noticed", func(t *testing.T) {
@@ -520,7 +520,7 @@ func TestLifeOfARing(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond)
 		require.Equal(t, ring.ClusterID, v.ClusterID)
 		ring = f.until(10*time.Second, f.someThree)
-		three = founders(ring)
+		three = initialMembers(ring)
 	})
 	step("an interrupted agent stops its etcd, and the ring goes on", func(t *testing.T) {
 		pid := f.machines[three[0]].pid()
@@ -658,7 +658,7 @@ func TestDryRunFoundsNothing(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, store.Spec{Nodes: 1, Security: "plain"})
 	f.start(true, "m1")
-	require.Eventually(t, func() bool { return f.said("dry run: bootstrap with 1 founders", "m1") }, 10*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return f.said("dry run: bootstrap with 1 initial members", "m1") }, 10*time.Second, 20*time.Millisecond)
 	time.Sleep(500 * time.Millisecond)
 	keys, err := f.open("").List(t.Context(), "")
 	require.NoError(t, err)

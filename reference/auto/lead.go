@@ -34,7 +34,7 @@ func (a *Agent) lead(ctx context.Context, view admin.View) (leads bool, err erro
 	return true, a.step(ctx, view, fence)
 }
 
-// step finishes what the founding left open, then takes the ring one step on.
+// step finishes what the bootstrap left open, then takes the ring one step on.
 func (a *Agent) step(ctx context.Context, view admin.View, fence admin.Fence) error {
 	if known := a.launcher.Known; !known.Formed {
 		if a.reconciler.Bind(ctx, view, known.Identity.Members, fence) || a.DryRun {

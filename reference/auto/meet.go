@@ -81,36 +81,36 @@ func (r *roster) add(ctx context.Context, s store.Store, name string, before *ro
 	return nil
 }
 
-// meet founds the ring, if this machine's turn it is. The founding record is
+// meet bootstraps the ring, if this machine's turn it is. The bootstrap record is
 // created if absent, so there is one ring whoever believes to lead; the epoch
 // keeps two from trying at once.
 func (a *Agent) meet(ctx context.Context) error {
-	founders, nodes := a.founders(), a.launcher.Known.Spec.Nodes
-	if len(founders) < nodes {
-		a.log.Say(host.EventWaiting, fmt.Sprintf("%d of %d machines have come to the store", len(founders), nodes))
+	initialMembers, nodes := a.initialMembers(), a.launcher.Known.Spec.Nodes
+	if len(initialMembers) < nodes {
+		a.log.Say(host.EventWaiting, fmt.Sprintf("%d of %d machines have come to the store", len(initialMembers), nodes))
 		return nil
 	}
 	if a.DryRun {
-		a.log.Say(host.EventWaiting, fmt.Sprintf("dry run: bootstrap with %d founders", len(founders)))
+		a.log.Say(host.EventWaiting, fmt.Sprintf("dry run: bootstrap with %d initial members", len(initialMembers)))
 		return nil
 	}
 	epoch, ours, err := a.epoch(ctx)
 	if err != nil || !ours {
 		return err
 	}
-	identity := store.Identity{Token: "ring-" + a.host.Nonce(), Members: founders, Epoch: epoch}
+	identity := store.Identity{Token: "ring-" + a.host.Nonce(), Members: initialMembers, Epoch: epoch}
 	return a.log.Act(host.Line{Action: "bootstrap", Target: a.Machine}, func() error {
 		_, err := store.Log[store.Identity]{Store: a.source.store, Prefix: IdentityPrefix}.Append(ctx, 0, identity)
 		if errors.Is(err, store.ErrExists) {
-			return nil // another founded it: the next turn reads whom it names
+			return nil // another bootstrapped it: the next turn reads whom it names
 		}
 		return err
 	})
 }
 
-// founders picks the first machines, by name, that can run what is asked for.
-func (a *Agent) founders() []store.Founder {
-	var all []store.Founder
+// initialMembers picks the first machines, by name, that can run what is asked for.
+func (a *Agent) initialMembers() []store.InitialMember {
+	var all []store.InitialMember
 	spec, machines := a.launcher.Known.Spec, a.source.roster.machines
 	if a.DryRun { // it registers nothing, and says what would be if it did
 		machines = maps.Clone(machines)
@@ -124,13 +124,13 @@ func (a *Agent) founders() []store.Founder {
 		if !slices.Contains(m.Versions, spec.Before(name)) || slices.Contains(spec.Decommission, name) || len(all) == spec.Nodes {
 			continue
 		}
-		all = append(all, store.Founder{Name: name, Machine: name, Disk: m.Disk,
+		all = append(all, store.InitialMember{Name: name, Machine: name, Disk: m.Disk,
 			PeerURL: spec.PeerURL(m.Address), ClientURL: spec.Security.URL(m.Address, 2379)})
 	}
 	return all
 }
 
-// epoch returns the newest epoch and whether it is ours. One that has founded
+// epoch returns the newest epoch and whether it is ours. One that has bootstrapped
 // nothing for a while is followed by the next.
 func (a *Agent) epoch(ctx context.Context) (n int, ours bool, err error) {
 	log := store.Log[store.Epoch]{Store: a.source.store, Prefix: EpochPrefix}

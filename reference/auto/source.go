@@ -108,7 +108,7 @@ func (s *source) readIdentity(ctx context.Context, known *launcher.Known) error 
 		return err
 	}
 	if i := known.Identity; n > 0 && i != nil && formed.ClusterID != fmt.Sprintf("%x", i.ClusterID()) {
-		return fmt.Errorf("the store says that ring %s was formed, and its founding record is of ring %x: records of two rings are mixed in it; restore its own", formed.ClusterID, i.ClusterID())
+		return fmt.Errorf("the store says that ring %s was formed, and its bootstrap record is of ring %x: records of two rings are mixed in it; restore its own", formed.ClusterID, i.ClusterID())
 	}
 	known.Formed, known.FormedKnown = n > 0, true
 	return nil
@@ -128,7 +128,7 @@ func (s *source) readMachines(ctx context.Context, self store.Machine, known *la
 }
 
 // register writes what this machine says of itself. It says so again where another
-// of its name was heard last, as long as no ring is founded: a clone came up and went,
+// of its name was heard last, as long as no ring is bootstrapped: a clone came up and went,
 // and the others would wait for good for a machine that is there.
 func (s *source) register(ctx context.Context, self store.Machine, founding bool) error {
 	if s.silent || same(self, s.registered) && !(founding && s.supplanted(self)) {

@@ -172,17 +172,17 @@ func describe(members []admin.Asked, nonce string, secure bool) (found adopted, 
 	found.identity = store.Identity{Token: "adopted-" + nonce, Epoch: 1, Static: true, Cluster: members[0].Cluster}
 	var peers []string
 	for _, m := range members {
-		founder, err := asFounder(m)
+		initialMember, err := asInitialMember(m)
 		if err != nil {
 			return found, fmt.Errorf("member %s: %w", m, err)
 		}
-		found.identity.Members, peers = append(found.identity.Members, founder), append(peers, founder.PeerURL)
+		found.identity.Members, peers = append(found.identity.Members, initialMember), append(peers, initialMember.PeerURL)
 	}
 	release := members[0].Version
 	if i := slices.IndexFunc(members, func(m admin.Asked) bool { return m.Version != release }); i >= 0 {
 		return found, fmt.Errorf("members run %s and %s: bring all to one release first", release, members[i].Version)
 	}
-	slices.SortFunc(found.identity.Members, func(a, b store.Founder) int { return strings.Compare(a.Machine, b.Machine) })
+	slices.SortFunc(found.identity.Members, func(a, b store.InitialMember) int { return strings.Compare(a.Machine, b.Machine) })
 	found.spec = store.Spec{Nodes: len(members), Version: release, Security: ring.TLS}
 	speaks := ring.Listens(peers)
 	switch {
@@ -198,25 +198,25 @@ func describe(members []admin.Asked, nonce string, secure bool) (found adopted, 
 	return found, nil
 }
 
-// asFounder describes a member that an agent can take over: where the agent says that it
+// asInitialMember describes a member that an agent can take over: where the agent says that it
 // is, and by the name of its machine, which etcd takes from whoever starts it.
-func asFounder(m admin.Asked) (store.Founder, error) {
+func asInitialMember(m admin.Asked) (store.InitialMember, error) {
 	switch {
 	case m.Err != nil:
-		return store.Founder{}, fmt.Errorf("it doesn't answer: %w; mend it, or remove it, first", m.Err)
+		return store.InitialMember{}, fmt.Errorf("it doesn't answer: %w; mend it, or remove it, first", m.Err)
 	case m.Learner:
-		return store.Founder{}, errors.New("it is a learner: promote it, or remove it, first")
+		return store.InitialMember{}, errors.New("it is a learner: promote it, or remove it, first")
 	case len(m.PeerURLs) != 1:
-		return store.Founder{}, fmt.Errorf("it has peer URLs %s, and is to have one: etcdctl member update %s --peer-urls=URL", strings.Join(m.PeerURLs, " and "), m.ID)
+		return store.InitialMember{}, fmt.Errorf("it has peer URLs %s, and is to have one: etcdctl member update %s --peer-urls=URL", strings.Join(m.PeerURLs, " and "), m.ID)
 	}
 	u, err := url.Parse(m.PeerURLs[0])
 	if err != nil || u.Port() != strconv.Itoa(ring.PeerPort) {
-		return store.Founder{}, fmt.Errorf("its peers reach it at %s, and agents have etcd listen at port %d: move it there first, with etcdctl member update %s", m.PeerURLs[0], ring.PeerPort, m.ID)
+		return store.InitialMember{}, fmt.Errorf("its peers reach it at %s, and agents have etcd listen at port %d: move it there first, with etcdctl member update %s", m.PeerURLs[0], ring.PeerPort, m.ID)
 	}
 	if ip := net.ParseIP(u.Hostname()); ip != nil && ip.IsUnspecified() {
-		return store.Founder{}, fmt.Errorf("its peer URL %s is no address: etcdctl member update %s --peer-urls=URL", m.PeerURLs[0], m.ID)
+		return store.InitialMember{}, fmt.Errorf("its peer URL %s is no address: etcdctl member update %s --peer-urls=URL", m.PeerURLs[0], m.ID)
 	}
-	return store.Founder{Name: m.Name, Machine: m.Name, PeerURL: m.PeerURLs[0], ClientURL: m.Endpoint, Member: uint64(m.ID)}, nil
+	return store.InitialMember{Name: m.Name, Machine: m.Name, PeerURL: m.PeerURLs[0], ClientURL: m.Endpoint, Member: uint64(m.ID)}, nil
 }
 
 // write keeps it in a store that holds no other ring. Agents wait for the spec, so it comes
@@ -235,7 +235,7 @@ func (found adopted) write(ctx context.Context, address string, authority *store
 	}
 	kept, err := first(ctx, store.Log[store.Identity]{Store: s, Prefix: auto.IdentityPrefix}, found.identity)
 	if err != nil || kept.Cluster != found.identity.Cluster {
-		return cmp.Or(err, fmt.Errorf("%s holds the founding record of ring %x, and this is ring %x: choose another store", address, kept.ClusterID(), found.identity.Cluster))
+		return cmp.Or(err, fmt.Errorf("%s holds the bootstrap record of ring %x, and this is ring %x: choose another store", address, kept.ClusterID(), found.identity.Cluster))
 	}
 	formed := store.Formed{ClusterID: fmt.Sprintf("%x", found.identity.Cluster), Epoch: found.identity.Epoch}
 	if _, err := first(ctx, store.Log[store.Formed]{Store: s, Prefix: auto.FormedPrefix}, formed); err != nil {

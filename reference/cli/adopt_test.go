@@ -89,7 +89,7 @@ func TestAdoptedOnce(t *testing.T) {
 
 	other := found
 	other.identity.Cluster = 0xc2
-	require.ErrorContains(t, other.write(t.Context(), address, signs), "the founding record of ring c1, and this is ring c2")
+	require.ErrorContains(t, other.write(t.Context(), address, signs), "the bootstrap record of ring c1, and this is ring c2")
 	require.ErrorContains(t, found.write(t.Context(), address, authority(t)), "another authority")
 	require.NoError(t, found.write(t.Context(), address, signs))
 	require.ErrorContains(t, found.write(t.Context(), address, signs), "holds a ring's spec already")

@@ -34,9 +34,9 @@ func TestAutoWithoutItsStore(t *testing.T) {
 	_, err := run(t.Context())
 	require.ErrorContains(t, err, "the directory does not exist: mount it")
 
-	founder := store.Founder{Name: "m1", Machine: "m1", Disk: "d1", PeerURL: "http://127.0.0.1:2380", ClientURL: "http://127.0.0.1:2379"}
+	initialMember := store.InitialMember{Name: "m1", Machine: "m1", Disk: "d1", PeerURL: "http://127.0.0.1:2380", ClientURL: "http://127.0.0.1:2379"}
 	known, err := json.Marshal(launcher.Known{SpecNumber: 1, Spec: store.Spec{Nodes: 1, Version: "v3.6.16", Security: ring.Plain},
-		Identity: &store.Identity{Token: "ring-1", Members: []store.Founder{founder}, Epoch: 1}, Formed: true})
+		Identity: &store.Identity{Token: "ring-1", Members: []store.InitialMember{initialMember}, Epoch: 1}, Formed: true})
 	require.NoError(t, err)
 	require.NoError(t, os.MkdirAll(f.data, 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(f.data, "known.json"), known, 0o600))

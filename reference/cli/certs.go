@@ -63,7 +63,7 @@ func printCertificates(out io.Writer, all []launcher.Certificate, asJSON bool) e
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.File, c.Subject, c.Signer, day(c.From), day(c.Until), renewed, c.Trouble)
 	}
 	if !slices.ContainsFunc(all, func(c launcher.Certificate) bool { return c.File == launcher.PeersCA }) {
-		fmt.Fprintln(w, "peers and clients have one authority, as the ring was founded before they were parted: let only its machines reach port 2380")
+		fmt.Fprintln(w, "peers and clients have one authority, as the ring was bootstrapped before they were parted: let only its machines reach port 2380")
 	}
 	return w.Flush()
 }

@@ -52,7 +52,7 @@ func controllerCommand(s Seams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "controller",
 		Short: "make running rings of EtcdRings on Kubernetes",
-		Long: `controller makes a running ring of each EtcdRing: it keeps the pods, founds the ring,
+		Long: `controller makes a running ring of each EtcdRing: it keeps the pods, bootstraps the ring,
 and then adds, removes and replaces members one at a time until the ring is what is
 asked for. It replaces exactly the member whose volume or node is lost.
 

@@ -28,7 +28,7 @@ func initCommand() *cobra.Command {
 		Use:   "init STORE nodes=3 version=v3.6.16 [KEY=VALUE...]",
 		Short: "make a store, and write in it what the ring should be",
 		Long: `init makes a store and writes the ring's first spec in it. The agents that
-ringadm auto runs on each machine found the ring from it, once.
+ringadm auto runs on each machine bootstrap the ring from it, once.
 
 ` + specKeys,
 		Example: "  ringadm init file:///mnt/ring version=v3.6.16 nodes=3",

@@ -234,7 +234,7 @@ func bindCommand(r *reach) *cobra.Command {
 	c.Flags().StringVar(&a.Machine, "machine", "", "the machine's name")
 	c.Flags().StringVar(&a.Disk, "disk", "", "ID of the machine's data disk")
 	c.Flags().StringVar((*string)(&a.Version), "version", "", "release of etcd that it begins with; by itself, what the ring ran before an upgrade")
-	c.Flags().StringVar((*string)(&a.Peers), "peers", "", "how it listens for its peers: plain, mixed or tls; by itself, as members did when the ring was founded")
+	c.Flags().StringVar((*string)(&a.Peers), "peers", "", "how it listens for its peers: plain, mixed or tls; by itself, as members did when the ring was bootstrapped")
 	return c
 }
 

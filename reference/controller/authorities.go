@@ -160,8 +160,8 @@ func (s stage) rolls(view *admin.View) map[string]string {
 func authoritiesAsked(r *v1alpha1.EtcdRing) int { return max(1, int(r.Spec.Certificates.Authority)) }
 
 // learnAuthorities reads who signs the ring's certificates, or makes the first, of a ring that was
-// not founded. Of two that make some the first wins, and is read.
-func (x *automation) learnAuthorities(ctx context.Context, founded bool) error {
+// not bootstrapped. Of two that make some the first wins, and is read.
+func (x *automation) learnAuthorities(ctx context.Context, bootstrapped bool) error {
 	if x.signers != nil {
 		return nil
 	}
@@ -170,7 +170,7 @@ func (x *automation) learnAuthorities(ctx context.Context, founded bool) error {
 	if err != nil {
 		return err
 	}
-	if len(records) == 0 && founded {
+	if len(records) == 0 && bootstrapped {
 		return errors.New("the ring's authorities are gone: restore their records, or all members refuse whom others sign for; none are made anew")
 	}
 	if len(records) == 0 {

@@ -77,10 +77,10 @@ func (r *Reconciler) launches(ctx context.Context, asked *v1alpha1.EtcdRing) (bo
 	if err != nil || !fresh && hasLauncher(set.Spec.Template.Spec) {
 		return err == nil, err // it has them, and somebody has taken out of the spec that it does
 	}
-	// Nor is one new that was founded, and whose set somebody has deleted.
-	if identity, founded, err := r.identity(ctx, asked); err != nil || founded && !identity.Static {
+	// Nor is one new that was bootstrapped, and whose set somebody has deleted.
+	if identity, bootstrapped, err := r.identity(ctx, asked); err != nil || bootstrapped && !identity.Static {
 		return err == nil, err
-	} else if founded {
+	} else if bootstrapped {
 		fresh = false
 	}
 	var all v1alpha1.RingDefaultsList
@@ -93,8 +93,8 @@ func (r *Reconciler) launches(ctx context.Context, asked *v1alpha1.EtcdRing) (bo
 	return fresh, nil
 }
 
-// identity is how the ring was founded, as its records have it; founded: it was.
-func (r *Reconciler) identity(ctx context.Context, asked *v1alpha1.EtcdRing) (how store.Identity, founded bool, err error) {
+// identity is how the ring was bootstrapped, as its records have it; bootstrapped: it was.
+func (r *Reconciler) identity(ctx context.Context, asked *v1alpha1.EtcdRing) (how store.Identity, bootstrapped bool, err error) {
 	records := kube.Records{Live: r.Live, Namespace: asked.Namespace, Ring: asked.Name}
 	return store.Log[store.Identity]{Store: records, Prefix: kube.IdentityPrefix}.First(ctx)
 }

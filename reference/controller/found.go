@@ -14,11 +14,11 @@ import (
 	"github.com/ringproof/ringproof/reference/store"
 )
 
-// founders are whom a ring begins with: the slots that are asked for, once each has
+// initialMembers are whom a ring begins with: the slots that are asked for, once each has
 // told that no member ever ran on its disk. hold: why not yet; halt: why not at all.
-func founders(s Seen) (all []store.Founder, hold, halt string) {
-	if s.founded() {
-		return nil, "", fmt.Sprintf("a ring was founded on these pods, with the token %s, and its founding record is gone: restore it; no other is founded", s.Set.Annotations[kube.FoundedAnnotation])
+func initialMembers(s Seen) (all []store.InitialMember, hold, halt string) {
+	if s.bootstrapped() {
+		return nil, "", fmt.Sprintf("a ring was bootstrapped on these pods, with the token %s, and its bootstrap record is gone: restore it; no other is bootstrapped", s.Set.Annotations[kube.BootstrappedAnnotation])
 	}
 	n := namesOf(s.Ring)
 	for _, slot := range s.Slots[:s.Ring.Spec.ClusterSize] {
@@ -29,28 +29,28 @@ func founders(s Seen) (all []store.Founder, hold, halt string) {
 		case !told:
 			return nil, slot.Name + " has not told of its disk yet", ""
 		case slot.ready(): // it has told before an etcd ran
-			return nil, "", fmt.Sprintf("a member serves in %s, and there is no founding record: restore the ring's records", slot.Name)
+			return nil, "", fmt.Sprintf("a member serves in %s, and there is no bootstrap record: restore the ring's records", slot.Name)
 		case !e.Empty():
-			return nil, "", fmt.Sprintf("a member ran on the disk %s of %s (member %q of ring %q, up to %d), and there is no founding record: restore the ring's records, or delete its claims", e.Disk, slot.Name, e.Member, e.Cluster, e.Last)
+			return nil, "", fmt.Sprintf("a member ran on the disk %s of %s (member %q of ring %q, up to %d), and there is no bootstrap record: restore the ring's records, or delete its claims", e.Disk, slot.Name, e.Member, e.Cluster, e.Last)
 		}
-		all = append(all, store.Founder{Name: slot.Name, Machine: slot.Name, Disk: e.Disk, PeerURL: n.PeerURL(slot.Name, ring.TLS), ClientURL: n.ClientURL(slot.Name)})
+		all = append(all, store.InitialMember{Name: slot.Name, Machine: slot.Name, Disk: e.Disk, PeerURL: n.PeerURL(slot.Name, ring.TLS), ClientURL: n.ClientURL(slot.Name)})
 	}
 	return all, "", ""
 }
 
-// begins reports whether a ring is to be founded on what was seen.
+// begins reports whether a ring is to be bootstrapped on what was seen.
 func (s Seen) begins() bool {
 	if s.Identity != nil || s.static() {
 		return false
 	}
-	all, _, _ := founders(s)
+	all, _, _ := initialMembers(s)
 	return len(all) > 0
 }
 
 // found makes the ring, if it is time to. The record is created if absent, so that there
 // is one ring whoever else does the same; who it names is read afterwards.
 func (x *automation) found(ctx context.Context, s Seen) (o outcome) {
-	all, hold, halt := founders(s)
+	all, hold, halt := initialMembers(s)
 	if hold != "" || halt != "" {
 		return outcome{wait: hold, halt: halt}
 	}
@@ -62,18 +62,18 @@ func (x *automation) found(ctx context.Context, s Seen) (o outcome) {
 	return x.record(ctx, store.Identity{Token: "ring-" + x.host.Nonce(), Members: all, Epoch: 1})
 }
 
-// record writes the founding record.
+// record writes the bootstrap record.
 func (x *automation) record(ctx context.Context, identity store.Identity) outcome {
 	_, err := store.Log[store.Identity]{Store: x.records, Prefix: kube.IdentityPrefix}.Append(ctx, 0, identity)
 	if err != nil && !errors.Is(err, store.ErrExists) {
 		return outcome{trouble: err}
 	}
-	return outcome{wait: "the ring is founded, and has not answered yet"}
+	return outcome{wait: "the ring is bootstrapped, and has not answered yet"}
 }
 
 // learn reads the records that are not known yet. A ring's are immutable: what was read
-// stays true. founded: the set says that there are some.
-func (x *automation) learn(ctx context.Context, founded bool) error {
+// stays true. bootstrapped: the set says that there are some.
+func (x *automation) learn(ctx context.Context, bootstrapped bool) error {
 	if !x.marked {
 		if err := store.Init(ctx, x.records.Unmarked); err != nil {
 			return err
@@ -89,7 +89,7 @@ func (x *automation) learn(ctx context.Context, founded bool) error {
 			x.identity = &identity
 		}
 	}
-	if err := x.learnAuthorities(ctx, founded || x.identity != nil); err != nil {
+	if err := x.learnAuthorities(ctx, bootstrapped || x.identity != nil); err != nil {
 		return err
 	}
 	if err := x.learnMade(ctx); err != nil {

@@ -106,11 +106,11 @@ func ground(s Seen, now time.Time, patience time.Duration) Ground {
 }
 
 // held are the slots that a member lives on, or may start on. listed: it is known of
-// each, as the list was read with a quorum, or as no ring was ever founded.
+// each, as the list was read with a quorum, or as no ring was ever bootstrapped.
 func (s Seen) held() (held map[int]bool, listed bool) {
 	held = map[int]bool{}
 	if s.View == nil {
-		return held, s.Identity == nil && !s.founded()
+		return held, s.Identity == nil && !s.bootstrapped()
 	}
 	return s.slotsOf(s.View.RingMembers()), true
 }
@@ -128,8 +128,10 @@ func (s Seen) slotsOf(members []ring.Member) map[int]bool {
 	return slots
 }
 
-// founded reports whether a ring was founded on the set's pods.
-func (s Seen) founded() bool { return s.Set != nil && s.Set.Annotations[kube.FoundedAnnotation] != "" }
+// bootstrapped reports whether a ring was bootstrapped on the set's pods.
+func (s Seen) bootstrapped() bool {
+	return s.Set != nil && s.Set.Annotations[kube.BootstrappedAnnotation] != ""
+}
 
 // replicas is how many slots there are to be: as many as are asked for, and as hold a
 // member. Where the list wasn't read there are never fewer than there were.
@@ -235,9 +237,9 @@ func (s Seen) sized(asked *appsv1.StatefulSet, now time.Time) (next *appsv1.Stat
 		why = append(why, "it is to tell how many slots there are")
 	}
 	next.Annotations[kube.SlotsAnnotation] = slots
-	if s.Identity != nil && !s.founded() {
-		next.Annotations[kube.FoundedAnnotation] = s.Identity.Token
-		why = append(why, "a ring was founded on its pods")
+	if s.Identity != nil && !s.bootstrapped() {
+		next.Annotations[kube.BootstrappedAnnotation] = s.Identity.Token
+		why = append(why, "a ring was bootstrapped on its pods")
 	}
 	if s.Set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType {
 		next.Spec.UpdateStrategy = asked.Spec.UpdateStrategy

@@ -28,7 +28,7 @@ func madeOf(set *appsv1.StatefulSet) (store.Made, bool) {
 	return store.Made{Version: version, From: from, Launchers: hasLauncher(set.Spec.Template.Spec)}, err == nil
 }
 
-// learnMade reads it, of a ring that has been founded.
+// learnMade reads it, of a ring that has been bootstrapped.
 func (x *automation) learnMade(ctx context.Context) error {
 	if x.made.n > 0 || x.identity == nil {
 		return nil
@@ -60,7 +60,7 @@ func (x *automation) noteFor(ctx context.Context, c Change) error {
 	return x.noteMade(ctx, set)
 }
 
-// noted reports whether there is nothing to note: of a ring that was never founded there is nothing to
+// noted reports whether there is nothing to note: of a ring that was never bootstrapped there is nothing to
 // come back to.
 func (x *automation) noted(set *appsv1.StatefulSet) bool {
 	made, known := madeOf(set)

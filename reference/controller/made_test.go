@@ -29,8 +29,8 @@ import (
 	"github.com/ringproof/ringproof/reference/store"
 )
 
-// founded is a cluster with a ring of three that was founded.
-func founded(t *testing.T) *cluster {
+// bootstrapped is a cluster with a ring of three that was bootstrapped.
+func bootstrapped(t *testing.T) *cluster {
 	c := newCluster(t)
 	require.NoError(t, c.Create(t.Context(), newRing(3)))
 	c.reconcile()
@@ -59,7 +59,7 @@ func (c *cluster) edit(change func(*v1alpha1.EtcdRing)) {
 
 // TestASetIsMadeAnewAsItWas: whatever is asked for by then, and whoever acts.
 func TestASetIsMadeAnewAsItWas(t *testing.T) {
-	c := founded(t)
+	c := bootstrapped(t)
 	require.NoError(t, c.Delete(t.Context(), c.set()))
 	c.edit(func(r *v1alpha1.EtcdRing) {
 		r.Spec.Version, r.Spec.Features.EtcdLauncher = "3.7.3", ptr.To(false)
@@ -88,7 +88,7 @@ func (u *unheard) Create(ctx context.Context, o client.Object, options ...client
 // TestANoteThatNobodyHearsOfIsReadAnew: by a number that was taken nothing could be noted any more,
 // and nobody looked after the ring.
 func TestANoteThatNobodyHearsOfIsReadAnew(t *testing.T) {
-	c := founded(t)
+	c := bootstrapped(t)
 	x := c.reconciler.automation(c.reconcile())
 	require.Equal(t, 1, x.made.n)
 	second := kube.Records{Namespace: "n", Ring: "r"}.NameOf(kube.MadePrefix + "/00000002.json")
@@ -119,7 +119,7 @@ func (s *strict) Update(ctx context.Context, o client.Object, how ...client.Upda
 
 // TestWhatIsRefusedIsNotNoted: two records were, each time that it was asked for.
 func TestWhatIsRefusedIsNotNoted(t *testing.T) {
-	c := founded(t)
+	c := bootstrapped(t)
 	x := c.reconciler.automation(c.reconcile())
 	x.Config.Client = &strict{Client: c.Client}
 	next := c.set()
@@ -188,7 +188,7 @@ func TestASetMadeAnewHasASlotForEachClaim(t *testing.T) {
 func TestRecordsAreRestored(t *testing.T) {
 	for name, knows := range map[string]bool{"who knows them": true, "who does not": false} {
 		t.Run(name, func(t *testing.T) {
-			c := founded(t)
+			c := bootstrapped(t)
 			before, there := c.identity()
 			require.True(t, there)
 			records := kube.Records{Live: c.Client, Writer: c.Client, Namespace: "n", Ring: "r"}
@@ -223,8 +223,8 @@ func TestRecordsAreRestored(t *testing.T) {
 	}
 }
 
-// TestFoundersWithoutLaunchersBeginWithoutThem: launchers were asked for when the ring was founded,
-// and its set wasn't made yet. They would wait for disks that its founders don't have.
+// TestFoundersWithoutLaunchersBeginWithoutThem: launchers were asked for when the ring was bootstrapped,
+// and its set wasn't made yet. They would wait for disks that its initial members don't have.
 func TestFoundersWithoutLaunchersBeginWithoutThem(t *testing.T) {
 	s := Seen{Ring: newRing(3), Identity: &store.Identity{Token: "t", Static: true}}
 	s.Ring.Spec.Features.EtcdLauncher = ptr.To(true)
@@ -288,7 +288,7 @@ func TestStrangersAreLeft(t *testing.T) {
 
 // TestAnImageEditedByHandIsSetBack: the digest of what was asked for is as it was.
 func TestAnImageEditedByHandIsSetBack(t *testing.T) {
-	c := founded(t)
+	c := bootstrapped(t)
 	set := c.set()
 	set.Spec.Template.Spec.Containers[0].Image = "etcd:v3.4.0"
 	require.NoError(t, c.Update(t.Context(), set))
@@ -326,7 +326,7 @@ func TestAPodOfAnEarlierSetBlocksNobody(t *testing.T) {
 
 // TestARingThatIsNoMoreGetsNoRecords: they would be another's of its name, which has no disks of theirs.
 func TestARingThatIsNoMoreGetsNoRecords(t *testing.T) {
-	c := founded(t)
+	c := bootstrapped(t)
 	r := &v1alpha1.EtcdRing{}
 	require.NoError(t, c.Get(t.Context(), request().NamespacedName, r))
 	x := c.reconciler.automation(r)
@@ -352,7 +352,7 @@ func TestARingThatIsNoMoreGetsNoRecords(t *testing.T) {
 // TestNobodyElseSignsForAFoundedRing: all its records were deleted, and who knew them has gone. Its
 // members trust no other authorities, and showed certificates of others from the next handshake on.
 func TestNobodyElseSignsForAFoundedRing(t *testing.T) {
-	c := founded(t)
+	c := bootstrapped(t)
 	deleted, err := kube.Records{Live: c.Client, Namespace: "n", Ring: "r"}.Objects(t.Context())
 	require.NoError(t, err)
 	for _, o := range deleted {
@@ -387,7 +387,7 @@ func (f full) Create(ctx context.Context, o client.Object, how ...client.CreateO
 
 // TestARecordThatCanNotBeWrittenAgainStopsNothing else: who knows it looks after the ring.
 func TestARecordThatCanNotBeWrittenAgainStopsNothing(t *testing.T) {
-	c := founded(t)
+	c := bootstrapped(t)
 	r := c.reconcile()
 	records := kube.Records{Live: c.Client, Writer: full{c.Client}, Namespace: "n", Ring: "r"}
 	deleted, err := records.Objects(t.Context())
@@ -418,7 +418,7 @@ func (o *old) List(ctx context.Context, l client.ObjectList, how ...client.ListO
 	return o.Client.List(ctx, l, how...)
 }
 
-// TestNoRingIsFoundedOnDisksThatAreNoMore: the founding record is written once, and a cache shows what
+// TestNoRingIsFoundedOnDisksThatAreNoMore: the bootstrap record is written once, and a cache shows what
 // a pod has told that was made anew since, with another disk.
 func TestNoRingIsFoundedOnDisksThatAreNoMore(t *testing.T) {
 	c := newCluster(t)
@@ -437,7 +437,7 @@ func TestNoRingIsFoundedOnDisksThatAreNoMore(t *testing.T) {
 	c.reconciler.Client = cache
 	c.reconcile()
 	_, there := c.identity()
-	require.False(t, there, "two of three founders have disks that are gone")
+	require.False(t, there, "two of three initial members have disks that are gone")
 	c.reconciler.Client = c.Client
 	for i := range 2 {
 		c.initEnds(fmt.Sprintf("r-%d", i), fmt.Sprintf(`{"disk":"e%d"}`, i))

@@ -122,7 +122,7 @@ func (s Seen) set(version ring.Version) *appsv1.StatefulSet {
 
 // former is a set with pods as they were when it was there last, or, where nobody here has seen
 // it, as they are if nothing is asked for of their nodes: what is asked for now no pod can have. A
-// founded ring runs on without it, and not at all without a set: an edit that was none stood for a
+// bootstrapped ring runs on without it, and not at all without a set: an edit that was none stood for a
 // week, somebody deleted the set, and there were no pods until that edit was found.
 func (s Seen) former() *appsv1.StatefulSet {
 	plain := s

@@ -40,7 +40,7 @@ const (
 
 // TestRingOfPods runs a ring of real etcd processes under the simulated API server: each
 // pod is a launcher at a loopback address, and its DNS name is in a hosts file that only
-// this test's process sees. It founds three members, grows to five, shrinks to three, and
+// this test's process sees. It bootstraps three members, grows to five, shrinks to three, and
 // loses a volume with its node.
 func TestRingOfPods(t *testing.T) {
 	needs.RealTime(t)
@@ -51,7 +51,7 @@ func TestRingOfPods(t *testing.T) {
 	k := newKubelet(t)
 	require.NoError(t, k.Create(t.Context(), newRing(3)))
 	k.until("three members vote", k.isSteadyWith(3))
-	founders := k.disks()
+	initialMembers := k.disks()
 
 	k.resize(5)
 	k.until("five members vote", k.isSteadyWith(5))
@@ -59,16 +59,16 @@ func TestRingOfPods(t *testing.T) {
 	k.until("three members vote, and there are three pods", func(r *v1alpha1.EtcdRing) bool {
 		return k.isSteadyWith(3)(r) && len(k.pods()) == 3
 	})
-	require.Equal(t, founders, k.disks(), "the ring that was grown and shrunk is another")
+	require.Equal(t, initialMembers, k.disks(), "the ring that was grown and shrunk is another")
 
 	k.loseNodeOf("r-1")
 	k.until("another member is in the place of the lost one", func(r *v1alpha1.EtcdRing) bool {
 		now := k.disks()
-		return k.isSteadyWith(3)(r) && now["r-1"] != founders["r-1"]
+		return k.isSteadyWith(3)(r) && now["r-1"] != initialMembers["r-1"]
 	})
 	now := k.disks()
-	require.Equal(t, founders["r-0"], now["r-0"])
-	require.Equal(t, founders["r-2"], now["r-2"])
+	require.Equal(t, initialMembers["r-0"], now["r-0"])
+	require.Equal(t, initialMembers["r-2"], now["r-2"])
 }
 
 // apart runs the test in a process with a hosts file of its own.

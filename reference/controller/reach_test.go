@@ -114,7 +114,7 @@ func TestWhetherARingStandsItsVotersSay(t *testing.T) {
 		"two of three, which are to become five": {3, 5, metav1.ConditionUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, n := founded(t), &network{voters: test.voters}
+			c, n := bootstrapped(t), &network{voters: test.voters}
 			c.through(n, c.Client)
 			require.Equal(t, metav1.ConditionTrue, conditionOf(t, c.reconcile(), v1alpha1.Available).Status)
 			c.ready("r-0", "r-1")
@@ -126,10 +126,10 @@ func TestWhetherARingStandsItsVotersSay(t *testing.T) {
 	}
 }
 
-// TestEverySlotIsAsked: a ring was founded with three and has nine members. The nodes of the founders
+// TestEverySlotIsAsked: a ring was bootstrapped with three and has nine members. The nodes of the initial members
 // are off, and so was the one of the controller before: six of nine serve.
 func TestEverySlotIsAsked(t *testing.T) {
-	c := founded(t)
+	c := bootstrapped(t)
 	c.edit(func(r *v1alpha1.EtcdRing) { r.Spec.ClusterSize = 9 })
 	c.reconcile()
 	require.EqualValues(t, 9, *c.set().Spec.Replicas)
@@ -153,11 +153,11 @@ func (s *speechless) Get(ctx context.Context, key client.ObjectKey, o client.Obj
 }
 
 // TestWhatWasNotSeenIsNotSaid: the API server doesn't answer for a moment, and that says nothing of
-// whether a ring was founded, or serves.
+// whether a ring was bootstrapped, or serves.
 func TestWhatWasNotSeenIsNotSaid(t *testing.T) {
 	for _, of := range []client.Object{&corev1.ConfigMap{}, &appsv1.StatefulSet{}, &corev1.Service{}} {
 		t.Run(fmt.Sprintf("%T", of), func(t *testing.T) {
-			c, n := founded(t), &network{voters: 3}
+			c, n := bootstrapped(t), &network{voters: 3}
 			api := &speechless{Client: c.Client}
 			c.through(n, api)
 			require.Equal(t, metav1.ConditionTrue, conditionOf(t, c.reconcile(), v1alpha1.Available).Status)
@@ -180,7 +180,7 @@ func (j *jumpy) Monotonic() time.Duration { return time.Second }
 
 // TestNoClockTakesANodeForDark, by which nobody waits.
 func TestNoClockTakesANodeForDark(t *testing.T) {
-	c := founded(t)
+	c := bootstrapped(t)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	require.NoError(t, c.Create(t.Context(), node))
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
@@ -196,7 +196,7 @@ func TestNoClockTakesANodeForDark(t *testing.T) {
 	assert.Less(t, x.seen.Quiet["a"], 10*time.Second)
 }
 
-// seenReady is a founded ring of three of whose pods so many are ready.
+// seenReady is a bootstrapped ring of three of whose pods so many are ready.
 func seenReady(ready int) Seen {
 	s := Seen{Ring: newRing(3), Identity: &store.Identity{}}
 	for i := range 3 {

@@ -207,7 +207,7 @@ func (x *automation) step(ctx context.Context, asked *v1alpha1.EtcdRing) (o outc
 		known.Set = nil
 	}
 	unrestored := x.restore(ctx, asked)
-	if err := x.learn(ctx, known.founded()); err != nil {
+	if err := x.learn(ctx, known.bootstrapped()); err != nil {
 		x.restored = time.Time{}
 		return outcome{trouble: cmp.Or(unrestored, err), wait: "the ring's records are not understood", blind: true}
 	}
@@ -229,7 +229,7 @@ func (x *automation) step(ctx context.Context, asked *v1alpha1.EtcdRing) (o outc
 	if err != nil && !aside(err) {
 		o = outcome{trouble: err, wait: "the ring's objects can't be changed"}
 	} else if x.identity == nil && s.Ring.Spec.Paused {
-		o = outcome{wait: "the ring isn't founded, as it is paused by the spec"}
+		o = outcome{wait: "the ring isn't bootstrapped, as it is paused by the spec"}
 	} else if x.identity == nil && s.static() {
 		o = x.foundStatic(ctx, s)
 	} else if x.identity == nil {
@@ -279,7 +279,7 @@ func refused(r *v1alpha1.EtcdRing, known Seen) string {
 
 // met is what is asked for with the size that a ring without the launcher has, and which it keeps,
 // and why it isn't the one asked for; "": it is. All else goes on: such a ring that was asked for five
-// was looked after by nobody, and its status said that it wasn't founded.
+// was looked after by nobody, and its status said that it wasn't bootstrapped.
 func met(asked *v1alpha1.EtcdRing, known Seen) (as *v1alpha1.EtcdRing, unmet string) {
 	if !known.static() || asked.Spec.ClusterSize == staticSize {
 		return asked, ""
@@ -318,8 +318,8 @@ func sameStorage(a, b corev1.PersistentVolumeClaim) bool {
 	return ptr.Equal(a.Spec.StorageClassName, b.Spec.StorageClassName) && a.Spec.Resources.Requests.Storage().Cmp(*b.Spec.Resources.Requests.Storage()) == 0
 }
 
-// view reads the ring. Nothing is read of one that isn't founded. Where none answers of those listed
-// last, nor of its founders, each slot is asked: a ring of nine was founded with three, whose nodes are
+// view reads the ring. Nothing is read of one that isn't bootstrapped. Where none answers of those listed
+// last, nor of its initial members, each slot is asked: a ring of nine was bootstrapped with three, whose nodes are
 // off, and whoever has just begun to lead knows of nobody else.
 func (x *automation) view(ctx context.Context, known Seen) (*admin.View, error) {
 	if x.identity == nil {
@@ -362,7 +362,7 @@ func voters(v admin.View) (n int) {
 
 // look sees what there is, and decides what there is to be. What can't be taken back is
 // decided on what the API server itself says: a cache that lags shows a volume as lost
-// that was replaced since, or founders on disks that are gone by now.
+// that was replaced since, or initial members on disks that are gone by now.
 func (x *automation) look(ctx context.Context, asked *v1alpha1.EtcdRing, view *admin.View) (s Seen, err error) {
 	for _, from := range []client.Reader{x.Client, x.Live} {
 		if s, err = look(ctx, from, Seen{Ring: asked, Image: x.Image, Identity: x.identity, Made: x.made.last, View: view, Voters: x.voters, Heard: heard(x.observed), Last: x.last}); err != nil {
@@ -432,7 +432,7 @@ func (x *automation) putAsideOf(c Change, err error) error {
 	return x.putAside(told)
 }
 
-// putAside has all else go on, of a ring that was founded, if the API server refused it; one that begins
+// putAside has all else go on, of a ring that was bootstrapped, if the API server refused it; one that begins
 // needs all that it asks for.
 func (x *automation) putAside(err error) error {
 	if x.identity != nil && refusedBy(err) {
@@ -566,7 +566,7 @@ func (x *automation) lead(ctx context.Context, s Seen) outcome {
 		return outcome{wait: "another process leads the ring's automation, or nobody yet"}
 	}
 	if !x.formed && !x.identity.Static && x.reconciler.Bind(ctx, view, x.identity.Members, fence) {
-		return outcome{wait: "members are bound to the founders' disks"}
+		return outcome{wait: "members are bound to the initial members' disks"}
 	}
 	if err := x.noteFormed(ctx, view.ClusterID); err != nil {
 		return outcome{trouble: err, wait: unnoted}

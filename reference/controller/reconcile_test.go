@@ -152,7 +152,7 @@ func conditionOf(t *testing.T, r *v1alpha1.EtcdRing, kind string) metav1.Conditi
 	return metav1.Condition{}
 }
 
-// TestFounding: the pods are made, and the ring is founded once every disk has told that
+// TestFounding: the pods are made, and the ring is bootstrapped once every disk has told that
 // it is empty, on those very disks.
 func TestFounding(t *testing.T) {
 	c := newCluster(t)
@@ -171,14 +171,14 @@ func TestFounding(t *testing.T) {
 	r = c.reconcile()
 	assert.Contains(t, conditionOf(t, r, v1alpha1.Available).Message, "r-1 has not told")
 	_, there := c.identity()
-	require.False(t, there, "a ring was founded before every disk had told")
+	require.False(t, there, "a ring was bootstrapped before every disk had told")
 
 	c.initEnds("r-1", `{"disk":"d1"}`)
 	c.reconcile()
 	identity, there := c.identity()
 	require.True(t, there)
 	require.Len(t, identity.Members, 3)
-	assert.Equal(t, store.Founder{Name: "r-1", Machine: "r-1", Disk: "d1", PeerURL: "https://r-1.r.n.svc:2380", ClientURL: "https://r-1.r.n.svc:2379"}, identity.Members[1])
+	assert.Equal(t, store.InitialMember{Name: "r-1", Machine: "r-1", Disk: "d1", PeerURL: "https://r-1.r.n.svc:2380", ClientURL: "https://r-1.r.n.svc:2379"}, identity.Members[1])
 }
 
 // TestNoRingIsFoundedOnALog: the records of a ring are lost, and its disks are not.
@@ -204,10 +204,10 @@ func TestNoRingIsFoundedOnALog(t *testing.T) {
 	}
 }
 
-// TestNoSecondRingIsFounded: somebody deletes the founding record of a ring whose pods
+// TestNoSecondRingIsFounded: somebody deletes the bootstrap record of a ring whose pods
 // still show what their init containers said before it.
 func TestNoSecondRingIsFounded(t *testing.T) {
-	c := founded(t)
+	c := bootstrapped(t)
 	records := kube.Records{Namespace: "n", Ring: "r"}
 	first := records.NameOf(store.Log[store.Identity]{Prefix: kube.IdentityPrefix}.FirstKey())
 	require.NoError(t, c.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: first}}))
@@ -215,7 +215,7 @@ func TestNoSecondRingIsFounded(t *testing.T) {
 	r := c.reconcile()
 	_, there := c.identity()
 	assert.False(t, there)
-	assert.Contains(t, conditionOf(t, r, v1alpha1.Halted).Message, "its founding record is gone: restore it")
+	assert.Contains(t, conditionOf(t, r, v1alpha1.Halted).Message, "its bootstrap record is gone: restore it")
 }
 
 // TestStatusDecidesNothing: a status that is lost is written again, and nothing else.
@@ -233,7 +233,7 @@ func TestStatusDecidesNothing(t *testing.T) {
 	assert.Equal(t, conditionOf(t, before, v1alpha1.Available).Message, conditionOf(t, after, v1alpha1.Available).Message)
 }
 
-// TestVersionEdit: before the ring is founded its pods are made anew with what is asked
+// TestVersionEdit: before the ring is bootstrapped its pods are made anew with what is asked
 // for; afterwards what can't come about is said, and the pods keep what they run.
 func TestVersionEdit(t *testing.T) {
 	c := newCluster(t)
@@ -319,18 +319,18 @@ func TestDefaultsThatAreReplaced(t *testing.T) {
 }
 
 // TestAFoundedRingIsNotNew: without its set, and with nobody to say otherwise, it is begun with
-// again as it was founded.
+// again as it was bootstrapped.
 func TestAFoundedRingIsNotNew(t *testing.T) {
 	static := store.Identity{Token: "t", Epoch: 1, Static: true}
 	for i := range 3 {
 		name := fmt.Sprintf("r-%d", i)
-		static.Members = append(static.Members, store.Founder{Name: name, Machine: name, PeerURL: "http://" + name + ":2380", ClientURL: "http://" + name + ":2379"})
+		static.Members = append(static.Members, store.InitialMember{Name: name, Machine: name, PeerURL: "http://" + name + ":2380", ClientURL: "http://" + name + ":2379"})
 	}
 	fresh, c := newCluster(t), newCluster(t)
 	records := kube.Records{Live: c.Client, Writer: c.Client, Namespace: "n", Ring: "r"}
 	_, err := store.Log[store.Identity]{Store: records, Prefix: kube.IdentityPrefix}.Append(t.Context(), 0, static)
 	require.NoError(t, err)
-	launched := founded(t)
+	launched := bootstrapped(t)
 	require.NoError(t, launched.Delete(t.Context(), launched.set()))
 	for of, want := range map[*cluster]bool{fresh: true, c: false, launched: true} {
 		on, err := of.reconciler.launches(t.Context(), newRing(3))
@@ -355,7 +355,7 @@ func (u *uncached) Get(ctx context.Context, key client.ObjectKey, o client.Objec
 
 // TestWhatIsUnsetStaysOn: a manifest that doesn't say it is applied once more.
 func TestWhatIsUnsetStaysOn(t *testing.T) {
-	c := founded(t)
+	c := bootstrapped(t)
 	c.edit(func(r *v1alpha1.EtcdRing) { r.Spec.Features.EtcdLauncher = nil })
 	require.NoError(t, c.Create(t.Context(), withoutLaunchers()))
 	require.Equal(t, ptr.To(true), c.reconcile().Spec.Features.EtcdLauncher)
@@ -374,8 +374,8 @@ func TestExplicitFalse(t *testing.T) {
 	assert.False(t, hasLauncher(c.set().Spec.Template.Spec))
 }
 
-// TestStaticRing: a ring without launchers is founded by the flags of its pods, which are
-// those of the founding record, and nothing of it is asked for that needs launchers. Its
+// TestStaticRing: a ring without launchers is bootstrapped by the flags of its pods, which are
+// those of the bootstrap record, and nothing of it is asked for that needs launchers. Its
 // pods are made with launchers once it is read, and not before.
 func TestStaticRing(t *testing.T) {
 	c := newCluster(t)
@@ -454,11 +454,11 @@ func TestAnEditThatNoPodCanHave(t *testing.T) {
 	assert.Contains(t, c.set().Spec.Template.Spec.Containers[0].Resources.Requests, corev1.ResourceCPU)
 }
 
-// TestASetIsMadeAnewBesideSuchAnEdit: a founded ring has its pods as they were, or, where nobody has
+// TestASetIsMadeAnewBesideSuchAnEdit: a bootstrapped ring has its pods as they were, or, where nobody has
 // seen how that was, such as any node can have.
 func TestASetIsMadeAnewBesideSuchAnEdit(t *testing.T) {
 	for _, seen := range []bool{true, false} {
-		c := founded(t)
+		c := bootstrapped(t)
 		c.edit(func(r *v1alpha1.EtcdRing) {
 			r.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
 		})
@@ -551,7 +551,7 @@ func TestRefusals(t *testing.T) {
 }
 
 // TestNamesThatNoObjectCanHave are refused by the controller, too, of a ring that is new; one that was
-// founded under such a name, where the API server takes it, is looked after.
+// bootstrapped under such a name, where the API server takes it, is looked after.
 func TestNamesThatNoObjectCanHave(t *testing.T) {
 	for name, why := range map[string]string{
 		"r":                           "",
@@ -631,7 +631,7 @@ func TestPhaseThatIsNotSeen(t *testing.T) {
 	}
 }
 
-// TestARingThatWasNotCountedIsNotWhole: a ring that was just founded answers, and its
+// TestARingThatWasNotCountedIsNotWhole: a ring that was just bootstrapped answers, and its
 // members are bound to their disks before anybody asks each of them.
 func TestARingThatWasNotCountedIsNotWhole(t *testing.T) {
 	answers := outcome{seen: Seen{Ring: newRing(3), View: &admin.View{}}}

@@ -84,7 +84,7 @@ func TestWhatIsRefusedStopsNothing(t *testing.T) {
 		"statefulset": func(o client.Object) bool { _, is := o.(*appsv1.StatefulSet); return is },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := founded(t)
+			c := bootstrapped(t)
 			for _, o := range []client.Object{&corev1.Service{}, &rbacv1.Role{}, &policyv1.PodDisruptionBudget{}} {
 				o.SetNamespace("n")
 				o.SetName("r")
@@ -158,7 +158,7 @@ func TestWhatIsRefusedIsAskedForEverLater(t *testing.T) {
 // TestABudgetIsWaitedFor: an eviction that the former would grant is seen before the ring's next change;
 // but where none can be had a lost member is replaced.
 func TestABudgetIsWaitedFor(t *testing.T) {
-	c := founded(t)
+	c := bootstrapped(t)
 	x := c.reconciler.automation(c.reconcile())
 	change := update(&policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "r"}}, "")
 	why := apierrors.NewInternalError(errors.New("failed calling webhook"))
@@ -175,7 +175,7 @@ func TestABudgetIsWaitedFor(t *testing.T) {
 // TestASecretOfSomebodyElsesStopsNothing: the slot of a ring that is grown has no certificates, and
 // whatever else is to be done for the ring is.
 func TestASecretOfSomebodyElsesStopsNothing(t *testing.T) {
-	c := founded(t)
+	c := bootstrapped(t)
 	require.NoError(t, c.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "r-3-tls"}}))
 	c.edit(func(r *v1alpha1.EtcdRing) { r.Spec.ClusterSize = 5 })
 	r := c.reconcile()

@@ -37,7 +37,7 @@ type Seen struct {
 	Quiet   map[string]time.Duration // node → how long this process has seen it not ready
 	Image   string                   // ringadm's
 
-	Identity *store.Identity     // the founding record
+	Identity *store.Identity     // the bootstrap record
 	Made     store.Made          // what pods were to be made with, by the records; its zero: nothing was noted
 	View     *admin.View         // the ring, read with a quorum in this turn; nil: it wasn't
 	Voters   int                 // how many voted when this process read it last; 0: it never has

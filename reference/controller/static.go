@@ -38,7 +38,7 @@ func (s Seen) static() bool { return !launched(s.Ring) && !s.made().Launchers }
 // ring of which that is not known that it serves, nor with pods that may be none.
 func (s Seen) withoutLauncher() bool {
 	switch {
-	case s.Set == nil: // founders without launchers have no disks that these would know
+	case s.Set == nil: // initial members without launchers have no disks that these would know
 		return s.static() || s.Identity != nil && !s.made().Launchers
 	case hasLauncher(s.Set.Spec.Template.Spec):
 		return s.static()
@@ -47,7 +47,7 @@ func (s Seen) withoutLauncher() bool {
 }
 
 // madeWith reports whether it is known what pods are made with: the flags of those without
-// launchers are made of the founding record.
+// launchers are made of the bootstrap record.
 func (s Seen) madeWith() bool { return !s.withoutLauncher() || s.Identity != nil }
 
 // adopting reports whether a member has no launcher yet, though the ring is to have them.
@@ -70,14 +70,14 @@ func begins(p corev1.PodSpec, program string) bool {
 // foundStatic makes the record of a ring without launchers, before its pods are made: it
 // says what their flags are.
 func (x *automation) foundStatic(ctx context.Context, s Seen) outcome {
-	if s.founded() {
-		_, _, halt := founders(s)
+	if s.bootstrapped() {
+		_, _, halt := initialMembers(s)
 		return outcome{halt: halt}
 	}
 	n, identity := namesOf(s.Ring), store.Identity{Token: "ring-" + x.host.Nonce(), Epoch: 1, Static: true}
 	for i := range staticSize {
 		name := n.Slot(i)
-		identity.Members = append(identity.Members, store.Founder{Name: name, Machine: name, PeerURL: n.PeerURL(name, ring.Plain), ClientURL: n.ClientURL(name)})
+		identity.Members = append(identity.Members, store.InitialMember{Name: name, Machine: name, PeerURL: n.PeerURL(name, ring.Plain), ClientURL: n.ClientURL(name)})
 	}
 	return x.record(ctx, identity)
 }
@@ -103,14 +103,14 @@ func (x *automation) watch(ctx context.Context, s Seen) outcome {
 // will. Its health is told in plain text to the whole network, for the kubelet.
 func staticContainer(r *v1alpha1.EtcdRing, identity store.Identity, version ring.Version) corev1.Container {
 	n, pod := namesOf(r), "$(POD_NAME)"
-	var founders []string
+	var initialMembers []string
 	for _, f := range identity.Members {
-		founders = append(founders, f.Name+"="+f.PeerURL)
+		initialMembers = append(initialMembers, f.Name+"="+f.PeerURL)
 	}
 	c := launcher.Command{Binary: kube.Etcd, Version: version, Name: pod, DataDir: kube.DiskPath + "/" + launcher.DataDir,
 		PeerURLs: []string{n.PeerURL(pod, ring.Plain)}, ClientURL: n.ClientURL(pod), PKI: kube.CertificatesPath + "/" + pod, Alone: true,
 		Flags: []string{fmt.Sprintf("listen-metrics-urls=http://0.0.0.0:%d", kube.HealthPort)},
-		Boot:  launcher.Boot{Do: launcher.Start, State: launcher.New, Cluster: founders, Token: identity.Token}}
+		Boot:  launcher.Boot{Do: launcher.Start, State: launcher.New, Cluster: initialMembers, Token: identity.Token}}
 	return corev1.Container{Name: kube.MemberContainer, Image: r.Spec.Image + ":" + string(version), ImagePullPolicy: corev1.PullIfNotPresent,
 		Command: c.Args(), Env: append(podEnv(), toolEnv(r)...), SecurityContext: confined(), Resources: r.Spec.Resources.Requirements(),
 		Ports: []corev1.ContainerPort{{Name: "client", ContainerPort: kube.ClientPort}, {Name: "peer", ContainerPort: kube.PeerPort}},

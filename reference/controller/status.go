@@ -116,7 +116,7 @@ func available(o outcome) metav1.Condition {
 		return condition(v1alpha1.Available, false, "Ending", o.why())
 	case o.seen.View != nil:
 		return condition(v1alpha1.Available, true, "Serves", "a quorum answers")
-	case o.blind: // it may serve, and may not have been founded
+	case o.blind: // it may serve, and may not have been bootstrapped
 		unknown := condition(v1alpha1.Available, false, "NotLookedAt", o.why())
 		unknown.Status = metav1.ConditionUnknown
 		return unknown

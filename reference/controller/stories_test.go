@@ -33,7 +33,7 @@ import (
 // TestStories plays what ground decides. When a decision changes, run
 // go test ./reference/controller -rewrite and read the diff.
 //
-//	ground size=3 [replicas=N] [unread] [unfounded]   N slots are there; the list can't be read; no ring was founded
+//	ground size=3 [replicas=N] [unread] [unfounded]   N slots are there; the list can't be read; no ring was bootstrapped
 //	       [set=V] [from=V] [asks=V]                  pods are made with a release; were before; what spec.version says
 //	       [edits]                                    the spec asks for other resources than the set's pods have
 //	       [budget=N]                                 so many pods are to stay ready; none: as many as must
@@ -135,10 +135,10 @@ func parseSeen(t *testing.T, d *datadriven.TestData) Seen {
 		require.NoError(t, err)
 		s.Set.Annotations[kube.NudgedAnnotation] = epoch.Add(-since).Format(time.RFC3339)
 	}
-	s.Set.Annotations[kube.FoundedAnnotation] = "t"
+	s.Set.Annotations[kube.BootstrappedAnnotation] = "t"
 	if d.HasArg("unfounded") {
 		s.Identity, s.View = nil, nil
-		delete(s.Set.Annotations, kube.FoundedAnnotation)
+		delete(s.Set.Annotations, kube.BootstrappedAnnotation)
 	}
 	for i := range kube.MostSlots {
 		s.Slots = append(s.Slots, Slot{Name: fmt.Sprintf("r-%d", i), Ordinal: i})

@@ -41,7 +41,7 @@ func (s Seen) course() course {
 		c.refused = fmt.Sprintf("%s is asked for, and a ring without the launcher isn't upgraded: set spec.features.etcdLauncher to true, or spec.version back to %s", asked, runs[1:])
 	case s.adopting():
 		c.wait = fmt.Sprintf("%s is asked for, and not all members have a launcher yet", asked)
-	case s.Identity == nil && !s.founded():
+	case s.Identity == nil && !s.bootstrapped():
 		c.version, c.template = asked, asked // pods without a member are made anew
 	case s.unmade():
 		c.wait = fmt.Sprintf("%s is asked for, and pods are to be made first with what else is", asked)

@@ -50,10 +50,10 @@ const (
 	// SlotsAnnotation is on the StatefulSet: how many pods the controller has had it keep,
 	// whatever somebody has scaled it to since.
 	SlotsAnnotation = "etcd.ringproof.dev/slots"
-	// FoundedAnnotation is on the StatefulSet: the token of the ring that was founded on
-	// its pods. Without the founding record beside it the record was deleted, and no
-	// other ring is founded.
-	FoundedAnnotation = "etcd.ringproof.dev/founded"
+	// FoundedAnnotation is on the StatefulSet: the token of the ring that was bootstrapped on
+	// its pods. Without the bootstrap record beside it the record was deleted, and no
+	// other ring is bootstrapped.
+	BootstrappedAnnotation = "etcd.ringproof.dev/founded"
 )
 
 // Where things are in a pod, and how its containers and volumes are called.

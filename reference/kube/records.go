@@ -38,7 +38,7 @@ const (
 // immutable Secret for each that holds a private key. The API server creates an object
 // only if there is none of its name, which is the store's one primitive. It belongs
 // inside a store.Marked, as any store does: in a namespace that was deleted and made
-// anew nothing is found, and that must not pass for a ring that was never founded.
+// anew nothing is found, and that must not pass for a ring that was never bootstrapped.
 type Records struct {
 	// Live reads from the API server and not from a cache: a cache that lags takes a
 	// record for absent.

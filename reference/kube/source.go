@@ -88,13 +88,13 @@ func (s *Source) readRecords(ctx context.Context, known *launcher.Known) error {
 		return err
 	}
 	if i := known.Identity; there && i != nil && formed.ClusterID != fmt.Sprintf("%x", i.ClusterID()) {
-		return errors.New("the records are of two rings: " + formed.ClusterID + " was formed, and another founded; restore its own")
+		return errors.New("the records are of two rings: " + formed.ClusterID + " was formed, and another bootstrapped; restore its own")
 	}
 	known.Formed, known.FormedKnown = there, true
 	return nil
 }
 
-// Began is how the peers of a ring spoke that was founded so; nil: it isn't yet.
+// Began is how the peers of a ring spoke that was bootstrapped so; nil: it isn't yet.
 func Began(identity *store.Identity) ring.Security {
 	if identity != nil && identity.Static {
 		return ring.Plain

@@ -18,7 +18,7 @@ const (
 	PeersCA   = "peer-ca.crt"
 )
 
-// NewAuthority makes the authorities of a ring that is founded: one that vouches to
+// NewAuthority makes the authorities of a ring that is bootstrapped: one that vouches to
 // its clients for its servers and the other way round, and one that vouches for its
 // members to each other. With one for both, whoever holds a client's certificate
 // could send raft messages. The nth of a ring has a name of its own: a server says by name
@@ -44,7 +44,7 @@ func NewAuthority(now time.Time, n int) (store.Authority, error) {
 	return record, err
 }
 
-// authorities sign a ring's certificates. One that was founded before its peers had
+// authorities sign a ring's certificates. One that was bootstrapped before its peers had
 // their own has one for all.
 type authorities struct {
 	clients, peers pki.Authority

@@ -64,7 +64,7 @@ func TestPeersHaveTheirAuthority(t *testing.T) {
 	assert.Equal(t, PeersCA, x.file, "a file that is lost comes back, and the clients' doesn't take its place")
 }
 
-// TestOneAuthority: a ring that was founded with one goes on with it, also while the
+// TestOneAuthority: a ring that was bootstrapped with one goes on with it, also while the
 // store is away, and its renewals are of the same.
 func TestOneAuthority(t *testing.T) {
 	one, err := NewAuthority(time.Now(), 1)

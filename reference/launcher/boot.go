@@ -39,7 +39,7 @@ type Evidence struct {
 	Recorded int  // members that are listed and on record; 0: the records are missing
 
 	Unnamed  string          // why whoever looks this machine up by its name doesn't find it yet; "": it is found, or has no name
-	Identity *store.Identity // the ring's founding record
+	Identity *store.Identity // the ring's bootstrap record
 	Formed   bool            // the ring has answered, once
 	Unknown  string          // why the two above could not be read
 }
@@ -93,16 +93,16 @@ func (b Boot) String() string {
 // its votes and what it acknowledged. Leader 1 and member 2 commit X while 3
 // is cut off; 2 loses its log and starts again under its ID; it votes for 3,
 // and X is gone. And --initial-cluster-state=new is used only while no ring
-// has ever answered: two founders that start anew on empty disks are a quorum
+// has ever answered: two initial members that start anew on empty disks are a quorum
 // of an empty ring (etcd#12227). That the ring has answered is noted in the
-// store, which may be full, so a founder's disk on which an etcd ran never starts
-// anew either: founders 1 and 2 commit X while 3 is off and the note can't be
+// store, which may be full, so an initial member's disk on which an etcd ran never starts
+// anew either: initial members 1 and 2 commit X while 3 is off and the note can't be
 // written; both lose power, and 2 its log. Started as new it would be, with 3, a
 // quorum that has never heard of X.
 //
-// A founder on whose disk no etcd was ever to be started has promised nothing under its ID,
-// and is as one that has been down since the founding: it starts late, as a founder, also
-// where the ring has answered and does no more. Founders 1 to 4 of seven make the ring, and
+// An initial member on whose disk no etcd was ever to be started has promised nothing under its ID,
+// and is as one that has been down since the bootstrap: it starts late, as an initial member, also
+// where the ring has answered and does no more. Initial members 1 to 4 of seven make the ring, and
 // 1 loses its disk: without 5 to 7 no quorum comes back, and none is there to bind them.
 func Decide(e Evidence) Boot {
 	switch {
@@ -163,7 +163,7 @@ func withLog(e Evidence) Boot {
 	case e.Listed && m.Disk == "" && m.Machine != "" && m.Machine != e.Machine:
 		return Boot{Do: Wait, Why: fmt.Sprintf("the disk holds a log of member %x, whose record is missing and whose address is that of %s: it may be a copy", e.WAL.Member, m.Machine)}
 	case !e.Listed && e.Strange && e.Identity == nil && e.Unknown == "":
-		return Boot{Do: Halt, Why: fmt.Sprintf("the disk holds the log of member %x of ring %x, which another etcd has written, and no ring is founded here: nothing is started and nothing founded on it. To take that ring over see ringadm adopt; to give the disk to the ring of this store, move the directory %s away", e.WAL.Member, e.WAL.Cluster, DataDir)}
+		return Boot{Do: Halt, Why: fmt.Sprintf("the disk holds the log of member %x of ring %x, which another etcd has written, and no ring is bootstrapped here: nothing is started and nothing bootstrapped on it. To take that ring over see ringadm adopt; to give the disk to the ring of this store, move the directory %s away", e.WAL.Member, e.WAL.Cluster, DataDir)}
 	case !e.Listed && e.Ran != 0 && uint64(e.Ran) != e.WAL.Member:
 		return Boot{Do: Wait, Why: fmt.Sprintf("the disk holds a log of member %x, and it was %s that ran here: it may be a copy; where the member lives the list would tell, and it can't be read: %s", e.WAL.Member, e.Ran, e.Why)}
 	case !e.Listed && e.Strange && !e.began():
@@ -225,28 +225,28 @@ func withNothing(e Evidence) Boot {
 	case e.Unknown != "":
 		return Boot{Do: Wait, Why: "empty disk, unreadable member list (" + e.Why + "), and the store can't tell whether a ring exists: " + e.Unknown}
 	case e.Identity == nil:
-		return Boot{Do: Wait, Why: "no ring has been founded yet"}
+		return Boot{Do: Wait, Why: "no ring has been bootstrapped yet"}
 	case e.Formed && !e.Strange:
 		return Boot{Do: Wait, Why: "empty disk, and the member list can't be read: " + e.Why}
 	case e.Launched:
 		return Boot{Do: Wait, Why: "an etcd ran on this disk, and its log is gone; whether its member may be replaced the member list would tell, and it can't be read: " + e.Why}
 	}
-	var founders []string
+	var initialMembers []string
 	var ours ring.ID
 	for _, f := range e.Identity.Members {
-		founders = append(founders, f.Name+"="+f.PeerURL)
+		initialMembers = append(initialMembers, f.Name+"="+f.PeerURL)
 		if f.Machine == e.Machine && f.Disk == e.Disk {
 			ours = ring.ID(e.Identity.MemberID(f))
 		}
 	}
 	if ours == 0 {
-		return Boot{Do: Wait, Why: "this disk is not among the founders', and the member list can't be read: " + e.Why}
+		return Boot{Do: Wait, Why: "this disk is not among the initial members', and the member list can't be read: " + e.Why}
 	}
-	why := "the founding record names this disk, and no ring has answered yet"
+	why := "the bootstrap record names this disk, and no ring has answered yet"
 	if e.Formed {
-		why = "the founding record names this disk, and no etcd ever ran on it; the member list can't be read: " + e.Why
+		why = "the bootstrap record names this disk, and no etcd ever ran on it; the member list can't be read: " + e.Why
 	}
-	return Boot{Do: Start, State: New, Member: ours, Cluster: founders, Token: e.Identity.Token, Why: why}
+	return Boot{Do: Start, State: New, Member: ours, Cluster: initialMembers, Token: e.Identity.Token, Why: why}
 }
 
 // unstarted reports whether a member is to run on this disk, and never has.

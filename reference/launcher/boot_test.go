@@ -18,14 +18,14 @@ import (
 const ours = 0xc1
 
 var (
-	founded = &store.Identity{Token: "ring-1", Epoch: 1, Members: []store.Founder{
+	bootstrapped = &store.Identity{Token: "ring-1", Epoch: 1, Members: []store.InitialMember{
 		{Name: "m1", Machine: "m1", Disk: "d1", PeerURL: "https://m1:2380", ClientURL: "https://m1:2379"},
 		{Name: "m2", Machine: "m2", Disk: "d2", PeerURL: "https://m2:2380", ClientURL: "https://m2:2379"},
 		{Name: "m3", Machine: "m3", Disk: "d3", PeerURL: "https://m3:2380", ClientURL: "https://m3:2379"},
 	}}
-	// static is a ring that began without launchers. Its founders' IDs are those that etcd
+	// static is a ring that began without launchers. Its initial members' IDs are those that etcd
 	// gives them.
-	static = &store.Identity{Token: "ring-1", Epoch: 1, Static: true, Members: []store.Founder{
+	static = &store.Identity{Token: "ring-1", Epoch: 1, Static: true, Members: []store.InitialMember{
 		{Name: "m1", Machine: "m1", PeerURL: "http://m1:2380", ClientURL: "https://m1:2379"},
 		{Name: "m2", Machine: "m2", PeerURL: "http://m2:2380", ClientURL: "https://m2:2379"},
 		{Name: "m3", Machine: "m3", PeerURL: "http://m3:2380", ClientURL: "https://m3:2379"},
@@ -51,7 +51,7 @@ func TestDecide(t *testing.T) {
 		return e
 	}
 	unlisted := with(bare, func(e *launcher.Evidence) { e.Why = "no endpoint answered" })
-	identity := with(unlisted, func(e *launcher.Evidence) { e.Identity = founded })
+	identity := with(unlisted, func(e *launcher.Evidence) { e.Identity = bootstrapped })
 	ran := with(bare, func(e *launcher.Evidence) { e.Launched = true })
 	log := with(ran, func(e *launcher.Evidence) { e.WAL = own })
 
@@ -97,10 +97,10 @@ func TestDecide(t *testing.T) {
 		{"a copy of the log of this machine's own member, on another disk", with(listed(log, one, two), func(e *launcher.Evidence) { e.Disk = "d9" }),
 			"halt: the disk holds a log of member 1, which lives on disk d1 of machine m1, and this is disk d9 of m1: it is a copy. Remove the member first to have another take its place here, or empty this disk"},
 		{"the data of an etcd that somebody ran before, and no ring yet", with(log, func(e *launcher.Evidence) { e.Strange = true }),
-			"halt: the disk holds the log of member 1 of ring c1, which another etcd has written, and no ring is founded here: nothing is started and nothing founded on it. To take that ring over see ringadm adopt; to give the disk to the ring of this store, move the directory etcd away"},
-		{"a log on a disk that never said an etcd ran there, and no list", with(log, func(e *launcher.Evidence) { e.Strange, e.Identity, e.Why = true, founded, "no endpoint answered" }),
+			"halt: the disk holds the log of member 1 of ring c1, which another etcd has written, and no ring is bootstrapped here: nothing is started and nothing bootstrapped on it. To take that ring over see ringadm adopt; to give the disk to the ring of this store, move the directory etcd away"},
+		{"a log on a disk that never said an etcd ran there, and no list", with(log, func(e *launcher.Evidence) { e.Strange, e.Identity, e.Why = true, bootstrapped, "no endpoint answered" }),
 			"wait: the disk holds a log of member 1, and never said that one ran here: it may be a copy; where the member lives the list would tell, and it can't be read: no endpoint answered"},
-		{"a log on a disk on which another member ran, and no list", with(log, func(e *launcher.Evidence) { e.Ran, e.Identity, e.Why = 9, founded, "no endpoint answered" }),
+		{"a log on a disk on which another member ran, and no list", with(log, func(e *launcher.Evidence) { e.Ran, e.Identity, e.Why = 9, bootstrapped, "no endpoint answered" }),
 			"wait: the disk holds a log of member 1, and it was 9 that ran here: it may be a copy; where the member lives the list would tell, and it can't be read: no endpoint answered"},
 		{"the log of a member that a ring began with before it had launchers, and no list", with(bare, func(e *launcher.Evidence) { e.WAL, e.Strange, e.Identity, e.Formed = began, true, static, true }),
 			"start (resume): the disk holds the log of member c3f85856b3920fb2 up to 77"},
@@ -109,7 +109,7 @@ func TestDecide(t *testing.T) {
 		}),
 			"wait: the disk holds a log of member 6f75e25ffc68a71c, and never said that one ran here: it may be a copy; where the member lives the list would tell, and it can't be read: no endpoint answered"},
 		{"no log, on the disk of a member that a ring began with before it had launchers", with(unlisted, func(e *launcher.Evidence) { e.Identity, e.Strange, e.Formed = static, true, true }),
-			"wait: this disk is not among the founders', and the member list can't be read: no endpoint answered"},
+			"wait: this disk is not among the initial members', and the member list can't be read: no endpoint answered"},
 		{"a log of another ring, in a disk that was put in the wrong machine", with(listed(log, two), func(e *launcher.Evidence) { e.WAL = &host.WAL{Member: 1, Cluster: 0xbad, Last: 77} }),
 			"halt: the disk holds the log of member 1 of ring bad, and this is ring c1: it may be the last copy of the other"},
 		{"a log that can't be read", with(listed(ran, one), func(e *launcher.Evidence) { e.Damaged = "crc mismatch" }),
@@ -137,20 +137,20 @@ func TestDecide(t *testing.T) {
 		{"no member on this machine", listed(bare, two),
 			"wait: no member of the ring is on this machine"},
 		{"nothing anywhere", unlisted,
-			"wait: no ring has been founded yet"},
-		{"a founder, before the ring has answered", identity,
-			"start (new): the founding record names this disk, and no ring has answered yet"},
-		{"a founder that ran, and its log is gone before anybody could note that the ring has answered", with(identity, func(e *launcher.Evidence) { e.Launched = true }),
+			"wait: no ring has been bootstrapped yet"},
+		{"an initial member, before the ring has answered", identity,
+			"start (new): the bootstrap record names this disk, and no ring has answered yet"},
+		{"an initial member that ran, and its log is gone before anybody could note that the ring has answered", with(identity, func(e *launcher.Evidence) { e.Launched = true }),
 			"wait: an etcd ran on this disk, and its log is gone; whether its member may be replaced the member list would tell, and it can't be read: no endpoint answered"},
-		{"a founder's machine with another disk", with(identity, func(e *launcher.Evidence) { e.Disk = "d9" }),
-			"wait: this disk is not among the founders', and the member list can't be read: no endpoint answered"},
-		{"a founder's disk in another machine", with(identity, func(e *launcher.Evidence) { e.Machine = "m4" }),
-			"wait: this disk is not among the founders', and the member list can't be read: no endpoint answered"},
-		{"a founder with an empty disk, after the ring has answered: two of those would be a quorum of an empty ring", with(identity, func(e *launcher.Evidence) { e.Formed = true }),
+		{"an initial member's machine with another disk", with(identity, func(e *launcher.Evidence) { e.Disk = "d9" }),
+			"wait: this disk is not among the initial members', and the member list can't be read: no endpoint answered"},
+		{"an initial member's disk in another machine", with(identity, func(e *launcher.Evidence) { e.Machine = "m4" }),
+			"wait: this disk is not among the initial members', and the member list can't be read: no endpoint answered"},
+		{"an initial member with an empty disk, after the ring has answered: two of those would be a quorum of an empty ring", with(identity, func(e *launcher.Evidence) { e.Formed = true }),
 			"wait: empty disk, and the member list can't be read: no endpoint answered"},
-		{"a founder that starts late, after the ring has answered and lost its quorum", with(identity, func(e *launcher.Evidence) { e.Formed, e.Strange = true, true }),
-			"start (new): the founding record names this disk, and no etcd ever ran on it; the member list can't be read: no endpoint answered"},
-		{"a founder that can't ask the store", with(identity, func(e *launcher.Evidence) { e.Unknown = "stale file handle" }),
+		{"an initial member that starts late, after the ring has answered and lost its quorum", with(identity, func(e *launcher.Evidence) { e.Formed, e.Strange = true, true }),
+			"start (new): the bootstrap record names this disk, and no etcd ever ran on it; the member list can't be read: no endpoint answered"},
+		{"an initial member that can't ask the store", with(identity, func(e *launcher.Evidence) { e.Unknown = "stale file handle" }),
 			"wait: empty disk, unreadable member list (no endpoint answered), and the store can't tell whether a ring exists: stale file handle"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestDecideNeverStartsWithoutEvidence(t *testing.T) {
 func every(f func(launcher.Evidence)) {
 	logs := []*host.WAL{nil, own, {Member: 7, Cluster: ours}, began, {Member: 1, Cluster: 0xbad}, {Member: 1, Cluster: ours, Forced: 5}, {Member: 1, Cluster: ours, Left: true}}
 	lists := [][]ring.Member{nil, {two}, {one, two}, {further, two}, {bound, two}, {{ID: 9, Machine: "m1"}, two}}
-	identities := []*store.Identity{nil, founded, static}
+	identities := []*store.Identity{nil, bootstrapped, static}
 	yes := []bool{false, true}
 	for _, disk := range []string{"d1", "d9"} {
 		for _, log := range logs {
@@ -215,7 +215,7 @@ func breaks(e launcher.Evidence, b launcher.Boot) string {
 	nobodyHere := e.Listed && !listedMember(func(m ring.Member) bool { return m.Machine == e.Machine })
 	unbound := listedMember(func(m ring.Member) bool { return m.Disk == "" })
 	mayBeHere := e.Damaged != "" && listedMember(func(m ring.Member) bool { return m.Machine == e.Machine && m.Disk == "" })
-	named := e.Identity != nil && slices.ContainsFunc(e.Identity.Members, func(f store.Founder) bool { return f.Machine == e.Machine && f.Disk == e.Disk })
+	named := e.Identity != nil && slices.ContainsFunc(e.Identity.Members, func(f store.InitialMember) bool { return f.Machine == e.Machine && f.Disk == e.Disk })
 	switch {
 	case b.Why == "":
 		return "there is no reason"

@@ -65,7 +65,7 @@ func trustedBy(file string, pem []byte, now time.Time, lifetime time.Duration) C
 	}
 	c.tell(cert)
 	if c.Trouble = untimely(cert, now); c.Trouble == "" && cert.NotAfter.Sub(now) < lifetime {
-		c.Trouble = "no certificate that it signs now lives its time, and nobody renews an authority: found a new ring, and move the data"
+		c.Trouble = "no certificate that it signs now lives its time, and nobody renews an authority: bootstrap a new ring, and move the data"
 	}
 	return c
 }

@@ -104,7 +104,7 @@ func TestCertificatesOfAMachine(t *testing.T) {
 	assert.Contains(t, troubled["client.crt"], "expired")
 	assert.NotContains(t, troubled, ClientsCA)
 	troubled, _ = look(pki.AuthorityLifetime - 100*day)
-	assert.Contains(t, troubled[PeersCA], "found a new ring")
+	assert.Contains(t, troubled[PeersCA], "bootstrap a new ring")
 	troubled, _ = look(-pki.Skew - time.Hour)
 	assert.Contains(t, troubled["server.crt"], "not valid yet")
 

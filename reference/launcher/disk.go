@@ -58,7 +58,7 @@ type Disk struct {
 	// machine's own: what its record in the ring says is another. "": it was no such.
 	Tried ring.Version `json:"tried,omitempty"`
 	// Peers is how the etcd here listens for its peers, once its record in the ring said
-	// so. "": as members did when the ring was founded.
+	// so. "": as members did when the ring was bootstrapped.
 	Peers ring.Security `json:"peers,omitempty"`
 
 	text string // of the file that says so
@@ -182,8 +182,8 @@ func (e *ForeignError) Error() string {
 }
 
 // Adopt makes a blank disk serve the machine that it is in. It keeps its
-// identity: a founder's, put into another machine before it ran and then put
-// back, is still the founder's.
+// identity: an initial member's, put into another machine before it ran and then put
+// back, is still the initial member's.
 func Adopt(h host.Host, e *ForeignError) (Disk, error) {
 	if e.Disk.Emptying {
 		return Empty(h, e.Here)
@@ -231,7 +231,7 @@ func ReadLog(h host.Host, e *Evidence) {
 // Launch starts etcd as the command says. A disk is marked as soon as there is a
 // log on it, not before: an etcd that ended earlier has promised nothing, and its
 // disk, marked, would be taken for one that has lost its log. All machines of a ring
-// lose their power as its founders start; they would wait for a person for ever.
+// lose their power as its initial members start; they would wait for a person for ever.
 // What is written before the start says less: that a log may come to be here.
 // Without it, nobody could tell the log of an etcd whose agent died with it from one
 // that was copied here.
@@ -287,7 +287,7 @@ func (d *Disk) launched(h host.Host) error {
 // Ended takes back, once no etcd runs, that a log may come to be on the disk: one
 // that is found on it later was made elsewhere. It returns what the disk says now. If what the
 // first etcd wrote is gone, there may have been a log, before anybody could mark the disk: a
-// founder's volume is emptied as it has run for a twentieth of a second, and its vote is gone.
+// initial member's volume is emptied as it has run for a twentieth of a second, and its vote is gone.
 func Ended(h host.Host, d Disk) (Disk, error) {
 	if d.Launched || !d.blank(h) {
 		return d, nil

@@ -25,7 +25,7 @@ type Source interface {
 
 // Known is what a machine knows of its ring. A field with its Known false has not
 // been answered: neither yes nor no. What is learned once stays true: specs only grow
-// in number, a ring is founded once and for all. The disk remembers it, so that a
+// in number, a ring is bootstrapped once and for all. The disk remembers it, so that a
 // launcher that starts while its source is out of reach can still run its member.
 type Known struct {
 	SpecNumber int             `json:"specNumber"` // 0: none is known
@@ -118,9 +118,9 @@ func (l *Launcher) learn(ctx context.Context, starts bool) {
 	l.remember()
 }
 
-// Self is this machine as others are told of it. While no ring is founded, one whose disk
-// holds a log already has no etcd for anybody: a ring that is founded on it would have a
-// founder that can't start.
+// Self is this machine as others are told of it. While no ring is bootstrapped, one whose disk
+// holds a log already has no etcd for anybody: a ring that is bootstrapped on it would have an
+// initial member that can't start.
 func (l *Launcher) Self() store.Machine {
 	m := store.Machine{Name: l.Machine, Address: l.Address, Disk: l.disk.ID, Versions: l.versions}
 	if l.Known.Identity == nil && !l.disk.blank(l.host) {

@@ -369,7 +369,7 @@ func (l *Launcher) launch(ctx context.Context, b Boot, alone bool) error {
 		}
 		c.PKI = l.host.Disk().Path(pkiDir)
 		if c.PeerCA = l.certificates.shown["peer"].file; c.PeerCA == ClientsCA && l.peers().Secure() {
-			l.log.Say(host.EventTrouble, "peers and clients of this ring have one authority, as it was founded before they were parted: let only its machines reach port 2380, as whoever holds a client's certificate can speak as a peer there")
+			l.log.Say(host.EventTrouble, "peers and clients of this ring have one authority, as it was bootstrapped before they were parted: let only its machines reach port 2380, as whoever holds a client's certificate can speak as a peer there")
 		}
 	}
 	return l.act("launch", strings.Join(c.Args(), " "), "", func() error {
@@ -437,6 +437,6 @@ func (l *Launcher) act(action, command, member string, do func() error) error {
 // Where a machine's etcd listens for clients.
 const clientPort = 2379
 
-// peerURL is where peers reach the machine while they speak as the ring was founded.
+// peerURL is where peers reach the machine while they speak as the ring was bootstrapped.
 func (l *Launcher) peerURL() string   { return l.Known.Spec.PeerURL(l.Address) }
 func (l *Launcher) clientURL() string { return l.Known.Spec.Security.URL(l.Address, clientPort) }

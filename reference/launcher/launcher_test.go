@@ -83,14 +83,14 @@ func TestALauncherAndAController(t *testing.T) {
 
 	look, err := l.Turn(t.Context())
 	require.NoError(t, err)
-	require.ErrorContains(t, look.Unread, "no ring has been founded yet")
-	founder := store.Founder{Name: "m1", Machine: "m1", Disk: l.Self().Disk, PeerURL: ring.Plain.URL(address, 2380), ClientURL: ring.Plain.URL(address, 2379)}
-	s.identity = &store.Identity{Token: "ring-1", Members: []store.Founder{founder}, Epoch: 1}
-	view := until(t, l, func(v admin.View) bool { return v.Presences["m1"].Disk == founder.Disk })
+	require.ErrorContains(t, look.Unread, "no ring has been bootstrapped yet")
+	initialMember := store.InitialMember{Name: "m1", Machine: "m1", Disk: l.Self().Disk, PeerURL: ring.Plain.URL(address, 2380), ClientURL: ring.Plain.URL(address, 2379)}
+	s.identity = &store.Identity{Token: "ring-1", Members: []store.InitialMember{initialMember}, Epoch: 1}
+	view := until(t, l, func(v admin.View) bool { return v.Presences["m1"].Disk == initialMember.Disk })
 	require.Empty(t, view.RingMembers()[0].Disk, "who leads binds it")
 
-	lead(t, s, founder)
-	view = until(t, l, func(v admin.View) bool { return v.RingMembers()[0].Disk == founder.Disk })
+	lead(t, s, initialMember)
+	view = until(t, l, func(v admin.View) bool { return v.RingMembers()[0].Disk == initialMember.Disk })
 	member := view.RingMembers()[0].ID
 	require.NoError(t, l.Stop(t.Context()))
 	args, err := h.Process().Running()
@@ -99,19 +99,19 @@ func TestALauncherAndAController(t *testing.T) {
 
 	s.away = errors.New("the API is away")
 	again, _ := s.start(t, dir, address, etcd)
-	view = until(t, again, func(v admin.View) bool { return v.Presences["m1"].Disk == founder.Disk })
+	view = until(t, again, func(v admin.View) bool { return v.Presences["m1"].Disk == initialMember.Disk })
 	assert.Equal(t, member, view.RingMembers()[0].ID, "the same member runs, as its disk remembers the ring")
 	assert.Equal(t, "the API is away", again.Known.Trouble)
 	require.NoError(t, again.Stop(t.Context()))
 }
 
-// lead leads the ring from elsewhere until its founder is bound to its disk.
-func lead(t *testing.T, s *told, founder store.Founder) {
+// lead leads the ring from elsewhere until its initial member is bound to its disk.
+func lead(t *testing.T, s *told, initialMember store.InitialMember) {
 	t.Helper()
 	h := host.NewReal("controller", "/nonexistent", "/nonexistent", io.Discard)
 	r := &admin.Ring{Host: h, Cluster: s.identity.ClusterID()}
 	defer r.Close()
-	r.Use(founder.ClientURL)
+	r.Use(initialMember.ClientURL)
 	leader := &reconcile.Reconciler{Ring: r, Log: &host.Recorder{Host: h}, Next: ring.Next, Lead: admin.Lead{Holder: "controller", Nonce: "life-1"},
 		Do: func(ctx context.Context, r *admin.Ring, a ring.Action, f admin.Fence) error { return r.Do(ctx, a, f) }}
 	var lease admin.Lease

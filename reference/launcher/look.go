@@ -36,7 +36,7 @@ func (l *Launcher) view(ctx context.Context) (admin.View, error) {
 	case l.Known.Identity != nil:
 		l.Ring.Cluster = l.Known.Identity.ClusterID()
 	case l.Known.IdentityKnown:
-		return admin.View{}, errors.New("no ring has been founded yet")
+		return admin.View{}, errors.New("no ring has been bootstrapped yet")
 	default:
 		return admin.View{}, errors.New("which ring this is, is not known: " + l.Known.Trouble)
 	}

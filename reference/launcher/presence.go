@@ -156,7 +156,7 @@ func (l *Launcher) presence(view admin.View) admin.Presence {
 	if l.Known.Spec.PeersFrom != "" { // else nobody goes by it
 		p.Peers = l.listens
 	}
-	if l.Known.Formed && view.Unrecorded() { // before, the founding record says it
+	if l.Known.Formed && view.Unrecorded() { // before, the bootstrap record says it
 		p.Log = l.holds(view.ClusterID)
 	}
 	return p

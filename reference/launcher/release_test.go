@@ -60,7 +60,7 @@ func TestAReleaseThatWasTried(t *testing.T) {
 }
 
 // TestPeers: until it is a member's turn its etcd listens as it did when the ring was
-// founded, whatever is asked for. What its record says of release and listeners comes to the
+// bootstrapped, whatever is asked for. What its record says of release and listeners comes to the
 // disk together: one that joins starts with both.
 func TestPeers(t *testing.T) {
 	l := &Launcher{Config: Config{Machine: "m1", Address: "m1", Binaries: map[ring.Version]string{"v3.6.16": "etcd"}}}

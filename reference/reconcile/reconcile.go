@@ -81,14 +81,14 @@ func (r *Reconciler) succeed(ctx context.Context, view admin.View, lease admin.L
 	return f, leads, err
 }
 
-// Bind binds a member that the ring was founded with to its founder's disk, and
+// Bind binds a member that the ring was bootstrapped with to its initial member's disk, and
 // reports whether there was one to bind: members are only added once there is none.
-func (r *Reconciler) Bind(ctx context.Context, view admin.View, founders []store.Founder, f admin.Fence) bool {
+func (r *Reconciler) Bind(ctx context.Context, view admin.View, initialMembers []store.InitialMember, f admin.Fence) bool {
 	members := view.RingMembers()
 	for _, m := range members {
-		i := slices.IndexFunc(founders, func(f store.Founder) bool { return f.Name == m.Name && f.PeerURL == m.PeerURL })
+		i := slices.IndexFunc(initialMembers, func(f store.InitialMember) bool { return f.Name == m.Name && f.PeerURL == m.PeerURL })
 		if m.Disk == "" && i >= 0 {
-			r.act(ctx, ring.Action{Kind: ring.Bind, Member: m.ID, Machine: founders[i].Machine, Disk: founders[i].Disk, On: ring.Roles(members)}, f)
+			r.act(ctx, ring.Action{Kind: ring.Bind, Member: m.ID, Machine: initialMembers[i].Machine, Disk: initialMembers[i].Disk, On: ring.Roles(members)}, f)
 			return true
 		}
 	}

@@ -166,10 +166,10 @@ func TestFoundersAreBoundToTheirDisks(t *testing.T) {
 	p := &place{now: time.Unix(1, 0)}
 	r, done := reconciler(p, ring.Decision{})
 	view := admin.View{Members: members("https://m1:2380", "https://m2:2380"), Bindings: map[ring.ID]admin.Binding{1: {Machine: "m1", Disk: "d1"}}}
-	founders := []store.Founder{{Name: "m1", Machine: "m1", Disk: "d1", PeerURL: "https://m1:2380"}, {Name: "m2", Machine: "m2", Disk: "d2", PeerURL: "https://m2:2380"}}
-	require.True(t, r.Bind(t.Context(), view, founders, admin.Fence{}))
+	initialMembers := []store.InitialMember{{Name: "m1", Machine: "m1", Disk: "d1", PeerURL: "https://m1:2380"}, {Name: "m2", Machine: "m2", Disk: "d2", PeerURL: "https://m2:2380"}}
+	require.True(t, r.Bind(t.Context(), view, initialMembers, admin.Fence{}))
 	require.Equal(t, []ring.Action{{Kind: ring.Bind, Member: 2, Machine: "m2", Disk: "d2", On: []ring.Role{{ID: 1}, {ID: 2}}}}, *done)
-	require.False(t, r.Bind(t.Context(), view, founders[:1], admin.Fence{}), "nobody was founded at m2")
+	require.False(t, r.Bind(t.Context(), view, initialMembers[:1], admin.Fence{}), "nobody was bootstrapped at m2")
 }
 
 // noting is a ring that takes notes; it lists those of members that were taken back.

@@ -10,9 +10,9 @@ import (
 	"slices"
 )
 
-// ClusterID is etcd's ID of the ring that the founders make: a digest of their
+// ClusterID is etcd's ID of the ring that the initial members make: a digest of their
 // IDs, each a digest of its peer URL and the ring's token. It never changes, so
-// that every agent can tell this ring's answers from another's by the founding
+// that every agent can tell this ring's answers from another's by the bootstrap
 // record alone. That of a ring that was adopted is on record, as nobody knows its token.
 func (i Identity) ClusterID() uint64 {
 	if i.Adopted() {
@@ -33,8 +33,8 @@ func (i Identity) ClusterID() uint64 {
 // Adopted reports whether the ring was there before its record.
 func (i Identity) Adopted() bool { return i.Cluster != 0 }
 
-// MemberID is the ID that etcd gives a founder, or has given it.
-func (i Identity) MemberID(f Founder) uint64 {
+// MemberID is the ID that etcd gives an initial member, or has given it.
+func (i Identity) MemberID(f InitialMember) uint64 {
 	return cmp.Or(f.Member, digest([]byte(f.PeerURL+i.Token)))
 }
 
@@ -42,7 +42,7 @@ func (i Identity) MemberID(f Founder) uint64 {
 // launcher: then a log of it there was made by nobody else, though nothing on the disk
 // says so.
 func (i Identity) Began(machine string, member uint64) bool {
-	return i.Static && slices.ContainsFunc(i.Members, func(f Founder) bool { return f.Machine == machine && i.MemberID(f) == member })
+	return i.Static && slices.ContainsFunc(i.Members, func(f InitialMember) bool { return f.Machine == machine && i.MemberID(f) == member })
 }
 
 func digest(of []byte) uint64 {

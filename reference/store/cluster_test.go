@@ -14,7 +14,7 @@ import (
 	"github.com/ringproof/ringproof/reference/store"
 )
 
-// TestClusterIDIsEtcds compares with what etcd itself makes of the same founders.
+// TestClusterIDIsEtcds compares with what etcd itself makes of the same initial members.
 func TestClusterIDIsEtcds(t *testing.T) {
 	for _, urls := range []map[string]string{
 		{"m1": "http://10.0.0.1:2380"},
@@ -24,7 +24,7 @@ func TestClusterIDIsEtcds(t *testing.T) {
 		i := store.Identity{Token: "ring-5a1f"}
 		all := types.URLsMap{}
 		for name, url := range urls {
-			i.Members = append(i.Members, store.Founder{Name: name, PeerURL: url})
+			i.Members = append(i.Members, store.InitialMember{Name: name, PeerURL: url})
 			all[name] = types.MustNewURLs([]string{url})
 		}
 		etcd, err := membership.NewClusterFromURLsMap(zap.NewNop(), i.Token, all)

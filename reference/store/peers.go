@@ -14,11 +14,11 @@ import (
 // PeersSpeak is how the members of the ring are to speak to each other.
 func (s Spec) PeersSpeak() ring.Security { return cmp.Or(s.Peers, s.Security) }
 
-// PeersBegin is how those spoke that the ring was founded with. What has become of it since
+// PeersBegin is how those spoke that the ring was bootstrapped with. What has become of it since
 // the members' records and the list say.
 func (s Spec) PeersBegin() ring.Security { return cmp.Or(s.PeersFrom, s.PeersSpeak()) }
 
-// PeerURL is where a member at an address is reached by its peers when the ring is founded.
+// PeerURL is where a member at an address is reached by its peers when the ring is bootstrapped.
 func (s Spec) PeerURL(address string) string { return s.PeersBegin().URL(address, ring.PeerPort) }
 
 // AskPeers has the members speak another way to each other. It refuses to take TLS back.

@@ -26,7 +26,7 @@ func TestAskPeers(t *testing.T) {
 
 	require.NoError(t, s.AskPeers(ring.TLS))
 	require.NoError(t, s.Validate())
-	assert.Equal(t, "http://10.0.0.1:2380", s.PeerURL("10.0.0.1"), "where it was founded")
+	assert.Equal(t, "http://10.0.0.1:2380", s.PeerURL("10.0.0.1"), "where it was bootstrapped")
 	assert.True(t, s.Wanted().Encrypt)
 
 	asked := s

@@ -187,8 +187,8 @@ func (m Made) Validate() error {
 	return checkVersion(m.Version)
 }
 
-// Founder is a member that a ring begins with.
-type Founder struct {
+// InitialMember is a member that a ring begins with.
+type InitialMember struct {
 	Name      string `json:"name"`
 	Machine   string `json:"machine"`
 	Disk      string `json:"disk"`
@@ -199,22 +199,22 @@ type Founder struct {
 	Member uint64 `json:"member,omitempty"`
 }
 
-// Validate tells what is wrong with the founder.
-func (f Founder) Validate() error {
+// Validate tells what is wrong with the initial member.
+func (f InitialMember) Validate() error {
 	return cmp.Or(checkName("member", f.Name), checkName("machine", f.Machine), checkToken("disk", f.Disk),
 		checkURL("peer URL", f.PeerURL), checkURL("client URL", f.ClientURL))
 }
 
 // Identity is the ring, created exactly once.
 type Identity struct {
-	Token   string    `json:"token"`
-	Members []Founder `json:"members"`
-	Epoch   int       `json:"epoch"`
-	// Static: the founders were started without launchers, by flags of their own, and no
+	Token   string          `json:"token"`
+	Members []InitialMember `json:"members"`
+	Epoch   int             `json:"epoch"`
+	// Static: the initial members were started without launchers, by flags of their own, and no
 	// disk of theirs had a name. Their peers spoke plain text, unless the ring was adopted.
 	Static bool `json:"static,omitempty"`
 	// Cluster is the ID of a ring that was there before it was adopted; its members are
-	// those that it had then. 0: the ring is founded by this record.
+	// those that it had then. 0: the ring is bootstrapped by this record.
 	Cluster uint64 `json:"cluster,omitempty"`
 }
 
@@ -249,15 +249,15 @@ func (i Identity) Validate() error {
 	return checkSameScheme(schemes)
 }
 
-// check tells what is wrong with a founder of the ring.
-func (i Identity) check(f Founder) error {
+// check tells what is wrong with an initial member of the ring.
+func (i Identity) check(f InitialMember) error {
 	switch {
 	case i.Static && f.Disk != "":
-		return fmt.Errorf("disk %q refused: founders that no launcher started have none", f.Disk)
+		return fmt.Errorf("disk %q refused: initial members that no launcher started have none", f.Disk)
 	case i.Adopted() != (f.Member != 0):
 		return fmt.Errorf("ID %x in ring %x refused: the ring and its members have IDs of before together, or none has", f.Member, i.Cluster)
 	case i.Static && !i.Adopted() && !strings.HasPrefix(f.PeerURL, "http:"):
-		return fmt.Errorf("peer URL %q refused: founders that no launcher started speak plain text", f.PeerURL)
+		return fmt.Errorf("peer URL %q refused: initial members that no launcher started speak plain text", f.PeerURL)
 	case i.Static:
 		f.Disk = "none"
 	}
@@ -265,11 +265,11 @@ func (i Identity) check(f Founder) error {
 }
 
 // A ring begins either plain or with TLS; the mixed phase is for moving a ring
-// that exists, and founders that disagree would never hear each other.
+// that exists, and initial members that disagree would never hear each other.
 func checkSameScheme(schemes []string) error {
 	for _, s := range schemes {
 		if s != schemes[0] {
-			return fmt.Errorf("founders with both %s and %s peer URLs refused: choose one", schemes[0], s)
+			return fmt.Errorf("initial members with both %s and %s peer URLs refused: choose one", schemes[0], s)
 		}
 	}
 	return nil
@@ -296,7 +296,7 @@ func (f Formed) Validate() error {
 type Authority struct {
 	CertPEM []byte `json:"certPEM"`
 	KeyPEM  []byte `json:"keyPEM"`
-	// The peers' own, whom no client shows a certificate of. Rings that were founded
+	// The peers' own, whom no client shows a certificate of. Rings that were bootstrapped
 	// before have none, and one authority for all.
 	PeerCertPEM []byte `json:"peerCertPEM,omitempty"`
 	PeerKeyPEM  []byte `json:"peerKeyPEM,omitempty"`

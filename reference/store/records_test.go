@@ -22,15 +22,15 @@ import (
 
 func goodSpec() Spec { return Spec{Nodes: 3, Version: "v3.6.16", Security: "tls"} }
 
-func founder(i int) Founder {
-	return Founder{
+func initialMember(i int) InitialMember {
+	return InitialMember{
 		Name: fmt.Sprintf("m%d", i), Machine: fmt.Sprintf("n%d", i), Disk: fmt.Sprintf("disk-%d", i),
 		PeerURL: fmt.Sprintf("https://10.0.0.%d:2380", i), ClientURL: fmt.Sprintf("https://10.0.0.%d:2379", i),
 	}
 }
 
 func goodIdentity() Identity {
-	return Identity{Token: "ring-1", Members: []Founder{founder(1), founder(2), founder(3)}, Epoch: 1}
+	return Identity{Token: "ring-1", Members: []InitialMember{initialMember(1), initialMember(2), initialMember(3)}, Epoch: 1}
 }
 
 func authority(t testing.TB) Authority {

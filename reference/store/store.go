@@ -93,7 +93,7 @@ func Check(ctx context.Context, s Store) error {
 // Marked vouches for the answers of a Store by its marker.
 //
 // Create looks for the marker first: a record made in an unmounted directory
-// would found a second ring. Get and List look for it afterwards, when they found
+// would bootstrap a second ring. Get and List look for it afterwards, when they found
 // less than asked or might have: a volume that went away between the two
 // looks would otherwise pass for a store without that key.
 //

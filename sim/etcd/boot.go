@@ -223,7 +223,7 @@ func (s *Server) begin(st *state) {
 	}
 }
 
-func (s *Server) start(founders []raft.Peer, applied uint64) {
+func (s *Server) start(initialMembers []raft.Peer, applied uint64) {
 	node, err := raft.NewRawNode(&raft.Config{
 		ID:              s.id,
 		ElectionTick:    s.config.electionTicks(),
@@ -238,8 +238,8 @@ func (s *Server) start(founders []raft.Peer, applied uint64) {
 	})
 	must(err)
 	s.node, s.stirred = node, true
-	if len(founders) > 0 {
-		must(node.Bootstrap(founders))
+	if len(initialMembers) > 0 {
+		must(node.Bootstrap(initialMembers))
 	}
 }
 
@@ -256,13 +256,13 @@ func (s *Server) found(wanted *membership.RaftCluster) {
 				}
 			}
 		}
-		var founders []raft.Peer
+		var initialMembers []raft.Peer
 		for _, m := range wanted.Members() {
 			context, err := json.Marshal(m)
 			must(err)
-			founders = append(founders, raft.Peer{ID: uint64(m.ID), Context: context})
+			initialMembers = append(initialMembers, raft.Peer{ID: uint64(m.ID), Context: context})
 		}
-		s.create(wanted, self.ID, wanted.ID(), nil, founders)
+		s.create(wanted, self.ID, wanted.ID(), nil, initialMembers)
 	})
 }
 
@@ -366,7 +366,7 @@ func (s *Server) within(all []*answerVersion, downgrade bool) (known bool) {
 }
 
 // create writes the head of a new log and goes on once it is safe.
-func (s *Server) create(ring *membership.RaftCluster, id, cluster types.ID, remotes []*membership.Member, founders []raft.Peer) {
+func (s *Server) create(ring *membership.RaftCluster, id, cluster types.ID, remotes []*membership.Member, initialMembers []raft.Peer) {
 	s.id, s.cluster, s.ring = uint64(id), uint64(cluster), ring
 	s.data.add(record{owner: &owner{member: s.id, cluster: s.cluster}})
 	s.data.flush()
@@ -380,7 +380,7 @@ func (s *Server) create(ring *membership.RaftCluster, id, cluster types.ID, remo
 		ring.SetID(id, cluster)
 		s.beginNew(remotes)
 		s.trail = newTrail(log{}, s.state.conf)
-		s.start(founders, 0)
+		s.start(initialMembers, 0)
 		s.serveUnlessOver()
 	})
 }

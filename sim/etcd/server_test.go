@@ -19,7 +19,7 @@ import (
 
 var three = []string{"m1", "m2", "m3"}
 
-// ring starts machines that found a ring, and waits until all of them serve.
+// ring starts machines that bootstrap a ring, and waits until all of them serve.
 func ring(t testing.TB, w *world) {
 	t.Helper()
 	for _, name := range w.names {
