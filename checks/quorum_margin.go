@@ -418,10 +418,12 @@ func sizesOf(h *ringproof.History) []sizing {
 
 // smallest is the smallest size that the subject may have gone by: what was asked for, or before,
 // as long as somebody may not have heard of the other.
-func (w *marginWalk) smallest(at ringproof.Instant) int {
+func (w *marginWalk) smallest(at ringproof.Instant) int { return smallest(w.h, w.sizes, at) }
+
+func smallest(h *ringproof.History, sizes []sizing, at ringproof.Instant) int {
 	n := 0
-	for _, s := range w.sizes {
-		if s.from <= at.Add(landing) && (s.over == ringproof.Forever || heard(w.h, s.over, at) >= at) && (n == 0 || s.size < n) {
+	for _, s := range sizes {
+		if s.from <= at.Add(landing) && (s.over == ringproof.Forever || heard(h, s.over, at) >= at) && (n == 0 || s.size < n) {
 			n = s.size
 		}
 	}

@@ -15,18 +15,21 @@ import (
 // other flags, is there again after some seconds, and its membership has never changed.
 var restartsInTurn = Check{
 	Name:   "restarts-in-turn",
-	Claim:  "While members are upgraded, made anew for an edit, or their peers moved to TLS, the subject ends one voter's etcd at a time, while all others serve.",
+	Claim:  "While members are upgraded, made anew for an edit, or their peers moved to TLS, the subject ends one voter's etcd at a time, while all others serve, and are a quorum if as many were asked for.",
 	Source: "etcd's runtime reconfiguration and upgrade guides: one by one, each healthy before the next; kubermatic's rollouts wait for a readiness that is not the pod's own",
 	Timed:  true,
 	Params: []Param{{"least", "1", "how many ends of voters' etcds, that nobody else may have caused, there must be to judge by"}},
 	Judge: func(h *ringproof.History, params Values) ringproof.Finding {
-		ended := 0
+		ended, sizes := 0, sizesOf(h)
 		for _, e := range events(h, ringproof.EventProcessExited) {
 			last, voter := servedLast(h, e)
 			if !voter || byItself(e) || left(h, last, e.Machine) || mayEnd(h, e.Machine, e.At) {
 				continue
 			}
 			ended++
+			if n, asked := len(h.Observations[last].Voters()), smallest(h, sizes, e.At); short(h, n, asked, e.At) {
+				return with(fail(e.At, "expected the etcd of %s to be ended once the ring has the %d voters that were asked for, saw %d: without it they are no quorum", e.Machine, asked, n), e.String())
+			}
 			for _, v := range h.Observations[last].Voters() {
 				if v.Machine != e.Machine && (anotherAway(h, v, last, e) || together(h, v, last, e)) && (!mayEnd(h, v.Machine, e.At) || knownAway(h, v.ID, e.At)) {
 					return with(fail(e.At, "expected the etcd of %s to be ended while all other voters serve, saw %s away", e.Machine, v.Machine), e.String())
@@ -39,6 +42,16 @@ var restartsInTurn = Check{
 		return pass("%d ends of voters' etcds, each while all others served", ended)
 	},
 	suits: ringproof.Plan.TakesTurns,
+}
+
+// short reports whether a ring of n voters lacks some that were asked for, and a quorum while one
+// of them is ended. A ring that was asked to be so small can't be upgraded otherwise, and of whom
+// somebody else has just removed the subject has yet to hear.
+func short(h *ringproof.History, n, asked int, at ringproof.Instant) bool {
+	foreign := slices.ContainsFunc(h.Evidence.Changes, func(c ringproof.ConfChange) bool {
+		return c.Foreign && c.At <= at && c.At >= at.Add(-heeds)
+	})
+	return n < asked && n-1 < ringproof.Quorum(n) && !foreign
 }
 
 // heeds is how long a voter must have been away for nobody to end another's etcd: a look, a

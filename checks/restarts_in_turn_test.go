@@ -21,6 +21,12 @@ func TestRestartsInTurn(t *testing.T) {
 	}{
 		{"one after the other", rolled("3.5.35", 2, 3, 1), nil, ringproof.Pass, "3 ends of voters' etcds"},
 		{"while another is away", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) { away(h, "m2", 12, 25) }, ringproof.Fail, "etcd of m3 to be ended while all other voters serve, saw m2 away"},
+		{"a voter short, so that the rest are no quorum", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) { leaving(h, "m2", 14) }, ringproof.Fail,
+			"etcd of m3 to be ended once the ring has the 3 voters that were asked for, saw 2: without it they are no quorum"},
+		{"a voter short that somebody else has just removed", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
+			leaving(h, "m2", 14)
+			h.Evidence.Changes = append(h.Evidence.Changes, ringproof.ConfChange{Kind: "remove", At: sec(14), Foreign: true})
+		}, ringproof.Fail, "etcd of m1 to be ended once"}, // and not m3's
 		{"while another is away that a fault has hit", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
 			away(h, "m2", 12, 25)
 			event(h, ringproof.Event{At: sec(11), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultPause})

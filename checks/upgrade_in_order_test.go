@@ -5,6 +5,7 @@ package checks
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -46,6 +47,15 @@ func away(h *ringproof.History, machine string, from, to int) {
 				h.Observations[at].Members[i].Serving, h.Observations[at].Members[i].Version = false, ""
 			}
 		}
+	}
+}
+
+// leaving has a member leave a ring of which three voters are asked for.
+func leaving(h *ringproof.History, machine string, from int) {
+	h.Plan.Ring.Size = 3
+	for at := from; at < len(h.Observations); at++ {
+		o := &h.Observations[at]
+		o.Members = slices.DeleteFunc(o.Members, func(m ringproof.MemberView) bool { return m.Machine == machine })
 	}
 }
 

@@ -58,8 +58,8 @@ func (l *Launcher) follow(ctx context.Context, look Look) (running bool, err err
 	var seen ring.Observed
 	if look.running {
 		seen = l.observe(ctx, look.View)
-		if away := slices.IndexFunc(seen.Voters(), func(m ring.Member) bool { return m.ID != id && !m.Serving }); away >= 0 {
-			l.log.Say(host.EventWaiting, fmt.Sprintf("the member here is to restart (%s), and voter %s does not answer", a, seen.Voters()[away]))
+		if why := l.needed(seen, id); why != "" {
+			l.log.Say(host.EventWaiting, fmt.Sprintf("the member here is to restart (%s), and %s", a, why))
 			return true, nil
 		}
 	}
@@ -69,6 +69,21 @@ func (l *Launcher) follow(ctx context.Context, look Look) (running bool, err err
 	l.unnoted = time.Time{}
 	err = l.act("restart", a.String(), id.String(), func() error { return l.rerun(ctx, d, look.running, seen) })
 	return look.running && l.log.DryRun, err
+}
+
+// needed is why the etcd of the member here is not to be ended now; "": all others serve, and are
+// a quorum if as many voters are there as were asked for. A machine is lost as m2 of three is told
+// to restart: once its voter was removed all others serve, and without m2 one of two was left.
+func (l *Launcher) needed(seen ring.Observed, id ring.ID) string {
+	voters := seen.Voters()
+	if i := slices.IndexFunc(voters, func(m ring.Member) bool { return m.ID != id && !m.Serving }); i >= 0 {
+		return fmt.Sprintf("voter %s does not answer", voters[i])
+	}
+	votes := slices.ContainsFunc(voters, func(m ring.Member) bool { return m.ID == id })
+	if n, asked := len(voters), l.Known.Spec.Nodes; votes && n < asked && n-1 < ring.Quorum(n) {
+		return fmt.Sprintf("of %d voters %d are there, of which no quorum is left without it", asked, n)
+	}
+	return ""
 }
 
 // rerun ends the etcd that runs, and notes on the disk how the next one is to. That it can

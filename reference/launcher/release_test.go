@@ -91,6 +91,35 @@ func TestPeers(t *testing.T) {
 	assert.Empty(t, listening(nil), "none runs")
 }
 
+// TestWhoIsNeededIsNotRestarted: what a lead saw as it told a member to restart may be over.
+func TestWhoIsNeededIsNotRestarted(t *testing.T) {
+	voters := func(serving ...bool) (o ring.Observed) {
+		for i, s := range serving {
+			o.Members = append(o.Members, ring.Member{ID: ring.ID(i + 1), Serving: s})
+		}
+		return o
+	}
+	l := &Launcher{}
+	for _, c := range []struct {
+		asked int
+		seen  ring.Observed
+		want  string
+	}{
+		{3, voters(true, true, true), ""},
+		{3, voters(false, true, true), ""}, // the member here itself
+		{3, voters(true, true, false), "voter 3 does not answer"},
+		{3, voters(true, true), "of 3 voters 2 are there, of which no quorum is left without it"},
+		{3, voters(true), "of 3 voters 1 are there, of which no quorum is left without it"},
+		{5, voters(true, true, true, true), ""},
+		{1, voters(true), ""},
+		{1, voters(true, true), ""}, // it shrinks
+		{3, ring.Observed{Members: []ring.Member{{ID: 1, Learner: true}, {ID: 2, Serving: true}, {ID: 3, Serving: true}}}, ""}, // it doesn't vote
+	} {
+		l.Known.Spec.Nodes = c.asked
+		assert.Equal(t, c.want, l.needed(c.seen, 1), "%d asked for, %d there", c.asked, len(c.seen.Members))
+	}
+}
+
 // TestRecordOfADisk: another disk's record says nothing of this one, nor that of a member
 // that has left.
 func TestRecordOfADisk(t *testing.T) {
