@@ -40,7 +40,8 @@ var mutants = []Mutant{
 	kubeBudgetFromSpec, kubeClaimBeforeShrink, kubeHotStatus, kubeTerminalPods, kubeAnySickStopsAll, kubeFrozenCluster, kubeReplaceByReadiness, kubeURLNotHost,
 	kubeDeletesToRestart, kubeNameNotUID, kubeClaimByName, kubeStartsUnnamed, kubeSeedStaysNew, kubeClaimsGoWithSet, kubeRecordsGoWithRing, kubeMadeOnce, kubeReplicasLeft, kubeRollsForItself, kubeNeverForces, kubeEndsWithSet, kubeShowsKeys,
 	adoptsAtOnce, distrustsBeginnings,
-	upgradesAtOnce, upgradesLeaderFirst, upgradesOverSilent, upgradesUnread,
+	upgradesAtOnce, upgradesLeaderFirst, upgradesOverSilent, upgradesUnread, replacesUpgraded,
+	countsStrangers, forgetsFailing,
 	closesBeforeListed, joinsByOldURLs, keepsPlainPort, movesInBatches,
 }
 
