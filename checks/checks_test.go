@@ -954,6 +954,30 @@ func TestTryingWithoutAPause(t *testing.T) {
 	}
 }
 
+// TestWhatIsDoneIsDone: the same is done to one member ten times in ten seconds.
+func TestWhatIsDoneIsDone(t *testing.T) {
+	for name, test := range map[string]struct {
+		every   float64 // seconds
+		members int
+		says    string
+	}{
+		"six times a second":               {0.17, 1, "expected upgrade of member 1 to be done once, saw it done 10 times in 10s"},
+		"every two seconds":                {2, 1, ""},
+		"to two members, each every two":   {1.2, 2, ""},
+		"to nobody, as entries in the log": {0.17, 0, ""},
+	} {
+		h := healthy()
+		for i := range 40 {
+			e := ringproof.Event{At: sec(5 + test.every*float64(i)), Kind: ringproof.EventActionDone, Action: "upgrade", Command: "ringadm member upgrade"}
+			if test.members > 0 {
+				e.Member = ringproof.MemberID(1 + i%test.members)
+			}
+			event(h, e)
+		}
+		t.Run(name, func(t *testing.T) { judged(t, workBounded.Finding(h, nil), test.says) })
+	}
+}
+
 // TestStartingWithoutAPause: thirty etcds in ten seconds end by themselves on one machine. One
 // that was ended says nothing of who started it.
 func TestStartingWithoutAPause(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 // Each change is a moment in which a fault does more.
 var workBounded = Check{
 	Name:   "work-bounded",
-	Claim:  "The subject makes no more membership changes, and ends no more etcd processes of machines that no fault hit, than what was asked for and what faults made needful; and none while the ring is suspended. What failed is not tried again without a pause.",
+	Claim:  "The subject makes no more membership changes, and ends no more etcd processes of machines that no fault hit, than what was asked for and what faults made needful; and none while the ring is suspended. What failed is not tried again without a pause, and what was done is not done again and again.",
 	Source: "etcd-launcher restarts every member for one lost volume; etcdadm adds and removes one learner for ever",
 	Timed:  true,
 	Params: []Param{
@@ -38,9 +38,12 @@ var workBounded = Check{
 		}
 		stir, stirs, still := stirred(h)
 		spin, tried, spins := spinning(h)
+		again, overdone := doneAgain(h)
 		switch {
 		case spins:
 			return with(fail(spin.At, "expected %s to be tried again after a pause, saw it fail %d times on %s in %s", tried, tooOften, spin.Machine, spinSpan), spin.String())
+		case overdone:
+			return with(fail(again.At, "expected %s of member %s to be done once, saw it done %d times in %s", again.Action, again.Member, overdo, spinSpan), again.String())
 		case stirs:
 			return with(fail(stir.At, "expected nothing to be changed while the ring is suspended, saw %s", stir.Action), stir.String())
 		case len(changed) > budget:
@@ -86,6 +89,28 @@ func spinning(h *ringproof.History) (last ringproof.Event, what string, spins bo
 		failed[of] = times
 	}
 	return ringproof.Event{}, "", false
+}
+
+// overdo is how often one thing is done in that time by who doesn't see that it is done.
+const overdo = 10
+
+// doneAgain is the action by which the same was done to a member too often: who doesn't wait for
+// what it has asked for asks for it in each turn, and each is a write of the ring's.
+func doneAgain(h *ringproof.History) (last ringproof.Event, overdone bool) {
+	type deed struct {
+		member ringproof.MemberID
+		what   string
+	}
+	done := map[deed][]ringproof.Instant{}
+	for _, e := range events(h, ringproof.EventActionDone) {
+		of := deed{e.Member, e.Action + " " + e.Command}
+		times := append(done[of], e.At)
+		if n := len(times); e.Member != 0 && n >= overdo && e.At.Sub(times[n-overdo]) <= spinSpan {
+			return e, true
+		}
+		done[of] = times
+	}
+	return ringproof.Event{}, false
 }
 
 // made are the changes after the bootstrap that had an effect.

@@ -40,7 +40,7 @@ var mutants = []Mutant{
 	kubeBudgetFromSpec, kubeClaimBeforeShrink, kubeHotStatus, kubeTerminalPods, kubeAnySickStopsAll, kubeFrozenCluster, kubeReplaceByReadiness, kubeURLNotHost,
 	kubeDeletesToRestart, kubeNameNotUID, kubeClaimByName, kubeStartsUnnamed, kubeSeedStaysNew, kubeClaimsGoWithSet, kubeRecordsGoWithRing, kubeMadeOnce, kubeReplicasLeft, kubeRollsForItself, kubeNeverForces, kubeEndsWithSet, kubeShowsKeys,
 	adoptsAtOnce, distrustsBeginnings,
-	upgradesAtOnce, upgradesLeaderFirst, upgradesOverSilent, upgradesUnread, replacesUpgraded,
+	upgradesAtOnce, upgradesLeaderFirst, upgradesOverSilent, upgradesUnread, replacesUpgraded, tellsAgain,
 	countsStrangers, forgetsFailing,
 	closesBeforeListed, joinsByOldURLs, keepsPlainPort, movesInBatches,
 }
