@@ -41,7 +41,7 @@ var mutants = []Mutant{
 	kubeDeletesToRestart, kubeNameNotUID, kubeClaimByName, kubeStartsUnnamed, kubeSeedStaysNew, kubeClaimsGoWithSet, kubeRecordsGoWithRing, kubeMadeOnce, kubeReplicasLeft, kubeRollsForItself, kubeNeverForces, kubeEndsWithSet, kubeShowsKeys,
 	adoptsAtOnce, distrustsBeginnings,
 	upgradesAtOnce, upgradesLeaderFirst, upgradesOverSilent, upgradesUnread, replacesUpgraded, tellsAgain,
-	countsStrangers, forgetsFailing,
+	countsStrangers, forgetsFailing, addsUpAbsences,
 	closesBeforeListed, joinsByOldURLs, keepsPlainPort, movesInBatches,
 }
 
