@@ -959,14 +959,21 @@ func TestWhatIsDoneIsDone(t *testing.T) {
 	for name, test := range map[string]struct {
 		every   float64 // seconds
 		members int
+		stale   float64 // until when views are; 0: they aren't
 		says    string
 	}{
-		"six times a second":               {0.17, 1, "expected upgrade of member 1 to be done once, saw it done 10 times in 10s"},
-		"every two seconds":                {2, 1, ""},
-		"to two members, each every two":   {1.2, 2, ""},
-		"to nobody, as entries in the log": {0.17, 0, ""},
+		"six times a second":               {0.17, 1, 0, "expected upgrade of member 1 to be done once, saw it done 10 times in 10s"},
+		"every two seconds":                {2, 1, 0, ""},
+		"to two members, each every two":   {1.2, 2, 0, ""},
+		"to nobody, as entries in the log": {0.17, 0, 0, ""},
+		"by who is shown what was before":  {0.17, 1, 12, ""},
+		"and goes on when that is over":    {0.17, 1, 8, "expected upgrade of member 1 to be done once, saw it done 10 times in 10s"},
 	} {
 		h := healthy()
+		if test.stale > 0 {
+			event(h, ringproof.Event{At: sec(4), Kind: ringproof.EventFaultLanded, Fault: ringproof.FaultStaleView, Step: "stale"})
+			event(h, ringproof.Event{At: sec(test.stale), Kind: ringproof.EventFaultHealed, Fault: ringproof.FaultStaleView, Step: "stale"})
+		}
 		for i := range 40 {
 			e := ringproof.Event{At: sec(5 + test.every*float64(i)), Kind: ringproof.EventActionDone, Action: "upgrade", Command: "ringadm member upgrade"}
 			if test.members > 0 {

@@ -95,14 +95,25 @@ func spinning(h *ringproof.History) (last ringproof.Event, what string, spins bo
 const overdo = 10
 
 // doneAgain is the action by which the same was done to a member too often: who doesn't wait for
-// what it has asked for asks for it in each turn, and each is a write of the ring's.
+// what it has asked for asks for it in each turn, and each is a write of the ring's. Who is shown
+// what was before can't see what it has done.
 func doneAgain(h *ringproof.History) (last ringproof.Event, overdone bool) {
 	type deed struct {
 		member ringproof.MemberID
 		what   string
 	}
-	done := map[deed][]ringproof.Instant{}
-	for _, e := range events(h, ringproof.EventActionDone) {
+	done, misled := map[deed][]ringproof.Instant{}, map[string]bool{}
+	for _, e := range events(h, ringproof.EventActionDone, ringproof.EventFaultLanded, ringproof.EventFaultHealed) {
+		stale := e.Fault == ringproof.FaultStaleView || e.Fault == ringproof.FaultStoreStale
+		switch {
+		case stale && e.Kind == ringproof.EventFaultLanded:
+			misled[e.Step] = true
+		case e.Kind == ringproof.EventFaultHealed:
+			delete(misled, e.Step)
+		}
+		if e.Kind != ringproof.EventActionDone || len(misled) > 0 {
+			continue
+		}
 		of := deed{e.Member, e.Action + " " + e.Command}
 		times := append(done[of], e.At)
 		if n := len(times); e.Member != 0 && n >= overdo && e.At.Sub(times[n-overdo]) <= spinSpan {
