@@ -26,7 +26,7 @@ import (
 // chance and concurrency are the world's: code that takes them from anywhere
 // else can't be repeated. They go through the seams, Host and World.
 var simulated = []string{
-	"reference/ring", "reference/launcher", "reference/admin", "reference/reconcile", "reference/auto", "reference/kube", "reference/controller", "reference/store", "reference/pki", "harness", "internal/look",
+	"reference/ring", "reference/launcher", "reference/admin", "reference/reconcile", "reference/auto", "reference/kube", "reference/controller", "reference/store", "reference/pki", "harness", "internal/observe",
 	"sim", "sim/etcd", "sim/etcd/mvcc", "sim/kube",
 }
 

@@ -339,7 +339,7 @@ func (l *ledger) lately(at ringproof.Instant, d time.Duration) []ringproof.Insta
 // moment. One that had landed as the disk was seen first is why that was there, and explains no
 // loss of it: a disk that was lost and replaced may be emptied by the subject a minute later.
 func (l *ledger) faultTook(disk home, at ringproof.Instant) bool {
-	since, made, after := l.firstLook(disk), 0, 0
+	since, made, after := l.firstSeen(disk), 0, 0
 	for _, e := range l.losses {
 		switch {
 		case e.Machine != disk.machine && e.Machine != "" || e.At > at:
@@ -354,8 +354,8 @@ func (l *ledger) faultTook(disk home, at ringproof.Instant) bool {
 	return after > 0 || made > 1
 }
 
-// firstLook is when the machine was first seen with the disk; 0: never.
-func (l *ledger) firstLook(disk home) ringproof.Instant {
+// firstSeen is when the machine was first seen with the disk; 0: never.
+func (l *ledger) firstSeen(disk home) ringproof.Instant {
 	for _, o := range l.h.Observations {
 		if m, ok := o.Machine(disk.machine); ok && m.Disk >= disk.disk {
 			return o.At

@@ -225,7 +225,7 @@ const hushed = 2 * hearsay
 // silent are the intact voters that didn't answer in any look from hushed before
 // the first of the moments to the one after the last: who answers there may have come up
 // before. That a real member didn't answer a look
-// in time may be the looker's own doing: there its etcd must be known not to run.
+// in time may be the prober's own doing: there its etcd must be known not to run.
 func (w *marginWalk) silent(commit []ringproof.Instant) map[ringproof.MemberID]bool {
 	from, to := slices.Min(commit).Add(-hushed), slices.Max(commit)
 	first := w.observed(from) - 1

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	between  = 300 * time.Millisecond // two visits of an extra client
-	glimpse  = time.Second            // of a stream that is opened again and again
-	nudge    = 20 * time.Millisecond  // between two demands for a bookmark
-	lifelong = time.Hour              // a stream that only a break or the run's end ends
-	overtake = 5 * time.Second        // for the watchers to get ahead of a compaction
-	ahead    = int64(10000)           // revisions: more than a run makes
+	between    = 300 * time.Millisecond // two visits of an extra client
+	shortWatch = time.Second            // of a stream that is opened again and again
+	nudge      = 20 * time.Millisecond  // between two demands for a bookmark
+	lifelong   = time.Hour              // a stream that only a break or the run's end ends
+	overtake   = 5 * time.Second        // for the watchers to get ahead of a compaction
+	ahead      = int64(10000)           // revisions: more than a run makes
 )
 
 // extra is a client beside the plain load. Some faults show only to one that
@@ -89,7 +89,7 @@ func (r *runner) bury(ctx context.Context, c ringproof.Client, id int) {
 		return
 	}
 	if _, ok := r.ask(ctx, c, id, ringproof.Request{Kind: ringproof.RequestCompact, Revision: grave.Revision}); ok {
-		r.stream(ctx, c, ringproof.Watch{Client: id, Prefix: key, Start: grave.Revision}, glimpse)
+		r.stream(ctx, c, ringproof.Watch{Client: id, Prefix: key, Start: grave.Revision}, shortWatch)
 	}
 }
 
@@ -119,7 +119,7 @@ func (r *runner) overtaken(ctx context.Context, revision int64) bool {
 // arriveLate watches from the ring's beginning and asks for bookmarks at once,
 // before the member can have sent all that a bookmark vouches for.
 func (r *runner) arriveLate(ctx context.Context, c ringproof.Client, id int) {
-	asking, cancel := r.world.Timeout(ctx, glimpse)
+	asking, cancel := r.world.Timeout(ctx, shortWatch)
 	defer cancel()
 	if p, ok := c.(interface{ Progress(context.Context) error }); ok {
 		r.world.Go(asking, "bookmarks", func(ctx context.Context) {
@@ -128,7 +128,7 @@ func (r *runner) arriveLate(ctx context.Context, c ringproof.Client, id int) {
 			}
 		})
 	}
-	r.follow(asking, c, id, 1, glimpse)
+	r.follow(asking, c, id, 1, shortWatch)
 }
 
 // outlast follows the ring on one member, and stays while it has no leader.

@@ -111,7 +111,7 @@ func TestLateArrivals(t *testing.T) {
 		if w.Client == 2+watchers+2 {
 			n++
 			require.Equal(t, int64(1), w.Start)
-			require.LessOrEqual(t, w.Closed.Sub(w.Opened), glimpse+time.Second)
+			require.LessOrEqual(t, w.Closed.Sub(w.Opened), shortWatch+time.Second)
 		}
 	}
 	require.Greater(t, n, 3)

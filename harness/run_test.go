@@ -60,7 +60,7 @@ func TestTriggers(t *testing.T) {
 			require.GreaterOrEqual(t, len(met), c.nth)
 			waited := only(t, h, ringproof.EventStepBegun, "next").At.Sub(met[c.nth-1].At)
 			assert.GreaterOrEqual(t, waited, c.delay)
-			assert.LessOrEqual(t, waited, c.delay+glance+2*poll, "a trigger is seen when it is recorded")
+			assert.LessOrEqual(t, waited, c.delay+observing+2*poll, "a trigger is seen when it is recorded")
 		})
 	}
 }

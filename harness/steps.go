@@ -799,13 +799,13 @@ func claimed(a ringproof.Assert) string {
 func (r *runner) instead(a ringproof.Assert, since ringproof.Instant) string {
 	saw := r.record.unmet(a)
 	if a.OfRing() {
-		saw = append([]string{r.lastLook(since)}, saw...)
+		saw = append([]string{r.lastObserved(since)}, saw...)
 	}
 	return strings.Join(saw, "; ")
 }
 
-// lastLook is what the ring is, by the last look.
-func (r *runner) lastLook(since ringproof.Instant) string {
+// lastObserved is what the ring is, by the last observation.
+func (r *runner) lastObserved(since ringproof.Instant) string {
 	o := r.record.observation()
 	switch {
 	case o.At <= since:

@@ -24,7 +24,7 @@ import (
 // How fast things go in the toy.
 const (
 	beat      = 20 * time.Millisecond  // of the toy
-	glance    = 30 * time.Millisecond  // an observation takes so long
+	observing = 30 * time.Millisecond  // an observation takes so long
 	roundTrip = 2 * time.Millisecond   // and a request so
 	vote      = 300 * time.Millisecond // without a leader, after one is gone
 	restart   = 500 * time.Millisecond // of a process that was killed
@@ -394,7 +394,7 @@ func (w *toy) Observe(ctx context.Context) (ringproof.Observation, error) {
 		w.looking(&o)
 	}
 	w.mu.Unlock()
-	return o, w.Sleep(ctx, glance)
+	return o, w.Sleep(ctx, observing)
 }
 
 // Evidence takes no time: what is not recorded by now is lost.

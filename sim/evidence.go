@@ -12,7 +12,7 @@ import (
 	"slices"
 
 	"github.com/ringproof/ringproof"
-	"github.com/ringproof/ringproof/internal/look"
+	"github.com/ringproof/ringproof/internal/observe"
 	"github.com/ringproof/ringproof/internal/raftlog"
 )
 
@@ -20,7 +20,7 @@ import (
 func (w *World) Evidence(ctx context.Context) (ringproof.Evidence, error) {
 	var e ringproof.Evidence
 	var err error
-	if e.Final, err = w.observe(ctx, lastLook); err != nil {
+	if e.Final, err = w.observe(ctx, finalTimeout); err != nil {
 		return e, err
 	}
 	w.readDisks(&e)
@@ -29,8 +29,8 @@ func (w *World) Evidence(ctx context.Context) (ringproof.Evidence, error) {
 		e.Talks = append(e.Talks, *t)
 	}
 	slices.SortFunc(e.Talks, func(a, b ringproof.Talk) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
-	look.Dump(ctx, w, len(w.present()), &e)
-	look.Hashes(ctx, w, w.reach, &e)
+	observe.Dump(ctx, w, len(w.present()), &e)
+	observe.Hashes(ctx, w, w.reach, &e)
 	for _, m := range w.present() {
 		if m.printed.Lines > 0 {
 			m.printed.Machine = m.name
@@ -45,7 +45,7 @@ func (w *World) Evidence(ctx context.Context) (ringproof.Evidence, error) {
 		if m.etcd == nil {
 			continue
 		}
-		e.Etcds = append(e.Etcds, look.Process(m.name, m.etcd.args, nil, m.etcd.release()))
+		e.Etcds = append(e.Etcds, observe.Process(m.name, m.etcd.args, nil, m.etcd.release()))
 		if client != nil && client.leaf != nil && m.etcd.peer != nil {
 			e.PeerPorts = append(e.PeerPorts, m.tried(m.etcd.peer, func(l *identity) bool {
 				return client.proven(l.roots, x509.ExtKeyUsageClientAuth, "") == nil
@@ -130,7 +130,7 @@ func (w *World) readDisks(e *ringproof.Evidence) {
 }
 
 // reach is a client of the etcd on a machine, from beside the network.
-func (w *World) reach(machine string) (look.Hasher, string, error) {
+func (w *World) reach(machine string) (observe.Hasher, string, error) {
 	m := w.machine(machine)
 	if m == nil {
 		return nil, "", nil

@@ -16,7 +16,7 @@ import (
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/faults"
 	"github.com/ringproof/ringproof/internal/client"
-	"github.com/ringproof/ringproof/internal/look"
+	"github.com/ringproof/ringproof/internal/observe"
 	"github.com/ringproof/ringproof/internal/raftlog"
 	"github.com/ringproof/ringproof/sim/etcd"
 )
@@ -662,7 +662,7 @@ func (w *World) operate(ctx context.Context, op ringproof.Op, targets []string) 
 		}
 		return w.restart(ctx, w.machine(targets[0]), op)
 	case ringproof.OpRoll:
-		return look.Roll(ctx, w.Observe, func(ctx context.Context, machine string) (string, error) {
+		return observe.Roll(ctx, w.Observe, func(ctx context.Context, machine string) (string, error) {
 			return w.restart(ctx, w.machine(machine), op)
 		})
 	case ringproof.OpReset:

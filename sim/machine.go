@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/ringproof/ringproof"
-	"github.com/ringproof/ringproof/internal/look"
+	"github.com/ringproof/ringproof/internal/observe"
 	"github.com/ringproof/ringproof/reference/host"
 )
 
@@ -123,7 +123,7 @@ func (m *Machine) Nonce() string {
 func (m *Machine) Log(l host.Line) {
 	m.world.engine.alive()
 	l.Time, l.Machine = m.Now(), m.name
-	look.Hear(&m.printed, strings.Join([]string{l.Text, l.Command, l.Target, l.Action}, " "))
+	observe.Hear(&m.printed, strings.Join([]string{l.Text, l.Command, l.Target, l.Action}, " "))
 	m.world.engine.trace.note(string(l.Event))
 	m.world.hear(m, l)
 }

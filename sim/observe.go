@@ -15,19 +15,19 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/ringproof/ringproof"
-	"github.com/ringproof/ringproof/internal/look"
+	"github.com/ringproof/ringproof/internal/observe"
 )
 
-// glance is how long a list read with a quorum may take to come; the last look
+// observeTimeout is how long a list read with a quorum may take to come; the last observation
 // of a run, which decides, takes longer.
 const (
-	glance   = 500 * time.Millisecond
-	lastLook = 3 * time.Second
+	observeTimeout = 500 * time.Millisecond
+	finalTimeout   = 3 * time.Second
 )
 
 // Observe asks every machine at once.
 func (w *World) Observe(ctx context.Context) (ringproof.Observation, error) {
-	return w.observe(ctx, glance)
+	return w.observe(ctx, observeTimeout)
 }
 
 // observe asks the members as a client would, but from beside them: their
@@ -39,13 +39,13 @@ func (w *World) observe(ctx context.Context, within time.Duration) (ringproof.Ob
 		o.Machines = append(o.Machines, m.view())
 	}
 	present := w.present()
-	answers := make([]look.Answer, len(present))
+	answers := make([]observe.Answer, len(present))
 	for i, m := range present {
 		answers[i] = m.asked()
 	}
 	w.readFresh(ctx, within, present, answers)
 	o.Until = w.Now()
-	look.Ring(&o, answers)
+	observe.Ring(&o, answers)
 	return o, ctx.Err()
 }
 
@@ -60,7 +60,7 @@ type confirmed struct {
 }
 
 // leased reports whether the leader's list needs no quorum.
-func (w *World) leased(m *Machine, a *look.Answer) bool {
+func (w *World) leased(m *Machine, a *observe.Answer) bool {
 	if w.work.Ask {
 		return false
 	}
@@ -81,7 +81,7 @@ func (w *World) undisturbed() bool {
 
 // readFresh asks who leads for a list read with a quorum. Without a leader it
 // takes no time, and gives nobody else the thread.
-func (w *World) readFresh(ctx context.Context, within time.Duration, present []*Machine, answers []look.Answer) {
+func (w *World) readFresh(ctx context.Context, within time.Duration, present []*Machine, answers []observe.Answer) {
 	var wait *waiter
 	waiting, over := 0, false
 	for i, m := range present {
@@ -133,8 +133,8 @@ func (s *server) fresh(answer func(*clientv3.MemberListResponse)) {
 
 // outdone reports whether another member leads in a later term: who was deposed
 // and doesn't know can't give a list read with a quorum.
-func outdone(a *look.Answer, all []look.Answer) bool {
-	return slices.ContainsFunc(all, func(o look.Answer) bool { return o.Status != nil && o.Status.RaftTerm > a.Status.RaftTerm })
+func outdone(a *observe.Answer, all []observe.Answer) bool {
+	return slices.ContainsFunc(all, func(o observe.Answer) bool { return o.Status != nil && o.Status.RaftTerm > a.Status.RaftTerm })
 }
 
 // view is the machine as it is.
@@ -169,8 +169,8 @@ var (
 )
 
 // asked is what the machine's etcd says without asking its peers.
-func (m *Machine) asked() look.Answer {
-	a := look.Answer{Machine: m.name}
+func (m *Machine) asked() observe.Answer {
+	a := observe.Answer{Machine: m.name}
 	switch s := m.etcd; {
 	case !m.on || m.lost || m.paused():
 		a.Err = errOff

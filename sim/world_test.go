@@ -64,7 +64,7 @@ func TestFreshTakesAQuorum(t *testing.T) {
 		assert.False(s, o.Fresh)
 		assert.Len(s, o.Members, 3)
 		assert.Equal(s, began, o.At)
-		assert.LessOrEqual(s, o.Until.Sub(o.At), glance)
+		assert.LessOrEqual(s, o.Until.Sub(o.At), observeTimeout)
 		v, on := o.On("m3")
 		assert.True(s, on)
 		assert.False(s, v.Serving, "it knows no leader")
@@ -92,7 +92,7 @@ func TestADeposedLeaderGivesNoFreshList(t *testing.T) {
 				}
 				if old.Leader && l.Machine != m.Name() {
 					both++
-					require.Less(s, o.Until.Sub(o.At), glance, "who can give none is not waited for")
+					require.Less(s, o.Until.Sub(o.At), observeTimeout, "who can give none is not waited for")
 				}
 				return o.Fresh && l.Machine != m.Name()
 			})
@@ -101,7 +101,7 @@ func TestADeposedLeaderGivesNoFreshList(t *testing.T) {
 	assert.Positive(t, both, "never did two lead at a time")
 }
 
-// TestAnObservationHangsOnNobody: a quorum that is gone costs a glance, and a
+// TestAnObservationHangsOnNobody: a quorum that is gone costs the time for an observation, and a
 // context that ends costs what it says.
 func TestAnObservationHangsOnNobody(t *testing.T) {
 	ring(t, 3, func(s *stage) {
@@ -113,7 +113,7 @@ func TestAnObservationHangsOnNobody(t *testing.T) {
 		}
 		o := s.look()
 		assert.False(s, o.Fresh)
-		assert.Equal(s, glance, o.Until.Sub(o.At), "the leader waits for its followers")
+		assert.Equal(s, observeTimeout, o.Until.Sub(o.At), "the leader waits for its followers")
 		hasty, cancel := s.Timeout(s.ctx, 50*time.Millisecond)
 		defer cancel()
 		o, err := s.Observe(hasty)

@@ -158,7 +158,7 @@ func (s *toy) Ask(ctx context.Context, op ringproof.Op, targets []string, _ tria
 	if !ok || !o.Fresh {
 		return "", errors.New("there is nobody to ask")
 	}
-	etcd, err := s.world.looker(s.world.node(leader.Machine))
+	etcd, err := s.world.prober(s.world.node(leader.Machine))
 	if err != nil {
 		return "", err
 	}

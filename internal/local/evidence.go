@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/ringproof/ringproof"
-	"github.com/ringproof/ringproof/internal/look"
+	"github.com/ringproof/ringproof/internal/observe"
 	"github.com/ringproof/ringproof/internal/raftlog"
 )
 
@@ -109,8 +109,8 @@ func (w *World) Evidence(ctx context.Context) (ringproof.Evidence, error) {
 	}
 	w.readDisks(&e)
 	e.Mute, e.Rejected, e.Outputs = w.mute(), w.rejected(), w.outputs()
-	look.Dump(ctx, w, len(w.present()), &e)
-	look.Hashes(ctx, w, w.reach, &e)
+	observe.Dump(ctx, w, len(w.present()), &e)
+	observe.Hashes(ctx, w, w.reach, &e)
 	e.PeerPorts, e.ClientPorts = w.ports(ctx)
 	e.Etcds, e.Talks, e.Statuses = w.etcds(), w.talks(), w.statuses()
 	e.Claims, e.Objects = w.claims(ctx), w.objects(ctx)
@@ -151,7 +151,7 @@ func (w *World) etcds() (all []ringproof.EtcdProcess) {
 		if err != nil || len(p.Args) == 0 {
 			continue // it has ended since
 		}
-		all = append(all, look.Process(n.name, p.Args, environment, w.releasesOf(cmp.Or(p.File, p.Args[0]))...))
+		all = append(all, observe.Process(n.name, p.Args, environment, w.releasesOf(cmp.Or(p.File, p.Args[0]))...))
 	}
 	return all
 }
@@ -171,15 +171,15 @@ func (w *World) releasesOf(program string) (all []string) {
 	return all
 }
 
-// lastLooks is how often the ring is looked at for the last time.
-const lastLooks = 3
+// finalTries is how often the ring is looked at for the last time.
+const finalTries = 3
 
 // lastObservation looks until a look is whole. On a busy host a member that serves
 // may miss one: five of 68 cells once failed by one look in which one member was
 // late, though the looks before and after had its answer.
 func (w *World) lastObservation(ctx context.Context) (o ringproof.Observation, err error) {
-	for range lastLooks {
-		o, err = w.observe(ctx, lastLook)
+	for range finalTries {
+		o, err = w.observe(ctx, finalTimeout)
 		if err != nil || whole(o) || w.plan.Mode == ringproof.ModeDisaster {
 			return o, err
 		}
@@ -236,12 +236,12 @@ func (w *World) readDisks(e *ringproof.Evidence) {
 }
 
 // reach is a client of the etcd on a machine, from beside the network.
-func (w *World) reach(machine string) (look.Hasher, string, error) {
+func (w *World) reach(machine string) (observe.Hasher, string, error) {
 	n := w.node(machine)
 	if n == nil {
 		return nil, "", nil
 	}
-	c, err := w.looker(n)
+	c, err := w.prober(n)
 	if err != nil {
 		return nil, "", err
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/internal/kubectl"
 	"github.com/ringproof/ringproof/internal/local/machines"
-	"github.com/ringproof/ringproof/internal/look"
+	"github.com/ringproof/ringproof/internal/observe"
 	"github.com/ringproof/ringproof/internal/trial"
 )
 
@@ -396,7 +396,7 @@ func (w *World) objects(ctx context.Context) *ringproof.Objects {
 	}
 	asking, cancel := context.WithTimeout(ctx, claimsWithin)
 	defer cancel()
-	o := admin.Shown(asking, look.HasKey)
+	o := admin.Shown(asking, observe.HasKey)
 	return &o
 }
 

@@ -20,28 +20,28 @@ import (
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/internal/local/machines"
-	"github.com/ringproof/ringproof/internal/look"
+	"github.com/ringproof/ringproof/internal/observe"
 )
 
 // How long one machine may take to answer: the observer, who comes again soon,
 // and the last look, which decides. Both ask again, as long as that takes, while
 // the host starves the run.
 const (
-	glance   = 500 * time.Millisecond
-	lastLook = 5 * time.Second
+	observeTimeout = 500 * time.Millisecond
+	finalTimeout   = 5 * time.Second
 )
 
 // mostTimes is how often one machine is asked in a look, each time twice as long.
 const mostTimes = 3
 
-// looker asks the etcd of one machine.
-type looker struct {
+// prober asks the etcd of one machine.
+type prober struct {
 	client *clientv3.Client
 	url    string
 	member bool // it has answered as a member
 }
 
-func (l *looker) close() {
+func (l *prober) close() {
 	if l.client != nil {
 		l.client.Close()
 	}
@@ -49,7 +49,7 @@ func (l *looker) close() {
 
 // Observe asks every machine at once, and now and then the subject, what it says of its ring.
 func (w *World) Observe(ctx context.Context) (ringproof.Observation, error) {
-	o, err := w.observe(ctx, glance)
+	o, err := w.observe(ctx, observeTimeout)
 	w.readStatus(ctx)
 	return o, err
 }
@@ -62,7 +62,7 @@ func (w *World) observe(ctx context.Context, within time.Duration) (ringproof.Ob
 	settled(answers, before, w.disks())
 	o.Amiss = w.amiss(ctx, within)
 	o.Until = w.Now()
-	look.Ring(&o, answers)
+	observe.Ring(&o, answers)
 	w.follow(o)
 	return o, ctx.Err()
 }
@@ -72,10 +72,10 @@ var errUnsettled = errors.New("its disk was being changed while it was asked")
 // settled withdraws what a machine said whose disk was not one and the same the
 // whole time. m2's volume is taken: until its etcd is dead it serves member a on
 // disk 1 when disk 2 is counted already, and a would have lived on both.
-func settled(answers []look.Answer, before, after map[string]int) {
+func settled(answers []observe.Answer, before, after map[string]int) {
 	for i, a := range answers {
 		if disk, known := before[a.Machine]; !known || disk != after[a.Machine] {
-			answers[i] = look.Answer{Machine: a.Machine, Err: errUnsettled}
+			answers[i] = observe.Answer{Machine: a.Machine, Err: errUnsettled}
 		}
 	}
 }
@@ -191,9 +191,9 @@ func (w *World) process(n *node, pid, agent int) {
 
 // ask asks each machine's etcd for its status and its own list of members, and
 // one of them for a list read with a quorum.
-func (w *World) ask(ctx context.Context, within time.Duration) []look.Answer {
+func (w *World) ask(ctx context.Context, within time.Duration) []observe.Answer {
 	nodes := w.present()
-	answers := make([]look.Answer, len(nodes))
+	answers := make([]observe.Answer, len(nodes))
 	var all sync.WaitGroup
 	for i, n := range nodes {
 		all.Go(func() { answers[i] = w.askOne(ctx, n, within) })
@@ -202,13 +202,13 @@ func (w *World) ask(ctx context.Context, within time.Duration) []look.Answer {
 	return answers
 }
 
-func (w *World) askOne(ctx context.Context, n *node, within time.Duration) look.Answer {
-	a := look.Answer{Machine: n.name}
+func (w *World) askOne(ctx context.Context, n *node, within time.Duration) observe.Answer {
+	a := observe.Answer{Machine: n.name}
 	if !n.machine.On() || n.paused || n.taken {
 		a.Err = fmt.Errorf("the machine is off or paused")
 		return a
 	}
-	c, err := w.looker(n)
+	c, err := w.prober(n)
 	if err != nil {
 		a.Err = err
 		return a
@@ -242,7 +242,7 @@ func unanswered(err error) bool {
 }
 
 // question asks once.
-func (w *World) question(ctx context.Context, n *node, c *clientv3.Client, within time.Duration) (a look.Answer) {
+func (w *World) question(ctx context.Context, n *node, c *clientv3.Client, within time.Duration) (a observe.Answer) {
 	a.Machine = n.name
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -270,11 +270,11 @@ func (w *World) first() *node {
 	return nil // the last machine was lost while it was asked
 }
 
-func (w *World) looker(n *node) (*clientv3.Client, error) {
+func (w *World) prober(n *node) (*clientv3.Client, error) {
 	url := w.url(n)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l := w.looks[n.name]
+	l := w.probers[n.name]
 	if l != nil && l.url == url {
 		return l.client, nil
 	}
@@ -285,12 +285,12 @@ func (w *World) looker(n *node) (*clientv3.Client, error) {
 	if l != nil { // another member is there
 		l.close()
 	}
-	w.looks[n.name] = &looker{client: c, url: url}
+	w.probers[n.name] = &prober{client: c, url: url}
 	return c, nil
 }
 
 func (w *World) isMember(n *node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.looks[n.name].member = true
+	w.probers[n.name].member = true
 }

@@ -17,7 +17,7 @@ import (
 	"strings"
 
 	"github.com/ringproof/ringproof"
-	"github.com/ringproof/ringproof/internal/look"
+	"github.com/ringproof/ringproof/internal/observe"
 	"github.com/ringproof/ringproof/internal/trial"
 )
 
@@ -76,7 +76,7 @@ func (w *World) outputs() (all []ringproof.Output) {
 		for _, file := range files {
 			switch text, err := os.ReadFile(file); {
 			case err == nil:
-				look.HearAll(&o, text)
+				observe.HearAll(&o, text)
 			case file == own || !errors.Is(err, fs.ErrNotExist): // an agent may print elsewhere
 				o.Err = err.Error()
 			}

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/ringproof/ringproof"
-	"github.com/ringproof/ringproof/internal/look"
+	"github.com/ringproof/ringproof/internal/observe"
 )
 
 // peerURLs are where a machine's etcd listens for its peers; none: it isn't known. One that
@@ -30,7 +30,7 @@ func (w *World) peerURLs(n *node) []string {
 	if i < 0 {
 		return nil
 	}
-	flags := look.Process(n.name, processes[i].Args, nil).Flags
+	flags := observe.Process(n.name, processes[i].Args, nil).Flags
 	if flags["config-file"] != "" {
 		return nil
 	}
@@ -175,9 +175,9 @@ func admits(ctx context.Context, dial dialer, address string, certificates []tls
 
 // versionAt is what a listener says first to who asks for etcd's version at it, within a look.
 func versionAt(ctx context.Context, dial dialer, url string, shown *tls.Config) (said string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, lastLook)
+	ctx, cancel := context.WithTimeout(ctx, finalTimeout)
 	defer cancel()
-	client := http.Client{Transport: &http.Transport{DialContext: dial, TLSClientConfig: shown, DisableKeepAlives: true, TLSHandshakeTimeout: lastLook}, Timeout: lastLook + time.Second}
+	client := http.Client{Transport: &http.Transport{DialContext: dial, TLSClientConfig: shown, DisableKeepAlives: true, TLSHandshakeTimeout: finalTimeout}, Timeout: finalTimeout + time.Second}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/version", nil)
 	if err != nil {
 		return "", err

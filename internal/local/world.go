@@ -34,7 +34,7 @@ import (
 	"github.com/ringproof/ringproof/internal/etcdbin"
 	"github.com/ringproof/ringproof/internal/kubectl"
 	"github.com/ringproof/ringproof/internal/local/machines"
-	"github.com/ringproof/ringproof/internal/look"
+	"github.com/ringproof/ringproof/internal/observe"
 	"github.com/ringproof/ringproof/internal/trial"
 )
 
@@ -59,7 +59,7 @@ type World struct {
 	mu      sync.Mutex
 	nodes   []*node
 	secure  *tls.Config
-	looks   map[string]*looker
+	probers map[string]*prober
 	logs    []ringproof.MemberLog // of disks that are gone
 	passed  passed                // what of the ring's log was read while it ran
 	steps   map[string]ringproof.FaultKind
@@ -209,7 +209,7 @@ func (w *World) Tools() ringproof.Tools {
 // Start brings up the machines, seeds the subject and starts its agents.
 func (w *World) Start(ctx context.Context, plan ringproof.Plan, recorder ringproof.Recorder) (err error) {
 	w.plan, w.recorder = plan, recorder
-	w.looks, w.steps, w.twins = map[string]*looker{}, map[string]ringproof.FaultKind{}, map[string]Host{}
+	w.probers, w.steps, w.twins = map[string]*prober{}, map[string]ringproof.FaultKind{}, map[string]Host{}
 	w.swaps, w.passing = map[string]bool{}, map[string]bool{}
 	labs := w.Labs
 	if labs == nil {
@@ -465,7 +465,7 @@ func (w *World) Client(_ context.Context, i int) (ringproof.Client, error) {
 	w.mu.Lock()
 	var alive []*node
 	for _, n := range w.nodes {
-		if l := w.looks[n.name]; !n.lost && !n.taken && l != nil && l.member {
+		if l := w.probers[n.name]; !n.lost && !n.taken && l != nil && l.member {
 			alive = append(alive, n)
 		}
 	}
@@ -526,7 +526,7 @@ func (w *World) Close() error {
 		close(w.over)
 	}
 	w.ending = true
-	looks := w.looks
+	looks := w.probers
 	w.mu.Unlock()
 	var errs []error
 	if w.lab != nil {
@@ -955,7 +955,7 @@ func (w *World) operate(ctx context.Context, op ringproof.Op, targets []string) 
 		}
 		return w.restart(ctx, w.node(targets[0]), op)
 	case ringproof.OpRoll:
-		return look.Roll(ctx, w.Observe, func(ctx context.Context, machine string) (string, error) {
+		return observe.Roll(ctx, w.Observe, func(ctx context.Context, machine string) (string, error) {
 			return w.restart(ctx, w.node(machine), op)
 		})
 	case ringproof.OpReset:

@@ -24,8 +24,8 @@ import (
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/internal/etcdbin"
 	"github.com/ringproof/ringproof/internal/local/machines"
-	"github.com/ringproof/ringproof/internal/look"
 	"github.com/ringproof/ringproof/internal/needs"
+	"github.com/ringproof/ringproof/internal/observe"
 	"github.com/ringproof/ringproof/internal/trial"
 )
 
@@ -414,7 +414,7 @@ func (w rig) halfway(member ringproof.MemberID) {
 	assert.False(w, seen.Serving, "it serves, but nobody knows on which disk")
 	assert.Equal(w, []string{"m2: " + errUnsettled.Error()}, o.Unknown)
 
-	asked := []look.Answer{{Machine: "m1"}, {Machine: "m2"}, {Machine: "m3"}}
+	asked := []observe.Answer{{Machine: "m1"}, {Machine: "m2"}, {Machine: "m3"}}
 	settled(asked, map[string]int{"m1": 1, "m2": 1, "m3": 2}, map[string]int{"m1": 1, "m2": 2, "m3": 2})
 	require.NoError(w, asked[0].Err)
 	require.ErrorIs(w, asked[1].Err, errUnsettled, "its disk was cleared while it was asked")

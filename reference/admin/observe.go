@@ -429,8 +429,8 @@ func (o *Observer) Observe(ctx context.Context, r *Ring, v View) ring.Observed {
 	return seen
 }
 
-// mostBetweenLooks is longer than two looks of a lead that is in order are apart.
-const mostBetweenLooks = 5 * time.Second
+// mostBetweenObservations is longer than two observations of a lead that is in order are apart.
+const mostBetweenObservations = 5 * time.Second
 
 // passed is how much longer than at the last look somebody has been looked for.
 // A lead that stood still for an hour knows nothing of the others: of two looks at
@@ -438,7 +438,7 @@ const mostBetweenLooks = 5 * time.Second
 func (o *Observer) passed(now time.Duration) time.Duration {
 	before := o.looked
 	o.looked = now
-	return min(now-before, mostBetweenLooks)
+	return min(now-before, mostBetweenObservations)
 }
 
 // health asks each member for its status and returns who leads, by the word of

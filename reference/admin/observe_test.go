@@ -85,8 +85,8 @@ func TestSilenceIsWhatWasLookedFor(t *testing.T) {
 		{0, true, 0},
 		{time.Second, false, 0}, // silent since some time after the last look
 		{time.Second, false, time.Second},
-		{time.Hour, false, time.Second + mostBetweenLooks},
-		{2 * time.Second, false, 3*time.Second + mostBetweenLooks},
+		{time.Hour, false, time.Second + mostBetweenObservations},
+		{2 * time.Second, false, 3*time.Second + mostBetweenObservations},
 		{time.Second, true, 0},
 		{time.Second, false, 0},
 	} {

@@ -186,7 +186,7 @@ type misplaced struct {
 
 const (
 	adoptAfter = 15 * time.Second
-	lookApart  = time.Second // two looks at a disk, at most: what is longer counts as that
+	mostApart  = time.Second // two looks at a disk, at most: what is longer counts as that
 )
 
 // stays reports whether the disk has stayed: through so many looks, as a clock that goes ahead
@@ -195,7 +195,7 @@ func (m *misplaced) stays(id string, now time.Time) bool {
 	if m.id != id {
 		*m = misplaced{id: id, looked: now}
 	}
-	m.stayed += min(max(now.Sub(m.looked), 0), lookApart)
+	m.stayed += min(max(now.Sub(m.looked), 0), mostApart)
 	m.looked = now
 	return m.stayed >= adoptAfter
 }

@@ -29,7 +29,7 @@ type leases struct {
 }
 
 const (
-	leaseLook    = 500 * time.Millisecond
+	leaseCheck   = 500 * time.Millisecond
 	revokeAtOnce = 500 // leases a look revokes at most
 	renewRetry   = 50 * time.Millisecond
 )
@@ -102,7 +102,7 @@ func (l *leases) forget() {
 // look proposes the end of what has expired. A proposal that got lost is made
 // again after a while.
 func (l *leases) look(now time.Duration) {
-	if !l.primary || now-l.looked < leaseLook {
+	if !l.primary || now-l.looked < leaseCheck {
 		return
 	}
 	l.looked = now

@@ -41,7 +41,7 @@ func (s *stage) learn(header *etcdserverpb.ResponseHeader, members []*etcdserver
 
 // relearn takes the names from a machine's own member list.
 func (s *stage) relearn(ctx context.Context, machine string) {
-	ctx, cancel := s.Timeout(ctx, glance)
+	ctx, cancel := s.Timeout(ctx, probeTimeout)
 	defer cancel()
 	if got, err := s.client(machine).MemberList(ctx, clientv3.WithSerializable()); err == nil {
 		s.learn(got.Header, got.Members)
@@ -226,7 +226,7 @@ func (s *stage) leader(ctx context.Context, c call) string {
 			s.term = status.RaftTerm
 			return s.agreed(ctx, s.running(), want)
 		}
-		ctx, cancel := s.Timeout(ctx, glance)
+		ctx, cancel := s.Timeout(ctx, probeTimeout)
 		defer cancel()
 		_, _ = s.client(s.names.machine(status.Leader)).MoveLeader(ctx, want)
 		return false
@@ -277,7 +277,7 @@ func (s *stage) waitLeader(ctx context.Context, c call) string {
 		if err != nil || !slices.Contains(up, s.names.machine(status.Leader)) || !s.agreed(ctx, up, status.Leader) {
 			return false
 		}
-		ctx, cancel := s.Timeout(ctx, glance)
+		ctx, cancel := s.Timeout(ctx, probeTimeout)
 		defer cancel()
 		_, err = s.client(s.names.machine(status.Leader)).Get(ctx, "k")
 		return err == nil

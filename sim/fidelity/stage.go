@@ -21,10 +21,10 @@ import (
 
 // Real etcd on a busy machine needs patience; virtual time costs nothing.
 const (
-	patience = 20 * time.Second       // for what must come
-	request  = 10 * time.Second       // for one request, unless the script says within=
-	pause    = 50 * time.Millisecond  // between two looks
-	glance   = 500 * time.Millisecond // for one look
+	patience     = 20 * time.Second       // for what must come
+	request      = 10 * time.Second       // for one request, unless the script says within=
+	pause        = 50 * time.Millisecond  // between two looks
+	probeTimeout = 500 * time.Millisecond // for one probe
 )
 
 // command is what a line of a script does. It returns what etcd said, without
@@ -195,7 +195,7 @@ func (s *stage) await(ctx context.Context, within time.Duration, there func(cont
 
 // status asks a machine briefly.
 func (s *stage) status(ctx context.Context, machine string) (*clientv3.StatusResponse, error) {
-	ctx, cancel := s.Timeout(ctx, glance)
+	ctx, cancel := s.Timeout(ctx, probeTimeout)
 	defer cancel()
 	return s.client(machine).Status(ctx, s.URL(machine, ClientPort, false))
 }

@@ -104,7 +104,7 @@ func (s *stage) event(e *clientv3.Event) string {
 
 // quiet holds that nothing comes.
 func (s *stage) quiet(ctx context.Context, c call) string {
-	ctx, cancel := s.Timeout(ctx, c.within(glance))
+	ctx, cancel := s.Timeout(ctx, c.within(probeTimeout))
 	defer cancel()
 	got, err := s.stream(c.words[0]).Next(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -126,7 +126,7 @@ func (s *stage) progress(ctx context.Context, c call) string {
 	stream := s.stream(c.words[0])
 	said := "no progress"
 	s.await(ctx, c.within(request), func(ctx context.Context) bool {
-		ctx, cancel := s.Timeout(ctx, glance)
+		ctx, cancel := s.Timeout(ctx, probeTimeout)
 		defer cancel()
 		if err := stream.Progress(ctx); err != nil {
 			said = failed(err)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the ringproof authors.
 
-package look
+package observe
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"github.com/ringproof/ringproof/internal/client"
 )
 
-// lastLook is how long each question at the end of a run may take.
-const lastLook = 10 * time.Second
+// finalTimeout is how long each question at the end of a run may take.
+const finalTimeout = 10 * time.Second
 
 // Dump reads the whole keyspace with a quorum, through the first of so many
 // seats that answers. Nobody's answer is unknown, and never an empty keyspace.
@@ -24,7 +24,7 @@ func Dump(ctx context.Context, w ringproof.World, seats int, e *ringproof.Eviden
 		if err != nil {
 			continue
 		}
-		asking, cancel := w.Timeout(ctx, lastLook)
+		asking, cancel := w.Timeout(ctx, finalTimeout)
 		all, err := c.(*client.Client).Etcd.Get(asking, "", clientv3.WithPrefix())
 		cancel()
 		c.Close()
@@ -76,7 +76,7 @@ func Hashes(ctx context.Context, w ringproof.World, reach func(machine string) (
 }
 
 func hash(ctx context.Context, w ringproof.World, c Hasher, url string, h *ringproof.Hash) error {
-	asking, cancel := w.Timeout(ctx, lastLook)
+	asking, cancel := w.Timeout(ctx, finalTimeout)
 	defer cancel()
 	hashed, err := c.HashKV(asking, url, h.Revision)
 	if err == nil {

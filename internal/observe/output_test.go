@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the ringproof authors.
 
-package look
+package observe
 
 import (
 	"encoding/base64"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright the ringproof authors.
 
-// Package look makes an observation of what the members of a ring said, the
+// Package observe makes an observation of what the members of a ring said, the
 // same way in every world.
-package look
+package observe
 
 import (
 	"cmp"
