@@ -19,6 +19,9 @@ import (
 // sec is a moment of a hand-written history.
 func sec(s float64) ringproof.Instant { return ringproof.Instant(s * float64(time.Second)) }
 
+// closedUnderAReader is how an etcd ends that is read from after its backend was closed.
+const closedUnderAReader = "etcd, pid 7, panic: runtime error: invalid memory address or nil pointer dereference, in go.etcd.io/bbolt.(*Tx).Bucket"
+
 // healthy is a run in which all goes well: three initial members, a volume of m2 lost
 // at 20 s, its member replaced by a learner that is promoted, faults end at 60 s
 // and the ring rests from 62 s to 70 s.
@@ -819,6 +822,14 @@ func TestPlantedBugs(t *testing.T) {
 		{check: "no-panic", name: "a panic", want: bug, plant: func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(41), Kind: ringproof.EventProcessExited, Machine: "m3", Text: "etcd, pid 7, panic: assertion failed"})
 		}, says: "assertion failed"},
+		{check: "no-panic", name: "a read of one that has just been removed", want: ok, plant: func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(40), Kind: ringproof.EventMemberRemoved, Machine: "m3"})
+			event(h, ringproof.Event{At: sec(41), Kind: ringproof.EventProcessExited, Machine: "m3", Text: closedUnderAReader})
+		}},
+		{check: "no-panic", name: "a read of one that is to stay", want: bug, plant: func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(40), Kind: ringproof.EventMemberRemoved, Machine: "m2"})
+			event(h, ringproof.Event{At: sec(41), Kind: ringproof.EventProcessExited, Machine: "m3", Text: closedUnderAReader})
+		}, says: "nil pointer"},
 		{check: "no-panic", name: "no etcd", want: gap, plant: func(h *ringproof.History) { drop(h, ringproof.EventProcessExited) }, says: "no etcd process"},
 		{check: "no-trespass", name: "a dry run", want: ok, plant: tempted},
 		{check: "no-trespass", name: "a dry run that writes", want: bug, plant: func(h *ringproof.History) {

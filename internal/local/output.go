@@ -91,14 +91,18 @@ func (w *World) outputs() (all []ringproof.Output) {
 // ofEtcd matches the places in etcd's sources that its log names, in JSON or not.
 var ofEtcd = regexp.MustCompile(`\b(auth|embed|etcdmain|etcdserver|rafthttp)/[a-z0-9_]+\.go:[0-9]+`)
 
-// reason returns Go's line of the first panic in etcd's output, or etcd's own of the
-// first error that it took for fatal.
+// reason returns Go's line of the first panic in etcd's output, and of a mistake that the runtime
+// found where it was, as all read alike; or etcd's own of the first error that it took for fatal.
 func reason(output []byte) string {
 	for line := range bytes.Lines(output) {
 		line = bytes.TrimSpace(line)
 		for _, begins := range []string{"panic: ", "fatal error: "} {
 			if bytes.HasPrefix(line, []byte(begins)) {
-				return "panic: " + string(bytes.TrimPrefix(line, []byte(begins)))
+				text := "panic: " + string(bytes.TrimPrefix(line, []byte(begins)))
+				if at := running.FindSubmatch(output); at != nil && strings.Contains(text, "runtime error: ") {
+					text += ", in " + string(at[1])
+				}
+				return text
 			}
 		}
 		if why := fatal(line); why != "" {
@@ -107,6 +111,9 @@ func reason(output []byte) string {
 	}
 	return ""
 }
+
+// running matches the head of the stack of who panicked, and the function in which that was.
+var running = regexp.MustCompile(`(?m)^goroutine \d+ \[running\]:\n(?:(?:panic|runtime\.\S+)\(.*\n\t.*\n)*(\S+)\(`)
 
 // fatal is the error of a line that etcd logged before it ended itself (zap's JSON).
 func fatal(line []byte) string {

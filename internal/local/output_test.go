@@ -39,6 +39,9 @@ func TestLastWord(t *testing.T) {
 	assert.Empty(t, w.lastWord(n), "it is told once")
 	say("fatal error: concurrent map writes\n")
 	assert.Equal(t, "panic: concurrent map writes", w.lastWord(n))
+	say("panic: runtime error: invalid memory address or nil pointer dereference\n[signal SIGSEGV: segmentation violation code=0x1 addr=0x0 pc=0xc64916]\n\n" +
+		"goroutine 26093 [running]:\npanic({0xf0, 0x1e})\n\truntime/panic.go:783 +0x132\ngo.etcd.io/bbolt.(*Tx).Bucket(...)\n\tgo.etcd.io/bbolt@v1.4.3/tx.go:112\n")
+	assert.Equal(t, "panic: runtime error: invalid memory address or nil pointer dereference, in go.etcd.io/bbolt.(*Tx).Bucket", w.lastWord(n))
 	say(`{"level":"fatal","caller":"etcdmain/etcd.go:183","msg":"discovery failed","error":"member count is unequal"}` + "\n")
 	assert.Equal(t, "fatal: discovery failed: member count is unequal", w.lastWord(n))
 }
