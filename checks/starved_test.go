@@ -53,6 +53,22 @@ func TestAnOutageIsJudgedByTheTimeTheHostGave(t *testing.T) {
 	}
 }
 
+// TestALeaderThatTheHostTook: nobody has an answer for 7.7 s, and half a second is allowed. Who
+// starves for 6.8 s of it elects a leader in the rest.
+func TestALeaderThatTheHostTook(t *testing.T) {
+	for lost, want := range map[time.Duration]ringproof.Verdict{
+		6800 * time.Millisecond: ringproof.Inconclusive,
+		5000 * time.Millisecond: ringproof.Fail, // 2.7 s are more than an election
+		900 * time.Millisecond:  ringproof.Fail,
+	} {
+		require.Equal(t, want, verdictOf(available, func(h *ringproof.History) {
+			h.Operations[0].Call, h.Operations[0].Return = sec(7), sec(14.7)
+			h.Operations = h.Operations[:1]
+			starving(h, 7, 14.7, lost)
+		}, map[string]string{"maxGap": "500ms"}), lost)
+	}
+}
+
 // TestASilentMemberOfAStarvedHost: the last look took 5 s, in which member 1 gave
 // no answer.
 func TestASilentMemberOfAStarvedHost(t *testing.T) {
