@@ -66,6 +66,10 @@ func (c Client) Allow(ctx context.Context, name string) error {
 	return err
 }
 
+// noAdministrator is who is in none of the groups whose accounts administrators have: that of
+// Kubernetes's own, and that of kubeadm's since v1.29.
+const noAdministrator = `!(["system:masters", "kubeadm:cluster-admins"].exists(g, g in request.userInfo.groups))`
+
 // policy lets nobody but administrators do what the fault denies.
 func policy(name string, f ringproof.Fault, but []string) *admissionv1.ValidatingAdmissionPolicy {
 	rule := admissionv1.NamedRuleWithOperations{RuleWithOperations: admissionv1.RuleWithOperations{
@@ -77,7 +81,7 @@ func policy(name string, f ringproof.Fault, but []string) *admissionv1.Validatin
 		FailurePolicy: ptr.To(admissionv1.Fail),
 		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{rule},
 			NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{elsewhere}}},
-		MatchConditions: []admissionv1.MatchCondition{{Name: "no-administrator", Expression: `!("system:masters" in request.userInfo.groups)`}},
+		MatchConditions: []admissionv1.MatchCondition{{Name: "no-administrator", Expression: noAdministrator}},
 		Validations: []admissionv1.Validation{{Expression: "false", Reason: ptr.To(metav1.StatusReasonForbidden),
 			Message: fmt.Sprintf("the policy %s lets nobody %s %s", name, f.Does, f.Object)}},
 	}}

@@ -41,6 +41,7 @@ func TestDeny(t *testing.T) {
 		assert.Equal(t, corev1.LabelMetadataName, elsewhere.Key)
 		assert.Subset(t, elsewhere.Values, []string{"kube-system", "ringproof-system"})
 		assert.Contains(t, p.Spec.MatchConditions[0].Expression, "system:masters")
+		assert.Contains(t, p.Spec.MatchConditions[0].Expression, "kubeadm:cluster-admins")
 		b, err := bindings.Get(t.Context(), "denied.ringproof.dev", metav1.GetOptions{})
 		require.NoError(t, err)
 		assert.Equal(t, p.Name, b.Spec.PolicyName)
