@@ -4,15 +4,18 @@
 package kubectl
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 )
 
 // Whatever can be listed is looked through, but for Secrets; what can't be is told.
@@ -30,4 +33,12 @@ func TestShown(t *testing.T) {
 	assert.Equal(t, 2, o.Seen)
 	assert.Equal(t, []string{"configmaps rings/r"}, o.Keys)
 	assert.Empty(t, o.Err)
+
+	objects.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(corev1.Resource("nodes"), "", errors.New("not yours"))
+	})
+	o = Client{api, objects}.Shown(t.Context(), func([]byte) bool { return false })
+	assert.Equal(t, 1, o.Seen)
+	assert.Contains(t, o.Err, "list nodes: ")
+	assert.Contains(t, o.Err, "not yours")
 }
