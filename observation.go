@@ -203,7 +203,13 @@ type Status struct {
 	Available string  `json:"available,omitempty"` // whether the ring serves: True, False or Unknown, as conditions have it; "": it doesn't say
 	Current   bool    `json:"current"`             // it is said of what the spec asks for now
 	Voters    int     `json:"voters"`              // -1: it doesn't say
-	Object    string  `json:"object,omitempty"`    // the version of the object that it was read in: another after each write; "": not known
+	// Degraded is whether something of the ring is not as it was asked to be, and Halted whether a
+	// person has to decide: as Available.
+	Degraded string `json:"degraded,omitempty"`
+	Halted   string `json:"halted,omitempty"`
+	// Members are those that it lists, sorted; none: it doesn't say.
+	Members []MemberID `json:"members,omitempty"`
+	Object  string     `json:"object,omitempty"` // the version of the object that it was read in: another after each write; "": not known
 	// Alive is when whoever writes it showed last that he lives, by a clock of his own:
 	// another text each time; "": nobody does.
 	Alive string `json:"alive,omitempty"`
@@ -217,6 +223,12 @@ func (s Status) String() string {
 	}
 	if s.Voters >= 0 {
 		all = append(all, fmt.Sprintf("%d voters", s.Voters))
+	}
+	if s.Degraded == "True" {
+		all = append(all, "degraded")
+	}
+	if s.Halted == "True" {
+		all = append(all, "halted")
 	}
 	if !s.Current {
 		all = append(all, "of an earlier spec")

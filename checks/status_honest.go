@@ -16,7 +16,7 @@ import (
 // all is well.
 var statusHonest = Check{
 	Name:   "status-honest",
-	Claim:  "What the status of the ring's object says was so a short time ago: whether the ring serves, how many vote, and that it is of what is asked for now.",
+	Claim:  "What the status of the ring's object says was so a short time ago: whether the ring serves, who is in it and how many vote, whether it is as asked or needs a person, and that it is of what is asked for now.",
 	Source: "Kubernetes' API conventions: a status is the state last observed, and observedGeneration is that of which spec; cozystack's etcd-operator#367 returned before the status while etcd couldn't be reached",
 	Timed:  true,
 	Params: []Param{
@@ -90,6 +90,54 @@ var claims = []claim{
 			return s.Voters >= 0 && faultless(h, over) && seenAs(h, over, func(o ringproof.Observation) bool { return o.Fresh && len(o.Voters()) != s.Voters })
 		},
 	},
+	{
+		says: func(ringproof.Status) string { return "who is in the ring, and others were" },
+		wrong: func(h *ringproof.History, s ringproof.Status, over ringproof.Span) bool {
+			return len(s.Members) > 0 && faultless(h, over) && seenAs(h, over, func(o ringproof.Observation) bool { return o.Fresh && !slices.Equal(idsOf(o.Members), s.Members) })
+		},
+	},
+	{
+		says: func(s ringproof.Status) string {
+			return "that the ring is not as asked, or needs a person, and it was and needed none"
+		},
+		wrong: func(h *ringproof.History, s ringproof.Status, over ringproof.Span) bool {
+			return (s.Degraded == "True" || s.Halted == "True") && asAsked(h, over)
+		},
+	},
+	{
+		says: func(ringproof.Status) string {
+			return "that the ring is as asked, and no etcd ran where a member votes"
+		},
+		wrong: func(h *ringproof.History, s ringproof.Status, over ringproof.Span) bool {
+			return s.Degraded == "False" && seenAs(h, over, votesInVain)
+		},
+	},
+}
+
+// idsOf are the members' IDs, sorted.
+func idsOf(members []ringproof.MemberView) (all []ringproof.MemberID) {
+	for _, m := range members {
+		all = append(all, m.ID)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// asAsked reports whether in the whole span no fault was in force, nothing that was asked for was
+// still to be done, and the ring was such as was asked for last.
+func asAsked(h *ringproof.History, over ringproof.Span) bool {
+	return faultless(h, over) && !operating(h, over) && seenAs(h, over, func(o ringproof.Observation) bool {
+		idle := slices.ContainsFunc(o.Members, func(m ringproof.MemberView) bool { return !m.Serving || m.Learner })
+		return o.Fresh && !idle && len(o.Members) == h.Evidence.Spec
+	})
+}
+
+// votesInVain reports whether the ring answers, and lists a voter on a machine on which no etcd runs.
+func votesInVain(o ringproof.Observation) bool {
+	return o.Fresh && slices.ContainsFunc(o.Voters(), func(m ringproof.MemberView) bool {
+		on, known := o.Machine(m.Machine)
+		return known && !m.Serving && (!on.Up || !on.Etcd)
+	})
 }
 
 // A claim is looked at from reading to reading. Those that are further apart than unread
@@ -146,6 +194,9 @@ func borneOut(h *ringproof.History) (times int, last ringproof.Instant) {
 func soSeen(h *ringproof.History, s ringproof.Status, over ringproof.Span) bool {
 	if s.Available == "False" {
 		return unserved(h, over)
+	}
+	if slices.ContainsFunc(claims, func(c claim) bool { return c.wrong(h, s, over) }) {
+		return false
 	}
 	says := s.Available == "True" || s.Voters >= 0
 	return says && s.Current && seenAs(h, over, func(o ringproof.Observation) bool {

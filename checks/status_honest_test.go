@@ -15,7 +15,7 @@ import (
 // serves again for 100 s. It is looked at each second, and its status, which is right, is
 // read every two.
 func toldOf() *ringproof.History {
-	h := &ringproof.History{Plan: ringproof.Plan{Mode: ringproof.ModeSafe, Ring: ringproof.RingSpec{On: ringproof.OnKubernetes}}}
+	h := &ringproof.History{Plan: ringproof.Plan{Mode: ringproof.ModeSafe, Ring: ringproof.RingSpec{On: ringproof.OnKubernetes}}, Evidence: ringproof.Evidence{Spec: 3}}
 	for at := range 240 {
 		serves := at < 40 || at >= 140
 		o := ringproof.Observation{At: sec(float64(at)), Fresh: serves}
@@ -108,6 +108,34 @@ func TestStatusHonest(t *testing.T) {
 		{"it doesn't know", func(h *ringproof.History) { saying(h, 40, 240, available("Unknown")) }, ringproof.Pass, ""},
 		{"it is of an earlier spec", func(h *ringproof.History) { saying(h, 0, 70, func(s *ringproof.Status) { s.Current = false }) }, ringproof.Fail, "nothing of what is asked for now"},
 		{"it counts them wrong", func(h *ringproof.History) { saying(h, 150, 240, func(s *ringproof.Status) { s.Voters = 4 }) }, ringproof.Fail, "that 4 members vote"},
+		{"it says for ever that something is missing", func(h *ringproof.History) {
+			saying(h, 0, 240, func(s *ringproof.Status) { s.Degraded = "True" })
+		}, ringproof.Fail, "that the ring is not as asked"},
+		{"it calls a person for ever", func(h *ringproof.History) { saying(h, 60, 240, func(s *ringproof.Status) { s.Halted = "True" }) }, ringproof.Fail, "or needs a person"},
+		{"while something is asked for that is not done", func(h *ringproof.History) {
+			h.Plan.Steps = []ringproof.Step{{Name: "edit", Op: &ringproof.Op{Kind: ringproof.OpEdit}}}
+			event(h, ringproof.Event{At: sec(130), Kind: ringproof.EventStepBegun, Step: "edit"})
+			event(h, ringproof.Event{At: sec(230), Kind: ringproof.EventStepDone, Step: "edit"})
+			saying(h, 40, 231, func(s *ringproof.Status) { s.Degraded = "True" })
+		}, ringproof.Pass, ""},
+		{"it says at last that something is missing", func(h *ringproof.History) {
+			saying(h, 210, 240, func(s *ringproof.Status) { s.Degraded = "True" })
+		}, ringproof.Inconclusive, "at the end"},
+		{"it says that nothing is missing while an etcd is away", func(h *ringproof.History) {
+			saying(h, 0, 240, func(s *ringproof.Status) { s.Degraded = "False" })
+			for i := range h.Observations {
+				o := &h.Observations[i]
+				o.Fresh, o.Machines = true, []ringproof.MachineView{{Name: "m1", Up: true, Etcd: o.At < sec(40) || o.At >= sec(140)}}
+				o.Members[0].Machine, o.Members[0].Serving = "m1", o.Machines[0].Etcd
+			}
+			saying(h, 0, 240, available("True"))
+		}, ringproof.Fail, "no etcd ran where a member votes"},
+		{"it lists somebody who has left", func(h *ringproof.History) {
+			saying(h, 150, 240, func(s *ringproof.Status) { s.Members = []ringproof.MemberID{1, 2, 4} })
+		}, ringproof.Fail, "who is in the ring"},
+		{"it lists who is there", func(h *ringproof.History) {
+			saying(h, 0, 240, func(s *ringproof.Status) { s.Members = []ringproof.MemberID{1, 2, 3} })
+		}, ringproof.Pass, ""},
 		{"it says nothing of how the ring fares", func(h *ringproof.History) {
 			saying(h, 0, 240, func(s *ringproof.Status) { s.Available, s.Voters = "", -1 })
 		}, ringproof.Inconclusive, "never while it said"},

@@ -77,7 +77,8 @@ func restarting(h *ringproof.History, at ringproof.Instant) bool {
 	return operating(h, ringproof.Span{From: at, To: at + 1}, ringproof.OpRestart, ringproof.OpRoll, ringproof.OpReset)
 }
 
-// operating reports whether an operator's step of such a kind was under way in the span.
+// operating reports whether an operator's step of such a kind, or where none is named of any, was
+// under way in the span.
 func operating(h *ringproof.History, during ringproof.Span, kinds ...ringproof.OpKind) bool {
 	open := map[string]bool{}
 	for _, e := range events(h, ringproof.EventStepBegun, ringproof.EventStepDone, ringproof.EventStepFailed, ringproof.EventStepMissed) {
@@ -89,7 +90,7 @@ func operating(h *ringproof.History, during ringproof.Span, kinds ...ringproof.O
 		}
 	}
 	return slices.ContainsFunc(h.Plan.Steps, func(s ringproof.Step) bool {
-		return open[s.Name] && s.Op != nil && slices.Contains(kinds, s.Op.Kind)
+		return open[s.Name] && s.Op != nil && (len(kinds) == 0 || slices.Contains(kinds, s.Op.Kind))
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -274,9 +275,17 @@ func (p *Pods) Status(ctx context.Context) (s ringproof.Status, err error) {
 		return s, err
 	}
 	s = ringproof.Status{Current: r.Status.ObservedGeneration == r.Generation, Voters: int(r.Status.Voters), Object: r.ResourceVersion}
-	if c := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.Available); c != nil {
-		s.Available = string(c.Status)
+	for kind, says := range map[string]*string{v1alpha1.Available: &s.Available, v1alpha1.Degraded: &s.Degraded, v1alpha1.Halted: &s.Halted} { // order: each is its own
+		if c := meta.FindStatusCondition(r.Status.Conditions, kind); c != nil {
+			*says = string(c.Status)
+		}
 	}
+	for _, m := range r.Status.Members {
+		if id, err := strconv.ParseUint(m.ID, 16, 64); err == nil {
+			s.Members = append(s.Members, ringproof.MemberID(id))
+		}
+	}
+	slices.Sort(s.Members)
 	if renewed := lease.Spec.RenewTime; renewed != nil {
 		s.Alive = renewed.String()
 	}
