@@ -384,6 +384,7 @@ type Evidence struct {
 	Claims      []Claim        `json:"claims,omitempty"`      // of machines that run an etcd on Kubernetes
 	Etcds       []EtcdProcess  `json:"etcds,omitempty"`       // that run at the end
 	Asked       map[string]Own `json:"asked,omitempty"`       // by machine: the release and the flags that its etcd was last asked to have; no entry: not known
+	Unlike      []string       `json:"unlike,omitempty"`      // what of the ring's objects on Kubernetes is otherwise than was asked for
 	Leftovers   []string       `json:"leftovers"`             // processes or mounts that outlived Close
 	End         *Ending        `json:"end,omitempty"`         // of the ring, where the plan has it deleted
 	Budget      []Budget       `json:"budget,omitempty"`      // the fairness ledger's timeline

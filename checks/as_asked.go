@@ -17,11 +17,14 @@ import (
 // flag that was asked for would have mattered.
 var runsAsAsked = Check{
 	Name:   "runs-as-asked",
-	Claim:  "At the end each member's etcd is of the release and has the flags that it was asked to have, and its guard against unsafe membership changes.",
-	Source: "etcd's configuration options: heartbeat-interval, election-timeout, snapshot-count, quota-backend-bytes; --strict-reconfig-check guards the quorum, and is on unless it is turned off",
+	Claim:  "At the end each member's etcd is of the release and has the flags that it was asked to have, and its guard against unsafe membership changes; and on Kubernetes its pod, its claim, its certificate and the Service for clients are as the ring's object asks, and that as it was edited.",
+	Source: "etcd's configuration options: heartbeat-interval, election-timeout, snapshot-count, quota-backend-bytes; --strict-reconfig-check guards the quorum, and is on unless it is turned off; Acto (SOSP 2023): an operator that takes an edit and doesn't carry it out says that all is well",
 	Timed:  true,
 	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
 		looked, unsure := 0, []string(nil)
+		if wrong := h.Evidence.Unlike; len(wrong) > 0 {
+			return with(fail(h.Evidence.Final.At, "expected the ring's objects to be as was asked for, saw %s", wrong[0]), wrong...)
+		}
 		for _, m := range h.Evidence.Final.Members {
 			asked, known := h.Evidence.Asked[m.Machine]
 			p, why := startOf(h, m.Machine)

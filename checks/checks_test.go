@@ -760,6 +760,9 @@ func TestPlantedBugs(t *testing.T) {
 			suspended(h, 3, 40)
 			drop(h, ringproof.EventActionBegun)
 		}, says: "while the ring is suspended, saw remove"},
+		{check: "runs-as-asked", name: "a pod without what was asked for", want: bug, plant: func(h *ringproof.History) {
+			h.Evidence.Unlike = []string{"pod r-1 without requests of 101Mi of memory"}
+		}, says: "as was asked for, saw pod r-1 without requests"},
 		{check: "runs-as-asked", name: "a flag that was dropped", want: bug, plant: func(h *ringproof.History) {
 			delete(h.Evidence.Etcds[2].Flags, "heartbeat-interval")
 		}, says: "no --heartbeat-interval, and not --heartbeat-interval=50"},

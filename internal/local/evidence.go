@@ -104,6 +104,7 @@ func (w *World) Evidence(ctx context.Context) (ringproof.Evidence, error) {
 	if err != nil {
 		return e, err
 	}
+	w.compare(ctx, &e) // first: it may take a while, and what follows is to be of the end
 	if e.Final, err = w.lastObservation(ctx); err != nil {
 		return e, err
 	}

@@ -430,6 +430,24 @@ func (w *World) claims(ctx context.Context) (all []ringproof.Claim) {
 	return all
 }
 
+// compareWithin is how long what the subject's objects say may take to be compared.
+const compareWithin = 2 * time.Minute
+
+// compare notes what of the ring's objects is otherwise than was asked for, of a subject of which that
+// can be told. One that was to last to the end is no matter where nobody was to converge.
+func (w *World) compare(ctx context.Context, e *ringproof.Evidence) {
+	subject, ok := w.Subject.(trial.Comparing)
+	if !ok || w.plan.Mode == ringproof.ModeDisaster {
+		return
+	}
+	asking, cancel := context.WithTimeout(ctx, compareWithin)
+	defer cancel()
+	var err error
+	if e.Unlike, err = subject.Unlike(asking); err != nil {
+		e.Unknown = append(e.Unknown, fmt.Sprintf("whether the ring's objects are as was asked for: %v", err))
+	}
+}
+
 // outage takes the cluster's API server away, or lets it come back.
 func (w *World) outage(away bool) (evidence string, err error) {
 	err = w.cluster(func(c Nodes) error {

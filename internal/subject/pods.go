@@ -57,6 +57,7 @@ type Pods struct {
 	ring kube.Names
 
 	withdrawn trial.Withdrawn
+	edited    edited // what the EtcdRing was last asked to ask for
 
 	dir    string                 // of what is told to those in pods, and by them; "": nothing is
 	faults map[string]seam.Faults // by machine
@@ -134,7 +135,11 @@ func (p *Pods) Seed(ctx context.Context, site trial.Site, _ trial.Run) error {
 			return fmt.Errorf("creating %s %s: %w", o.GetObjectKind().GroupVersionKind().Kind, o.GetName(), err)
 		}
 	}
-	return p.create(ctx, p.asked())
+	asked := p.asked()
+	if err := p.edited.begin(asked); err != nil {
+		return err
+	}
+	return p.create(ctx, asked)
 }
 
 // open makes a client of the API server. What kinds there are it looks up when it needs to.
@@ -434,7 +439,11 @@ func (p *Pods) Ask(ctx context.Context, op ringproof.Op, _ []string, _ trial.Run
 	default:
 		return "", fmt.Errorf("%s is no operation of an EtcdRing", op.Kind)
 	}
-	err := p.api.Patch(ctx, r, edit)
+	patch, err := edit.Data(r)
+	if err != nil {
+		return "", err
+	}
+	err = p.api.Patch(ctx, r, edit)
 	switch {
 	case apierrors.IsInvalid(err) || apierrors.IsForbidden(err):
 		return "", fmt.Errorf("%w: %w", trial.ErrRefused, err)
@@ -443,7 +452,13 @@ func (p *Pods) Ask(ctx context.Context, op ringproof.Op, _ []string, _ trial.Run
 	case err != nil:
 		return "", err
 	}
-	return done, nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if op.Rival { // of two at a time nobody knows which came last
+		p.edited = edited{}
+		return done, nil
+	}
+	return done, p.edited.merge(patch)
 }
 
 // Reset is no operation of a pod.

@@ -204,6 +204,12 @@ type Deletable interface {
 	Left(context.Context) ([]string, error)
 }
 
+// Comparing is a subject in pods that knows what the object which asks for its ring is to come to.
+type Comparing interface {
+	// Unlike names what of the ring's objects is otherwise than was asked for, as "pod r-1 without …".
+	Unlike(context.Context) ([]string, error)
+}
+
 // Keeping is a subject in pods that keeps in the cluster what can't be made again of what is asked.
 type Keeping interface {
 	// Forget deletes it, and returns the names of the objects.
