@@ -104,3 +104,21 @@ var kubeReadyWhileItLives = Mutant{
 		return changed, nil
 	}))),
 }
+
+// As long as there are more nodes than members the scheduler spreads them by itself.
+var kubeBesideAnother = Mutant{
+	Name:     "kube-beside-another",
+	Hazard:   "Members may run on one node: where a node is off, two of three are put on another, which then has the quorum.",
+	Source:   "Charts whose anti-affinity is preferred, or left to whoever installs them (bitnami/charts: podAntiAffinityPreset is soft)",
+	Check:    "runs-as-asked",
+	Scenario: "kube-node-off-no-spare",
+	Undrawn:  offKubernetes,
+	layer: only(writing(rewriting(func(_ context.Context, _ kubeclient.Client, o kubeclient.Object) (bool, error) {
+		set, is := o.(*appsv1.StatefulSet)
+		if !is || set.Spec.Template.Spec.Affinity == nil {
+			return false, nil
+		}
+		set.Spec.Template.Spec.Affinity = nil
+		return true, nil
+	}))),
+}

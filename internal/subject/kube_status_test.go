@@ -50,3 +50,13 @@ func TestKubeReadyWhileItLives(t *testing.T) {
 	assert.Equal(t, container.LivenessProbe.ProbeHandler, container.ReadinessProbe.ProbeHandler)
 	assert.NotEmpty(t, h.events(EventReached))
 }
+
+func TestKubeBesideAnother(t *testing.T) {
+	c, h := written(kubeBesideAnother)
+	set := ringOf(t, c, 5, 5)
+	assert.Empty(t, h.events(EventReached), "there is nothing to leave out")
+	set.Spec.Template.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{}}
+	require.NoError(t, c.Update(t.Context(), set))
+	assert.Nil(t, set.Spec.Template.Spec.Affinity)
+	assert.Len(t, h.events(EventReached), 1)
+}

@@ -39,7 +39,7 @@ var mutants = []Mutant{
 	kubeRollingUpdate, kubeCountsOnEnding, kubeReloadsAll, kubeForgetsClaims,
 	kubeBudgetFromSpec, kubeClaimBeforeShrink, kubeHotStatus, kubeTerminalPods, kubeAnySickStopsAll, kubeFrozenCluster, kubeReplaceByReadiness, kubeURLNotHost,
 	kubeDeletesToRestart, kubeNameNotUID, kubeClaimByName, kubeStartsUnnamed, kubeSeedStaysNew, kubeClaimsGoWithSet, kubeRecordsGoWithRing, kubeMadeOnce, kubeReplicasLeft, kubeRollsForItself, kubeNeverForces, kubeEndsWithSet, kubeShowsKeys,
-	kubeDegradedStays, kubeDropsResources, kubeReadyWhileItLives,
+	kubeDegradedStays, kubeDropsResources, kubeReadyWhileItLives, kubeBesideAnother,
 	adoptsAtOnce, distrustsBeginnings,
 	upgradesAtOnce, upgradesLeaderFirst, upgradesOverSilent, upgradesUnread, replacesUpgraded, tellsAgain,
 	countsStrangers, forgetsFailing, addsUpAbsences,
