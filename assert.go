@@ -60,9 +60,9 @@ func (a Assert) Wants() (wants []string) {
 			wants = append(wants, fmt.Sprintf(format, args...))
 		}
 	}
-	want(a.Voters > 0, "%s", counted(a.Voters, "voter"))
+	want(a.Voters > 0, "%s", Counted(a.Voters, "voter"))
 	if a.Learners != nil {
-		want(true, "%s", counted(*a.Learners, "learner"))
+		want(true, "%s", Counted(*a.Learners, "learner"))
 	}
 	want(a.HashKV == "equal", "equal data everywhere")
 	if a.Left != nil {
@@ -82,15 +82,7 @@ func (a Assert) Wants() (wants []string) {
 	want(a.Halted, "that the subject halts and says so")
 	want(a.Said != "", "that it says %q", a.Said)
 	if a.Changes != nil {
-		want(true, "%s of the membership", counted(*a.Changes, "change"))
+		want(true, "%s of the membership", Counted(*a.Changes, "change"))
 	}
 	return wants
-}
-
-// counted prints "1 voter" and "3 voters".
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

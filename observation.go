@@ -176,7 +176,7 @@ func (o Observation) String() string {
 			idle = append(idle, placed([]MemberView{m}))
 		}
 	}
-	text := fmt.Sprintf("%d voters on %s, %d learners", len(o.Voters()), placed(o.Voters()), len(o.Learners()))
+	text := fmt.Sprintf("%s on %s, %s", Counted(len(o.Voters()), "voter"), placed(o.Voters()), Counted(len(o.Learners()), "learner"))
 	if len(o.Learners()) > 0 {
 		text += " on " + placed(o.Learners())
 	}
@@ -222,7 +222,7 @@ func (s Status) String() string {
 		all = append(all, "Available="+s.Available)
 	}
 	if s.Voters >= 0 {
-		all = append(all, fmt.Sprintf("%d voters", s.Voters))
+		all = append(all, Counted(s.Voters, "voter"))
 	}
 	if s.Degraded == "True" {
 		all = append(all, "degraded")

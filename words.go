@@ -10,6 +10,14 @@ import (
 	"strings"
 )
 
+// Counted prints a number of things, named by one of them: "1 member", "3 members".
+func Counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 // What a step is, prints itself in few words, each parameter by its name. Package faults
 // has the sentences that tell it to a person.
 

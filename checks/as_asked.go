@@ -44,7 +44,7 @@ var runsAsAsked = Check{
 		if looked == 0 || len(unsure) > 0 {
 			return with(unknown("of %d members' etcds it is known that each is as it was asked to be, and of %d that serve how it was started, or was to be, is not", looked, len(unsure)), unsure...)
 		}
-		return pass("%d of %d members run as they were asked to", looked, len(h.Evidence.Final.Members))
+		return pass("%d of %s run as asked", looked, ringproof.Counted(len(h.Evidence.Final.Members), "member"))
 	},
 	suits: safely,
 }

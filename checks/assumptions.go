@@ -28,7 +28,7 @@ var assumptions = Check{
 				return with(unknown("expected every fault to land as it is written, %s did not", strings.Join(missed, ", ")), missReasons(h)...)
 			}
 		}
-		return pass("%d acknowledged operations, %d faults landed", acked, len(events(h, ringproof.EventFaultLanded)))
+		return pass("%s, %s landed", ringproof.Counted(acked, "acknowledged operation"), ringproof.Counted(len(events(h, ringproof.EventFaultLanded)), "fault"))
 	},
 }
 

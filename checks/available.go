@@ -126,7 +126,7 @@ func (g gap) while() string {
 	if g.counted == g.Length() {
 		return ""
 	}
-	return fmt.Sprintf("; faults held the quorum down for %s of it", g.Length()-g.counted)
+	return fmt.Sprintf("; faults held the quorum down for %s of it", readable(g.Length()-g.counted))
 }
 
 func gapOf(h *ringproof.History, whole ringproof.Span, held []ringproof.Span) gap {

@@ -43,7 +43,7 @@ var oneChangeAtATime = Check{
 				delete(pending, change.Member)
 			}
 		}
-		return pass("%d changes after the bootstrap, each alone", n)
+		return pass("%s after the bootstrap, each alone", ringproof.Counted(n, "change"))
 	},
 }
 
@@ -96,7 +96,7 @@ var learnerFirst = Check{
 		if f, bad := usurper(h, learners); bad {
 			return f
 		}
-		return pass("%d members entered as learners and were promoted, %d were not promoted", promoted, len(learners))
+		return pass("learners that were promoted: %d, and that were not: %d", promoted, len(learners))
 	},
 }
 

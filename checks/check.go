@@ -233,12 +233,40 @@ func (v Values) Duration(name string) time.Duration {
 // safely suits the plans whose faults a correct subject survives.
 func safely(p ringproof.Plan) bool { return p.Mode == ringproof.ModeSafe }
 
+// said is a message with its times as a reader can use them: "28.51ms, from 1.967s".
+func said(format string, args []any) string {
+	args = slices.Clone(args)
+	for i, a := range args {
+		switch a := a.(type) {
+		case time.Duration:
+			args[i] = readable(a)
+		case ringproof.Instant:
+			args[i] = rounded(a)
+		}
+	}
+	return fmt.Sprintf(format, args...)
+}
+
+func readable(d time.Duration) time.Duration {
+	if d < time.Second {
+		return d.Round(10 * time.Microsecond)
+	}
+	return d.Round(time.Millisecond)
+}
+
+func rounded(at ringproof.Instant) ringproof.Instant {
+	if at == ringproof.Forever {
+		return at
+	}
+	return ringproof.Instant(readable(at.Sub(0)))
+}
+
 func pass(format string, args ...any) ringproof.Finding {
-	return ringproof.Finding{Verdict: ringproof.Pass, Message: fmt.Sprintf(format, args...)}
+	return ringproof.Finding{Verdict: ringproof.Pass, Message: said(format, args)}
 }
 
 func fail(at ringproof.Instant, format string, args ...any) ringproof.Finding {
-	f := ringproof.Finding{Verdict: ringproof.Fail, Message: fmt.Sprintf(format, args...)}
+	f := ringproof.Finding{Verdict: ringproof.Fail, Message: said(format, args)}
 	if at != ringproof.Forever {
 		f.At = &at
 	}
@@ -246,7 +274,7 @@ func fail(at ringproof.Instant, format string, args ...any) ringproof.Finding {
 }
 
 func unknown(format string, args ...any) ringproof.Finding {
-	return ringproof.Finding{Verdict: ringproof.Inconclusive, Message: fmt.Sprintf(format, args...)}
+	return ringproof.Finding{Verdict: ringproof.Inconclusive, Message: said(format, args)}
 }
 
 // starved is the finding of what the host's starvation may explain.

@@ -1796,3 +1796,11 @@ func TestAnEntryThatEtcdRefusesAddsNobody(t *testing.T) {
 	require.True(t, c.apply(at("remove", 3)))
 	require.True(t, c.apply(at("add-learner", 4, "b")))
 }
+
+// TestMessagesRoundTimes: "saw none for 2m36.980161035s" is more than anybody reads, and "0s" less.
+func TestMessagesRoundTimes(t *testing.T) {
+	long, short := 2*time.Minute+36*time.Second+980161035, 28511774*time.Nanosecond
+	f := fail(ringproof.Instant(long), "none for %s, %s, since %s, until %s", long, short, ringproof.Instant(1967471127), ringproof.Forever)
+	require.Equal(t, "none for 2m36.98s, 28.51ms, since 1.967s, until never", f.Message)
+	require.Equal(t, ringproof.Instant(long), *f.At, "what is reckoned with is exact")
+}

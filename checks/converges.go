@@ -96,7 +96,7 @@ func convergedAfter(h *ringproof.History, since ringproof.Instant) (ringproof.Ev
 
 // wanted is what was asked for last.
 func wanted(e ringproof.Evidence) string {
-	text := fmt.Sprintf("%d voters, no learner, all serving", e.Spec)
+	text := ringproof.Counted(e.Spec, "voter") + ", no learner, all serving"
 	if len(e.Vacant) > 0 {
 		text += ", none on " + strings.Join(e.Vacant, ", ")
 	}

@@ -31,7 +31,7 @@ var noFalseAlarm = Check{
 				return with(fail(e.At, "expected nobody to be called for a lost quorum within %s of an answer that took one, saw a call %s after one, which was given while no fault was on", calm, e.At.Sub(o.Return)), e.String(), operationText(o))
 			}
 		}
-		return pass("%d calls for a lost quorum, none of them sooner than %s after the ring was well", called, calm)
+		return pass("%s for a lost quorum, none of them sooner than %s after the ring was well", ringproof.Counted(called, "call"), calm)
 	},
 	hears: []ringproof.EventKind{ringproof.EventHalted},
 	suits: safely,

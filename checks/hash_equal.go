@@ -39,7 +39,7 @@ var hashEqual = Check{
 		if !slices.ContainsFunc(slices.Collect(maps.Values(groups)), severals) && !alone(h) {
 			return with(unknown("no two members were hashed at the same revision by releases that hash alike: %d hashes", len(h.Evidence.Hashes)), hashTexts(h)...)
 		}
-		return pass("%d hashes, equal where they compare", len(h.Evidence.Hashes))
+		return pass("hashes of members: %d, equal where they compare", len(h.Evidence.Hashes))
 	},
 }
 

@@ -119,7 +119,7 @@ var noIdentityReuse = Check{
 		if f, bad := revenant(h); bad {
 			return f
 		}
-		return pass("%d members, each on one disk", len(disks))
+		return pass("%s, each on one disk", ringproof.Counted(len(disks), "member"))
 	},
 }
 

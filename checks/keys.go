@@ -39,7 +39,7 @@ var noKeyPrinted = Check{
 		if lines == 0 || len(unread) > 0 {
 			return with(unknown("%d lines of output were looked through, and that of %d machines was not", lines, len(unread)), unread...)
 		}
-		return pass("%d lines of output, none with a private key", lines)
+		return pass("%s of output, none with a private key", ringproof.Counted(lines, "line"))
 	},
 	suits: func(p ringproof.Plan) bool { return p.Ring.Security == "tls" }, // in a disaster too
 }

@@ -38,7 +38,7 @@ var noDoomedClaim = Check{
 		if len(unknowns) > 0 || judged == 0 {
 			return with(unknown("the claims of %d machines could be read, and those of %d could not", judged, len(unknowns)), unknowns...)
 		}
-		return pass("of the claims of %d machines, none is being deleted", judged)
+		return pass("of the claims of %s, none is being deleted", ringproof.Counted(judged, "machine"))
 	},
 	suits: func(p ringproof.Plan) bool { return safely(p) && p.Ring.On == ringproof.OnKubernetes },
 }

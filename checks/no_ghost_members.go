@@ -93,5 +93,5 @@ func shapeText(o ringproof.Observation) string {
 			serving++
 		}
 	}
-	return fmt.Sprintf("%d voters, %d learners, %d serving", len(o.Voters()), len(o.Learners()), serving)
+	return fmt.Sprintf("%s, %s, %d serving", ringproof.Counted(len(o.Voters()), "voter"), ringproof.Counted(len(o.Learners()), "learner"), serving)
 }

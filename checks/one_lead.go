@@ -33,7 +33,7 @@ var oneLead = Check{
 		if n == 0 && len(made(h)) > 0 {
 			return with(unknown("the membership was changed, and of no change it is told who began it"), texts(made(h))...)
 		}
-		return pass("%d changes begun, by whoever led then; the lead was taken %d times", n, len(events(h, ringproof.EventLeads)))
+		return pass("%s begun, by whoever led then; the lead was taken %s", ringproof.Counted(n, "change"), ringproof.Counted(len(events(h, ringproof.EventLeads)), "time"))
 	},
 	hears: []ringproof.EventKind{ringproof.EventLeads, ringproof.EventActionBegun},
 	suits: safely,
@@ -74,8 +74,8 @@ func (w *leads) step(e ringproof.Event) (ringproof.Finding, bool) {
 		w.after[e.By]++
 		w.others = append(w.others, e)
 		if w.after[e.By] > 1 {
-			return with(fail(e.At, "expected %s to stop changing the ring once %s leads, since %s; saw it begin %d changes since",
-				e.By, w.lead, w.taken.At, w.after[e.By]), append([]string{w.taken.String()}, lines(w.others)...)...), true
+			return with(fail(e.At, "expected %s to stop changing the ring once %s leads, since %s; saw it begin %s since",
+				e.By, w.lead, w.taken.At, ringproof.Counted(w.after[e.By], "change")), append([]string{w.taken.String()}, lines(w.others)...)...), true
 		}
 	}
 	return ringproof.Finding{}, false

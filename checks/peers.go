@@ -76,7 +76,7 @@ func ofPorts(c Check, tried func(*ringproof.Evidence) []ringproof.Port, somebody
 		if len(unsure) > 0 {
 			return with(unknown("%d members refuse %s, and of %d that serve it isn't known", looked, somebody, len(unsure)), unsure...)
 		}
-		return pass("%d members refuse %s", looked, somebody)
+		return pass("each of %s refuses %s", ringproof.Counted(looked, "member"), somebody)
 	}
 	c.suits = suits
 	return c

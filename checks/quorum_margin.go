@@ -81,7 +81,7 @@ func (w *marginWalk) judge() ringproof.Finding {
 	if f, bad := w.rejected(); bad {
 		return f
 	}
-	return pass("%d changes after the bootstrap: none took a voter to spare that it shouldn't have; lowest margin after a change %d", counted, w.lowest)
+	return pass("%s after the bootstrap: none took a voter to spare that it shouldn't have; lowest margin after a change %d", ringproof.Counted(counted, "change"), w.lowest)
 }
 
 // overtaken reports whether somebody else changed the membership after the subject had asked
@@ -374,7 +374,7 @@ func (w *marginWalk) roll(c config, at ringproof.Instant) string {
 		}
 	}
 	quorum := ringproof.Quorum(voters)
-	return fmt.Sprintf("%d voters, %d intact, quorum %d", voters, w.marginOf(c, at)+quorum, quorum)
+	return fmt.Sprintf("%s, %d intact, quorum %d", ringproof.Counted(voters, "voter"), w.marginOf(c, at)+quorum, quorum)
 }
 
 // margin is what a healthy ring of n voters has to spare.

@@ -29,7 +29,7 @@ var refusals = Check{
 		if asked == 0 {
 			return unknown("the plan asks for nothing that must be refused")
 		}
-		return pass("%d operations refused, the ring unchanged", asked)
+		return pass("%s refused, the ring unchanged", ringproof.Counted(asked, "operation"))
 	},
 	suits: asksTheUnsafe,
 }
@@ -97,7 +97,7 @@ func unchanged(h *ringproof.History, s ringproof.Step, from ringproof.Instant, r
 		}
 	}
 	if s.Op.Kind == ringproof.OpScale && s.Op.To == h.Evidence.Spec && s.Op.To == len(h.Evidence.Final.Voters()) && !askedElsewhere(h.Plan, s) {
-		return fail(refused.At, "expected the ring never to become the %d voters that step %s was refused, it ends so", s.Op.To, s.Name)
+		return fail(refused.At, "expected the ring never to become the %s that step %s was refused, it ends so", ringproof.Counted(s.Op.To, "voter"), s.Name)
 	}
 	return pass("refused")
 }

@@ -39,7 +39,7 @@ var restartsInTurn = Check{
 		if ended < params.Int("least") {
 			return unknown("no voter's etcd was seen to be ended by the subject")
 		}
-		return pass("%d ends of voters' etcds, each while all others served", ended)
+		return pass("%s of voters' etcds, each while all others served", ringproof.Counted(ended, "end"))
 	},
 	suits: ringproof.Plan.TakesTurns,
 }

@@ -95,7 +95,7 @@ func TestRestartsInTurn(t *testing.T) {
 				h.Observations[i].Members = h.Observations[i].Members[:1]
 			}
 			h.Observations[11] = ringproof.Observation{At: sec(11)}
-		}, ringproof.Pass, "1 ends"},
+		}, ringproof.Pass, "1 end "},
 		{"one that has left", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
 			away(h, "m2", 12, 25)
 			for i, o := range h.Observations[21:] {
@@ -109,7 +109,7 @@ func TestRestartsInTurn(t *testing.T) {
 		{"pods of a set that is to keep none", rolled("3.5.35"), func(h *ringproof.History) { ofPods(h, ringproof.FaultSetScaled, ringproof.ScaledToNone) },
 			ringproof.Inconclusive, "no voter's etcd was seen"},
 		{"two pods of a set that is to keep one fewer: one of them had to end", rolled("3.5.35"), func(h *ringproof.History) { ofPods(h, ringproof.FaultSetScaled, ringproof.ScaledFewer) },
-			ringproof.Pass, "1 ends"},
+			ringproof.Pass, "1 end "},
 		{"pods of a set that is to keep one more", rolled("3.5.35"), func(h *ringproof.History) { ofPods(h, ringproof.FaultSetScaled, ringproof.ScaledMore) },
 			ringproof.Fail, "etcd of m3 to be ended while all other voters serve, saw m2 away"},
 		{"pods that need none of what was deleted", rolled("3.5.35"), func(h *ringproof.History) { ofPods(h, ringproof.FaultObjectsDeleted, "") },

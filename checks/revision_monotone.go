@@ -30,7 +30,7 @@ var revisionMonotone = Check{
 		if h.Acked() == 0 && views == 0 {
 			return unknown("no operation was acknowledged and no member was seen serving")
 		}
-		return pass("over %d acknowledged operations and %d views of serving members", h.Acked(), views)
+		return pass("over %s and %s of serving members", ringproof.Counted(h.Acked(), "acknowledged operation"), ringproof.Counted(views, "view"))
 	},
 }
 

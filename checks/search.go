@@ -61,7 +61,7 @@ func (t *timeline) search(params Values) ringproof.Finding {
 		return with(unknown("porcupine finds an order for the %d operations in doubt, each key of a transaction taken by itself; the first that the order of revisions doesn't explain: %s",
 			asked, first.message), t.lines(first)...)
 	}
-	return pass("%d operations: the order of revisions decides all but %d, for which porcupine finds an order", t.asked(), asked)
+	return pass("%s: the order of revisions decides all but %d, for which porcupine finds an order", ringproof.Counted(t.asked(), "operation"), asked)
 }
 
 // firstOf keeps the n attempts of the lowest revisions, and every write without

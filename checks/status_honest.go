@@ -26,7 +26,7 @@ var statusHonest = Check{
 	Judge: func(h *ringproof.History, params Values) ringproof.Finding {
 		told := h.Evidence.Statuses
 		if len(told) < 2 {
-			return unknown("the status of the ring's object was read %d times", len(told))
+			return unknown("the status of the ring's object was read %s", ringproof.Counted(len(told), "time"))
 		}
 		judged := 0
 		for i := range told[1:] {
@@ -35,7 +35,7 @@ var statusHonest = Check{
 			}
 		}
 		if judged == 0 {
-			return unknown("the status was read %d times, and never while it said how the ring fares and whoever writes it was seen alive", len(told))
+			return unknown("the status was read %s, and never while it said how the ring fares and whoever writes it was seen alive", ringproof.Counted(len(told), "time"))
 		}
 		within := params.Duration("within")
 		for _, c := range claims {
@@ -50,9 +50,9 @@ var statusHonest = Check{
 		// A status that has been wrong for less than it may be when the run ends is no honest one
 		// yet, and of one that nobody compared with the ring nobody knows.
 		if times, last := borneOut(h); times < params.Int("least") || watchEnds(h).Sub(last) > unread {
-			return unknown("what the status said was seen to be so %d times, at last at %s; expected at least %d, and one at the end", times, last, params.Int("least"))
+			return unknown("what the status said was seen to be so %s, at last at %s; expected at least %d, and one at the end", ringproof.Counted(times, "time"), last, params.Int("least"))
 		}
-		return pass("of %d readings of the status, %d of them while whoever writes it was alive, none was wrong for more than %s", len(told), judged, within)
+		return pass("of %s of the status, %d of them while whoever writes it was alive, none was wrong for more than %s", ringproof.Counted(len(told), "reading"), judged, within)
 	},
 	hears: []ringproof.EventKind{ringproof.EventStatus},
 	suits: func(p ringproof.Plan) bool { return safely(p) && p.Ring.On == ringproof.OnKubernetes },
@@ -84,7 +84,7 @@ var claims = []claim{
 	},
 	{
 		says: func(s ringproof.Status) string {
-			return fmt.Sprintf("that %d members vote, which they did not", s.Voters)
+			return fmt.Sprintf("that the voters are %d, which they were not", s.Voters)
 		},
 		wrong: func(h *ringproof.History, s ringproof.Status, over ringproof.Span) bool {
 			return s.Voters >= 0 && faultless(h, over) && seenAs(h, over, func(o ringproof.Observation) bool { return o.Fresh && len(o.Voters()) != s.Voters })

@@ -68,5 +68,5 @@ func judgeSteps(asked []string, ends map[string][]ringproof.Event) ringproof.Fin
 	if len(asked) == 0 {
 		return unknown("the plan asks for nothing and asserts nothing")
 	}
-	return pass("%d operations and asserts came to what they ask for", len(asked))
+	return pass("%s came to what they ask for", ringproof.Counted(len(asked), "step"))
 }

@@ -100,9 +100,9 @@ func (t *timeline) compareDump() ringproof.Finding {
 		return t.lost(name, was, kv)
 	}
 	if open > 0 {
-		return unknown("%d of %d keys end as an unanswered write may have left them", open, len(t.names))
+		return unknown("%d of %s end as an unanswered write may have left them", open, ringproof.Counted(len(t.names), "key"))
 	}
-	return pass("%d acknowledged writes: all %d keys end as the last of them left them", t.acked(), len(t.names))
+	return pass("%s: all keys (%d) end as the last of them left them", ringproof.Counted(t.acked(), "acknowledged write"), len(t.names))
 }
 
 func (t *timeline) lost(name string, was *change, kv *ringproof.KV) ringproof.Finding {

@@ -29,7 +29,7 @@ var upgradeInOrder = Check{
 		if len(all) < params.Int("least") {
 			return unknown("no member was seen to run another release than before")
 		}
-		return pass("%d members upgraded, one after the other", len(all))
+		return pass("%s upgraded, one after the other", ringproof.Counted(len(all), "member"))
 	},
 	suits: ringproof.Plan.Upgrades,
 }

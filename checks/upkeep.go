@@ -40,7 +40,7 @@ var upkeep = Check{
 		if asked == 0 {
 			return unknown("no client asked a member of itself")
 		}
-		return pass("%d answers of members about themselves", asked)
+		return pass("%s of members about themselves", ringproof.Counted(asked, "answer"))
 	},
 	suits: func(p ringproof.Plan) bool { return p.Workload.Profile == "operator" },
 }

@@ -28,7 +28,7 @@ var watchGuarantees = Check{
 				return f
 			}
 		}
-		return pass("%d streams, %d events over %d revisions", len(h.Watches), u.shown, len(u.revisions))
+		return pass("%s, %s over %s", ringproof.Counted(len(h.Watches), "stream"), ringproof.Counted(u.shown, "event"), ringproof.Counted(len(u.revisions), "revision"))
 	},
 	suits: func(p ringproof.Plan) bool { return strings.Contains(p.Workload.Profile, "watch") },
 }

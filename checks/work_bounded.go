@@ -49,9 +49,9 @@ var workBounded = Check{
 		case len(changed) > budget:
 			return with(fail(changed[budget].At, "expected at most %d membership changes, saw %d", budget, len(changed)), texts(changed)...)
 		case len(ends) > spare:
-			return with(fail(ends[spare].At, "expected at most %d ends of etcd on machines that no fault hit and nobody restarted, saw %d", spare, len(ends)), lines(ends)...)
+			return with(fail(ends[spare].At, "expected at most %s of etcd on machines that no fault hit and nobody restarted, saw %d", ringproof.Counted(spare, "end"), len(ends)), lines(ends)...)
 		}
-		f := pass("%d membership changes of %d that may be, %d needless ends of etcd", len(changed), budget, len(ends))
+		f := pass("%s of %d that may be, %s of etcd", ringproof.Counted(len(changed), "membership change"), budget, ringproof.Counted(len(ends), "needless end"))
 		if still > 0 {
 			f.Message += fmt.Sprintf(", and nothing changed in %s of a ring that was suspended", still.Round(time.Second))
 		}

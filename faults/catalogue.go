@@ -262,7 +262,7 @@ var catalogue = []Entry{
 		Heals:  "it ends after so many decisions, or with the fault",
 		Worlds: withSeams,
 		Sentence: func(f ringproof.Fault) string {
-			return fmt.Sprintf("show %s a view %s old at %s", agent(f), counted(max(f.Back, 1), "decision"), decisions(f))
+			return fmt.Sprintf("show %s a view %s old at %s", agent(f), ringproof.Counted(max(f.Back, 1), "decision"), decisions(f))
 		},
 	},
 	{

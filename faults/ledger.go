@@ -120,7 +120,7 @@ func (l *Ledger) Observe(o ringproof.Observation) {
 	l.settle(o)
 	l.release(o.At)
 	if after := voters(o); !slices.Equal(before, after) {
-		l.enter(o.At, fmt.Sprintf("membership: %d voters", len(after)))
+		l.enter(o.At, "membership: "+ringproof.Counted(len(after), "voter"))
 	}
 }
 

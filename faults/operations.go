@@ -72,7 +72,7 @@ var operations = []Operation{
 		Takes: func(op ringproof.Op, voters int) time.Duration {
 			return time.Duration(max(op.To-voters, voters-op.To)) * 4 * time.Second
 		},
-		Sentence: func(op ringproof.Op) string { return "ask for " + counted(op.To, "voter") },
+		Sentence: func(op ringproof.Op) string { return "ask for " + ringproof.Counted(op.To, "voter") },
 	},
 	{
 		Kind:    ringproof.OpReplace,

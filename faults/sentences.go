@@ -119,14 +119,6 @@ func span(d ringproof.Duration) string {
 	return text
 }
 
-// counted prints "1 voter" and "3 voters".
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
 // worded picks the text of a value: usual, or one of the pairs.
 func worded(value, usual string, pairs ...string) string {
 	for i := 0; i+1 < len(pairs); i += 2 {

@@ -65,7 +65,7 @@ func (s scene) unmet(a ringproof.Assert) (saw []string) {
 	}
 	if a.Changes != nil {
 		n := s.changes()
-		see(n == *a.Changes, fmt.Sprintf("%d changes of the membership", n))
+		see(n == *a.Changes, ringproof.Counted(n, "change")+" of the membership")
 	}
 	return saw
 }

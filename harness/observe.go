@@ -31,7 +31,7 @@ func (r *runner) observer(ctx context.Context) {
 			r.ledger.Observe(o)
 			if o.Fresh && !created {
 				created = true
-				r.record.Record(ringproof.Event{At: max(o.At, o.Until), Kind: ringproof.EventRingCreated, Text: fmt.Sprintf("%d members", len(o.Members))})
+				r.record.Record(ringproof.Event{At: max(o.At, o.Until), Kind: ringproof.EventRingCreated, Text: ringproof.Counted(len(o.Members), "member")})
 			}
 			for _, e := range changes(before, o, listed, served) {
 				r.record.Record(e)

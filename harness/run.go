@@ -366,7 +366,7 @@ func (r *runner) settle(ctx context.Context) (settled bool) {
 	if !converged {
 		return false
 	}
-	r.record.Record(ringproof.Event{Kind: ringproof.EventConverged, Text: fmt.Sprintf("%d voters", r.wanted())})
+	r.record.Record(ringproof.Event{Kind: ringproof.EventConverged, Text: ringproof.Counted(r.wanted(), "voter")})
 	return r.world.Sleep(ctx, quiet) == nil
 }
 

@@ -488,7 +488,7 @@ func (r *runner) rested() time.Duration {
 
 // goal is what came waits for, in words.
 func (r *runner) goal(s ringproof.Step, targets []string) string {
-	text := fmt.Sprintf("%d voters, no learner, all serving", r.wanted())
+	text := ringproof.Counted(r.wanted(), "voter") + ", no learner, all serving"
 	if s.Op.Kind == ringproof.OpReplace {
 		text += ", none on " + targets[0]
 	}

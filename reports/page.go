@@ -185,8 +185,8 @@ func tone(o outcome) string { return strings.ReplaceAll(o.String(), " ", "-") }
 func (p planView) Facts() [][2]string {
 	ring, load := p.Ring, p.Workload
 	facts := [][2]string{
-		{"ring", fmt.Sprintf("%d voters on %d machines, etcd %s, %s", ring.Size, ring.Machines, ring.Version, ring.Security)},
-		{"workload", fmt.Sprintf("%s: %d clients, %d keys, %g operations a second", load.Profile, load.Clients, load.Keys, load.Rate)},
+		{"ring", fmt.Sprintf("%s on %s, etcd %s, %s", ringproof.Counted(ring.Size, "voter"), ringproof.Counted(ring.Machines, "machine"), ring.Version, ring.Security)},
+		{"workload", fmt.Sprintf("%s: %s, %s, %g operations a second", load.Profile, ringproof.Counted(load.Clients, "client"), ringproof.Counted(load.Keys, "key"), load.Rate)},
 		{"assumes", fmt.Sprintf("at least %d acknowledged operations", p.Assumptions.MinAcked)},
 		{"invariants", invariantText(p.Invariants)},
 	}

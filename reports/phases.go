@@ -26,7 +26,7 @@ func phases(h *ringproof.History) string {
 	}
 	first, rest := "no fault in", "the ring"
 	if slices.ContainsFunc(h.Events[:healed], landed) {
-		first, rest = "safety under faults until", "nothing stayed dead and the ring"
+		first, rest = "safety under faults until", "every fault had ended, and the ring"
 	}
 	if dead := stayedDead(h.Events[:healed]); len(dead) > 0 {
 		rest = listed(dead) + " stayed dead and the rest"

@@ -27,7 +27,7 @@ func TestPhases(t *testing.T) {
 	}{
 		{"it was cut short under a fault", "", ringproof.ModeSafe, []ringproof.Event{hit(5, ringproof.FaultKill, "m2"), over}},
 		{"no fault landed", "no fault in 12.3s; then the ring converged in 2.10s", ringproof.ModeSafe, []ringproof.Event{healed, converged, over}},
-		{"all came back", "safety under faults until 12.3s; then nothing stayed dead and the ring converged in 2.10s", ringproof.ModeSafe,
+		{"all came back", "safety under faults until 12.3s; then every fault had ended, and the ring converged in 2.10s", ringproof.ModeSafe,
 			[]ringproof.Event{hit(5, ringproof.FaultKill, "m2"), healed, converged, over}},
 		{"one stays dead, once, though it was killed and then lost", "safety under faults until 12.3s; then m2 stayed dead and the rest converged in 2.10s", ringproof.ModeSafe,
 			[]ringproof.Event{hit(5, ringproof.FaultKill, "m2"), hit(5, ringproof.FaultMachineLoss, "m2"), hit(12, ringproof.FaultMachineLoss, "m2"), healed, converged, over}},
@@ -63,7 +63,7 @@ func TestThePageShowsTheLedger(t *testing.T) {
 	text, err := page(growReport())
 	require.NoError(t, err)
 	for _, want := range []string{
-		"safety under faults until 30.0s; then nothing stayed dead and the ring converged in 1.20s.",
+		"safety under faults until 30.0s; then every fault had ended, and the ring converged in 1.20s.",
 		`<td class="n">5.500s</td><td class="n">1 of 1</td><td class="n">0</td><td>volume-loss of m1</td>`,
 		"<code>9f86d081884c7d65, 48213 events</code>",
 	} {

@@ -92,7 +92,7 @@ func (r review) sizes() Diagnostics {
 		fair := s.Op.To%2 == 1 && s.Op.To <= 9
 		switch path := at(i, ".op.scale.to"); {
 		case !fair && !s.Op.Refused:
-			found = append(found, r.say(path, Error, "S047", "write op: {scale: {to: N}, refused: true}", "a correct subject refuses %d voters", s.Op.To)...)
+			found = append(found, r.say(path, Error, "S047", "write op: {scale: {to: N}, refused: true}", "a correct subject refuses %s", ringproof.Counted(s.Op.To, "voter"))...)
 		case fair && s.Op.Refused && !r.withoutLaunchers():
 			found = append(found, r.say(path, Warning, "S047", "", "%d voters are a fair size; why would a subject refuse them?", s.Op.To)...)
 		}

@@ -229,7 +229,7 @@ func tellEach(line *liveLine) func(explore.Outcome) {
 		if o.Verdict == ringproof.Fail {
 			failed++
 		}
-		line.tell("%s, %d failed, the last in %.1fs", counted(runs, "run"), failed, o.WallSeconds)
+		line.tell("%s, %d failed, the last in %.1fs", ringproof.Counted(runs, "run"), failed, o.WallSeconds)
 	}
 }
 

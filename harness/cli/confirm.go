@@ -141,14 +141,14 @@ func printConfirmation(c *cobra.Command, r harness.Confirmation) {
 	case harness.Confirmed:
 		fmt.Fprintf(w, "CONFIRMED %d/%d: %s fails in the %s world too\n", r.Failed, r.Times, r.Check, r.World)
 	case harness.SimOnly:
-		fmt.Fprintf(w, "SIM-ONLY: all %s passed in the %s world: the model is wrong\n", counted(r.Times, "run"), r.World)
+		fmt.Fprintf(w, "SIM-ONLY: all %s passed in the %s world: the model is wrong\n", ringproof.Counted(r.Times, "run"), r.World)
 	case harness.Undecided:
-		fmt.Fprintf(w, "UNDECIDED: %s failed in none of %s in the %s world, and these did not pass\n", r.Check, counted(r.Times, "run"), r.World)
+		fmt.Fprintf(w, "UNDECIDED: %s failed in none of %s in the %s world, and these did not pass\n", r.Check, ringproof.Counted(r.Times, "run"), r.World)
 	case harness.NotPortable:
 		fmt.Fprintf(w, "NOT-PORTABLE to the %s world: %s\n", r.World, r.Why)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Others)) {
-		fmt.Fprintf(w, "  %s in %s\n", name, counted(r.Others[name], "run"))
+		fmt.Fprintf(w, "  %s in %s\n", name, ringproof.Counted(r.Others[name], "run"))
 	}
 	if r.Report != "" {
 		fmt.Fprintf(w, "report: %s\n", r.Report)

@@ -132,9 +132,9 @@ func search(c *cobra.Command, f searchFlags, s explore.Search, length time.Durat
 			return err
 		}
 		return f.told(c, tally, exploration{tally.Verdict(), f.subject, s.Verify, perSecond(tally), tally}, func(w io.Writer) {
-			fmt.Fprintf(w, "explored %s from seed %d: %s\n", counted(tally.Runs, "plan"), s.Seed, pace(tally))
+			fmt.Fprintf(w, "explored %s from seed %d: %s\n", ringproof.Counted(tally.Runs, "plan"), s.Seed, pace(tally))
 			if tally.LeftOut > 0 {
-				fmt.Fprintf(w, "left out: %s that %s can't be tried on\n", counted(tally.LeftOut, "plan"), f.subject)
+				fmt.Fprintf(w, "left out: %s that %s can't be tried on\n", ringproof.Counted(tally.LeftOut, "plan"), f.subject)
 			}
 			fmt.Fprintf(w, "situations of the subject: %d, of which %d were new in the last 1000 runs\n", tally.Tuples, tally.NewLately)
 		})
@@ -170,7 +170,7 @@ func limited(ctx context.Context, length time.Duration) (context.Context, contex
 
 func progressOf(t *explore.Tally) string {
 	return fmt.Sprintf("%s, %.0f simulated seconds (%.0f a second), %s, %d inconclusive, %s in the last 1000 runs",
-		counted(t.Runs, "run"), t.SimSeconds, perSecond(t), counted(len(t.Findings), "finding"), len(t.Inconclusive), counted(t.NewLately, "new situation"))
+		ringproof.Counted(t.Runs, "run"), t.SimSeconds, perSecond(t), ringproof.Counted(len(t.Findings), "finding"), len(t.Inconclusive), ringproof.Counted(t.NewLately, "new situation"))
 }
 
 func perSecond(t *explore.Tally) float64 { return t.SimSeconds / max(t.WallSeconds, 1e-3) }
@@ -191,7 +191,7 @@ func (f searchFlags) keep(c *cobra.Command, in searching, runner explore.Runner,
 	defer line.end()
 	first := t.Findings[:min(mostShrunk, len(t.Findings))]
 	err := explore.Shrinker{Runner: runner, For: in.patience}.ShrinkAll(c.Context(), first, func(found *explore.Found) {
-		line.tell("%s shrunk from %s to %d in %s", found.Key, counted(len(found.Plan.Steps), "step"), found.Shrunk.Steps, counted(found.Shrunk.Runs, "run"))
+		line.tell("%s shrunk from %s to %d in %s", found.Key, ringproof.Counted(len(found.Plan.Steps), "step"), found.Shrunk.Steps, ringproof.Counted(found.Shrunk.Runs, "run"))
 	})
 	for _, found := range t.Findings {
 		err = errors.Join(err, found.Save(c.Context(), runner, f.out, in.flags...))
@@ -261,9 +261,9 @@ func printTally(w io.Writer, t *explore.Tally) {
 }
 
 func printFound(w io.Writer, f *explore.Found) {
-	fmt.Fprintf(w, "  %s  in %s, first with seed %d\n    %s\n", f.Key, counted(f.Count, "run"), f.Seed, f.Finding.Message)
+	fmt.Fprintf(w, "  %s  in %s, first with seed %d\n    %s\n", f.Key, ringproof.Counted(f.Count, "run"), f.Seed, f.Finding.Message)
 	if s := f.Shrunk; s != nil {
-		fmt.Fprintf(w, "    %s, %s, after %s\n", counted(s.Steps, "step"), counted(s.Faults, "fault"), counted(s.Runs, "run"))
+		fmt.Fprintf(w, "    %s, %s, after %s\n", ringproof.Counted(s.Steps, "step"), ringproof.Counted(s.Faults, "fault"), ringproof.Counted(s.Runs, "run"))
 	}
 	if f.Replay != "" {
 		fmt.Fprintf(w, "    replay: %s\n", f.Replay)

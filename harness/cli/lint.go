@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/internal/foreign"
 	"github.com/ringproof/ringproof/scenarios"
 )
@@ -34,7 +35,7 @@ func (p *program) lintCommand() *cobra.Command {
 			} else {
 				_, err = fmt.Fprint(c.OutOrStdout(), found)
 			}
-			fmt.Fprintf(c.ErrOrStderr(), "%s: %s\n", counted(files, "file"), problems(found))
+			fmt.Fprintf(c.ErrOrStderr(), "%s: %s\n", ringproof.Counted(files, "file"), problems(found))
 			if err == nil && found.Failed() {
 				return usage("not every scenario can run; ringproof explain CODE says more")
 			}

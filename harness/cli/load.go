@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/scenarios"
 )
 
@@ -124,5 +125,5 @@ func problems(found scenarios.Diagnostics) string {
 			warnings++
 		}
 	}
-	return counted(errors, "error") + ", " + counted(warnings, "warning")
+	return ringproof.Counted(errors, "error") + ", " + ringproof.Counted(warnings, "warning")
 }

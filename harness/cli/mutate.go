@@ -158,7 +158,7 @@ type trialRow struct{ harness.Trial }
 func (t trialRow) columns() []string {
 	reached := "-"
 	if t.Kind == harness.OfMutant {
-		reached = fmt.Sprintf("%d of %s", t.Reached, counted(len(t.Cells), "cell"))
+		reached = fmt.Sprintf("%d of %s", t.Reached, ringproof.Counted(len(t.Cells), "cell"))
 	}
 	return []string{t.Name, t.Check, strings.Join(t.FailedBy, " "), t.Verdict, fmt.Sprint(t.Seeds), reached, fmt.Sprintf("%.1f", t.Seconds)}
 }
@@ -388,7 +388,7 @@ func mutateVerdict(c *cobra.Command, trials []harness.Trial, page string) error 
 			parts = append(parts, fmt.Sprintf("%d %s", count[verdict], verdict))
 		}
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "%s: %s\nreport: %s\n", counted(len(trials), "trial"), strings.Join(parts, ", "), page)
+	fmt.Fprintf(c.ErrOrStderr(), "%s: %s\nreport: %s\n", ringproof.Counted(len(trials), "trial"), strings.Join(parts, ", "), page)
 	switch {
 	case good == len(trials):
 		return nil

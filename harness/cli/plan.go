@@ -114,16 +114,16 @@ func (all plans) print(w io.Writer) error {
 	} else {
 		time += fmt.Sprintf(" with %d at once", all.Jobs)
 	}
-	_, err := fmt.Fprintf(w, "%s, about %s\n", counted(len(all.Cells), "cell"), time)
+	_, err := fmt.Fprintf(w, "%s, about %s\n", ringproof.Counted(len(all.Cells), "cell"), time)
 	return err
 }
 
 func (cell planCell) print(w io.Writer) {
 	r, load := cell.Plan.Ring, cell.Plan.Workload
 	fmt.Fprintln(w, cell.Cell)
-	fmt.Fprintf(w, "  %s of etcd %s on %s, %s", counted(r.Size, "voter"), r.Version, counted(r.Machines, "machine"), r.Security)
+	fmt.Fprintf(w, "  %s of etcd %s on %s, %s", ringproof.Counted(r.Size, "voter"), r.Version, ringproof.Counted(r.Machines, "machine"), r.Security)
 	if load.Clients > 0 {
-		fmt.Fprintf(w, "; %s, %s, %g operations a second", load.Profile, counted(load.Clients, "client"), load.Rate)
+		fmt.Fprintf(w, "; %s, %s, %g operations a second", load.Profile, ringproof.Counted(load.Clients, "client"), load.Rate)
 	}
 	fmt.Fprintln(w)
 	for i, step := range cell.Steps {

@@ -127,8 +127,8 @@ func (f searchFlags) tellSmall(c *cobra.Command, steps int, small explore.Shrunk
 	if _, err := fmt.Fprintf(c.OutOrStdout(), "%s# replay: %s\n", &text, explore.Replay(f.out, flags...)); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "%s: %s with %s, of %d, after %s in %.1fs%s\n", f.out, counted(small.Steps, "step"), counted(small.Faults, "fault"),
-		steps, counted(small.Runs, "run"), small.Seconds, unfinished(small))
+	fmt.Fprintf(c.ErrOrStderr(), "%s: %s with %s, of %d, after %s in %.1fs%s\n", f.out, ringproof.Counted(small.Steps, "step"), ringproof.Counted(small.Faults, "fault"),
+		steps, ringproof.Counted(small.Runs, "run"), small.Seconds, unfinished(small))
 	return nil
 }
 

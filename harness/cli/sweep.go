@@ -202,11 +202,11 @@ func (f searchFlags) sweepOne(c *cobra.Command, in searching, s explore.Sweep, p
 }
 
 func printSwept(w io.Writer, s *explore.Swept) error {
-	fmt.Fprintf(w, "%s: %s and %s\n", s.Cell, counted(s.Effects, "effect"), counted(s.Decisions, "decision"))
+	fmt.Fprintf(w, "%s: %s and %s\n", s.Cell, ringproof.Counted(s.Effects, "effect"), ringproof.Counted(s.Decisions, "decision"))
 	if s.Plans == 0 {
 		fmt.Fprintln(w, "it fails without another fault: there was nothing to sweep")
 	} else {
-		fmt.Fprintf(w, "%s: %s\n", counted(s.Plans, "plan"), pace(s.Tally))
+		fmt.Fprintf(w, "%s: %s\n", ringproof.Counted(s.Plans, "plan"), pace(s.Tally))
 		fmt.Fprintf(w, "left out: %d as another hits the same effect in the same state (--full), %d not drawn (--limit)%s%s\n", s.Pruned, s.Unsampled,
 			leftOut(s.Unasked, "of another name (--at)"), leftOut(s.Unfit, "that this world can't do"))
 		if err := printTable(w, []string{"EFFECT", "FAULT", "PLANS", "FAILED", "NOT REACHED", "SECONDS"}, rowsOfSweep(s)); err != nil {
