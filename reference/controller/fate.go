@@ -90,13 +90,16 @@ func onOneNode(v *corev1.PersistentVolume) bool {
 // unreached is by what name it is counted for how long no node reaches a volume.
 func unreached(v *corev1.PersistentVolume) string { return "volume " + v.Name }
 
-// away are the nodes that aren't ready, the volumes that no node reaches, and the checks that have
-// failed, since when by what the control plane wrote: of all but nodes it writes nothing.
+// away are the nodes that aren't ready, the volumes that no node reaches, the checks that have failed,
+// and the pods that don't run yet, since when by what the control plane wrote: of all but nodes it writes nothing.
 func (s Seen) away() map[string]metav1.Time {
 	all := awayOf(s.Nodes)
 	for _, slot := range s.Slots {
 		if _, why := slot.tried(s.imageOf(s.asked())); why != "" {
 			all[failed(slot.Check)] = metav1.Time{}
+		}
+		if slot.Pod != nil && slot.Pod.Status.Phase == corev1.PodPending {
+			all[coming(slot.Pod)] = metav1.Time{}
 		}
 		if slot.Volume == nil || slot.Volume.Spec.NodeAffinity == nil || slot.Volume.Spec.NodeAffinity.Required == nil {
 			continue

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -76,9 +77,31 @@ func (s Seen) rolls() map[string]string {
 // ending reports whether the slot's pod is being deleted, by whomever.
 func (s Slot) ending() bool { return s.Pod != nil && s.Pod.DeletionTimestamp != nil }
 
-// stuck reports whether a pod runs nothing, and never has: no node takes it, or its image or
-// its volume isn't to be had.
-func (s Slot) stuck() bool { return s.Pod.Status.Phase == corev1.PodPending }
+// comesWithin is how long a pod may be about to run, as this process has seen it: its image is pulled
+// meanwhile, and its volume mounted.
+const comesWithin = time.Minute
+
+// coming is by what name it is counted for how long a pod has been about to run.
+func coming(p *corev1.Pod) string { return "pod " + string(p.UID) }
+
+// stuck reports whether a slot's pod runs nothing, and isn't about to: no node takes it, or its image
+// or its volume isn't to be had. A pod of a second before was deleted for an edit while its etcd
+// started, and its member ended twice.
+func (s Seen) stuck(slot Slot) bool {
+	return slot.Pod.Status.Phase == corev1.PodPending && (turnedDown(slot.Pod) || s.Quiet[coming(slot.Pod)] > comesWithin)
+}
+
+// turnedDown reports whether the scheduler or a kubelet says that a pod can't run as it is: until it
+// is so far a container waits to be made, which is no answer.
+func turnedDown(p *corev1.Pod) bool {
+	nowhere := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse
+	})
+	return nowhere || slices.ContainsFunc(slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses), func(c corev1.ContainerStatus) bool {
+		w := c.State.Waiting
+		return w != nil && w.Reason != "" && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing"
+	})
+}
 
 // restart has the member restart that is due: its pod is evicted, and the set makes another,
 // of its template. waits is why that isn't done now. It is due only while nothing else is to

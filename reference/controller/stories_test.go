@@ -46,7 +46,7 @@ import (
 //	    runs=V, told=V                                the release of its pod; that its member's record says
 //	    heard                                         its member served a turn ago
 //	    check=running|done|unpulled|broken            how its node's try of spec.version goes
-//	    edited, stuck                                 its pod was made before an edit of the spec; it runs nothing
+//	    edited, stuck, coming[=DURATION]              its pod was made before an edit of the spec; it runs nothing; nothing yet, so long
 //	    pulls=REPOSITORY                              where its pod has the image from
 //	    misplaced, misplaced=before|runs               its container found another disk than init; before init ran again; and runs again
 //
@@ -210,6 +210,15 @@ func (s *Seen) word(t *testing.T, slot *Slot, word string) {
 		slot.Pod.Annotations = map[string]string{kube.AskedAnnotation: "before"}
 	case "stuck":
 		slot.Pod.Status.Phase = corev1.PodPending
+		slot.Pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}}}
+	case "coming":
+		slot.Pod.Status.Phase = corev1.PodPending
+		slot.Pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}}}
+		if value != "" {
+			since, err := time.ParseDuration(value)
+			require.NoError(t, err)
+			s.Quiet[coming(slot.Pod)] = since
+		}
 	case "ending":
 		slot.Pod.DeletionTimestamp = ptr.To(metav1.NewTime(epoch))
 	case "ready":

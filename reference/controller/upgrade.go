@@ -271,9 +271,9 @@ func (s Seen) outdated(slot Slot, c course, free bool) string {
 	switch {
 	case has == "" || slot.Pod.DeletionTimestamp != nil:
 		return ""
-	case s.edited(slot) != "" && slot.stuck():
+	case s.edited(slot) != "" && s.stuck(slot):
 		return s.edited(slot) + ", and it runs nothing"
-	case slot.stuck() && s.pulls(slot) != "":
+	case s.stuck(slot) && s.pulls(slot) != "":
 		return "it runs nothing, and is to have " + s.pulls(slot)
 	case free && slot.static() && s.made().Launchers:
 		return "it has no launcher, and no member"
