@@ -604,6 +604,11 @@ func TestPlantedBugs(t *testing.T) {
 			event(h, ringproof.Event{At: sec(64.5), Kind: ringproof.EventActionBegun, Action: "bind", Member: 3})
 		}},
 		{check: "quiescent", name: "object written for ever", want: bug, plant: func(h *ringproof.History) { versions(h, "1", "2", "3", "4", "5") }, says: "written anew before each of 3 looks"},
+		{check: "quiescent", name: "object written by two until the convergence is seen", want: bug, plant: func(h *ringproof.History) {
+			for i, v := range []string{"1", "2", "3", "4", "4"} {
+				h.Evidence.Statuses = append(h.Evidence.Statuses, ringproof.Status{At: sec(60.1 + float64(i)/5), Object: v})
+			}
+		}, says: "written anew before each of 3 looks"},
 		{check: "quiescent", name: "status that follows", want: ok, plant: func(h *ringproof.History) { versions(h, "1", "2", "3", "3", "") }},
 		{check: "quiescent", name: "not watched long", want: gap, plant: func(h *ringproof.History) {}, says: "8s", params: map[string]string{"atLeast": "10s"}},
 		{check: "quiescent", name: "no rest", want: gap, plant: func(h *ringproof.History) { drop(h, ringproof.EventConverged) }, says: "no rest"},

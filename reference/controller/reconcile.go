@@ -95,6 +95,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, q runtimereconcile.Request) 
 	if o.trouble != nil {
 		x.log.Say(host.EventTrouble, fmt.Sprintf("%s: %v", q, o.trouble))
 	}
+	if o.elsewhere {
+		return runtimereconcile.Result{RequeueAfter: pace}, nil
+	}
 	if err := r.tell(ctx, asked, o); err != nil && !apierrors.IsConflict(err) {
 		return runtimereconcile.Result{}, err
 	}
@@ -192,6 +195,8 @@ type outcome struct {
 	blind    bool     // the ring was not looked at
 	trouble  error
 	observed ring.Observed
+
+	elsewhere bool // another controller leads it
 }
 
 func (o outcome) steady() bool { return o.wait == ring.Steady && o.trouble == nil && !o.done }
@@ -218,6 +223,10 @@ func (x *automation) step(ctx context.Context, asked *v1alpha1.EtcdRing) (o outc
 	asked, unmet := met(asked, known)
 	known.Ring = asked
 	view, unread := x.view(ctx, known)
+	if x.ledElsewhere(view) {
+		_, _, err := x.reconciler.Leads(ctx, *view, x.lease) // so that it leads anew if it does again
+		return outcome{seen: Seen{Ring: asked, View: view}, wait: "another controller leads the ring's automation", trouble: err, elsewhere: true}
+	}
 	s, err := x.look(ctx, asked, view)
 	if err != nil {
 		return outcome{seen: Seen{View: view}, trouble: err, wait: "the ring's objects can't be read", blind: true}
@@ -248,6 +257,15 @@ func (x *automation) step(ctx context.Context, asked *v1alpha1.EtcdRing) (o outc
 	o.seen, o.waits, o.done = s, x.ground.Waits, done
 	o.refused = cmp.Or(invalid, unmet, x.ground.unsupported(s))
 	return o
+}
+
+// ledElsewhere reports whether another controller leads the ring's automation: nothing is done for the
+// ring here, and nothing told of it. A controller hung for a minute, and was replaced. When it went on it heard
+// for ten seconds nothing of its Lease, which client-go tries to renew for so long: each second or two it wrote a
+// status, and its successor another.
+func (x *automation) ledElsewhere(view *admin.View) bool {
+	mine := x.reconciler.Lead
+	return view != nil && view.Lead != nil && view.Lead.Holder == mine.Holder && view.Lead.Nonce != mine.Nonce
 }
 
 // strange is why nothing is done for a ring that would begin on what is somebody else's, or whose pods
