@@ -19,27 +19,27 @@ import (
 
 const readme = "../../README.md"
 
-// shownRun is a command line of the README and what it prints.
-var shownRun = regexp.MustCompile("(?s)\n    \\$ bin/ringproof (run .*?[^\\\\])\n\n```\n(.*?)\n```\n")
-
 // TestReadme runs the command line that the README shows, and wants the output that is
-// printed there: a simulated run is the same everywhere. RINGPROOF_GOLDEN=1 writes it.
+// printed there: a simulated run is the same everywhere.
 func TestReadme(t *testing.T) {
-	text, err := os.ReadFile(readme)
-	require.NoError(t, err)
-	shown := shownRun.FindSubmatchIndex(text)
-	require.NotNil(t, shown, "the README shows no run")
-	words := strings.Fields(strings.ReplaceAll(strings.ReplaceAll(string(text[shown[2]:shown[3]]), "\\\n", " "), "'", ""))
-	c := exec.Command("ringproof", words...)
+	run := shows(t, readme, "run ")
+	run.exactly(t, simulated(t, run))
+}
+
+// TestPageOfSearch does the same for what docs/search.md shows of search.
+func TestPageOfSearch(t *testing.T) {
+	explored := shows(t, "../../docs/search.md", "explore ")
+	explored.exactly(t, simulated(t, explored))
+}
+
+// simulated is what a command line that fails prints.
+func simulated(t *testing.T, run shown) string {
+	t.Helper()
+	c := exec.Command("ringproof", run.args...)
 	c.Dir = t.TempDir()
 	printed, err := c.Output()
 	require.Equal(t, 1, c.ProcessState.ExitCode(), "the run that is shown fails: %v", err)
-	said := strings.Trim(string(printed), "\n")
-	if os.Getenv("RINGPROOF_GOLDEN") != "" {
-		require.NoError(t, os.WriteFile(readme, []byte(string(text[:shown[4]])+said+string(text[shown[5]:])), 0o644))
-		return
-	}
-	require.Equal(t, string(text[shown[4]:shown[5]]), said, "make golden writes what is said now")
+	return string(printed)
 }
 
 // TestReadmesLauncher wants the launcher that the README shows to be the example, and whole:
