@@ -5,6 +5,7 @@ package harness
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ringproof/ringproof"
+	"github.com/ringproof/ringproof/checks"
 )
 
 // scene is what an assert is judged on.
@@ -225,4 +227,111 @@ func (s scene) changes() (n int) {
 		}
 	}
 	return n
+}
+
+// assert waits for the state.
+func (r *runner) assert(ctx context.Context, s ringproof.Step) error {
+	a := *s.Assert
+	within := a.Within.Std()
+	if within == 0 {
+		within = defaultTimeout
+	}
+	met := false
+	began := r.world.Now()
+	err := r.wait(ctx, within, func() bool { met = r.holds(a, began); return met })
+	if err != nil || met {
+		return err
+	}
+	if unhalted := r.unhalted(); a.Halted && unhalted != "" {
+		return short("expected the subject to halt within %v, %s", within, unhalted)
+	}
+	return short("expected %s within %v, saw %s", claimed(a), within, r.instead(a, began))
+}
+
+// heeded is for how long a subject may be about to make a change that it decides on by what is so
+// as an assert begins: that none is made can't be seen at the first look.
+const heeded = 5 * time.Second
+
+// holds reports whether all is as asserted, the ring by a look that began since.
+// Equal hashes are read with the evidence, when nothing is written any more, and
+// judged by the hash-equal check.
+func (r *runner) holds(a ringproof.Assert, since ringproof.Instant) bool {
+	if a.Halted && r.unhalted() != "" {
+		return false
+	}
+	if a.Changes != nil && r.world.Now().Sub(since) < min(heeded, cmp.Or(a.Within.Std(), defaultTimeout)-poll) {
+		return false
+	}
+	if a.OfRing() {
+		o := r.record.observation()
+		idle := slices.ContainsFunc(o.Members, func(m ringproof.MemberView) bool { return !m.Serving })
+		if o.At <= since || !o.Fresh || idle || a.Voters > 0 && len(o.Voters()) != a.Voters ||
+			a.Learners != nil && len(o.Learners()) != *a.Learners {
+			return false
+		}
+	}
+	return len(r.record.unmet(a)) == 0
+}
+
+// claimed is an assert in words.
+func claimed(a ringproof.Assert) string {
+	wants := a.Wants()
+	if a.OfRing() {
+		wants = append(wants, "all serving")
+	}
+	return strings.Join(wants, ", ")
+}
+
+// instead is what there is in place of what was asserted.
+func (r *runner) instead(a ringproof.Assert, since ringproof.Instant) string {
+	saw := r.record.unmet(a)
+	if a.OfRing() {
+		saw = append([]string{r.lastObserved(since)}, saw...)
+	}
+	return strings.Join(saw, "; ")
+}
+
+// lastObserved is what the ring is, by the last observation.
+func (r *runner) lastObserved(since ringproof.Instant) string {
+	o := r.record.observation()
+	switch {
+	case o.At <= since:
+		return "nothing: no look at the ring ended since"
+	case !o.Fresh:
+		return "a member list that no quorum confirms: " + o.String()
+	}
+	return o.String()
+}
+
+// unhalted says what the subject did instead of halting; "" when it halted. What it said before
+// the quorum was lost is of something else.
+func (r *runner) unhalted() string {
+	events, _ := r.record.since(0)
+	h := ringproof.History{Plan: r.plan, Events: events, Observations: r.record.looks()}
+	since, none := checks.QuorumLost(&h)
+	if none != "" {
+		return "saw no disaster: " + none
+	}
+	waits := ""
+	for _, e := range events {
+		switch {
+		case e.At >= since && e.Kind == ringproof.EventHalted:
+			return ""
+		case e.At >= since && e.Kind == ringproof.EventWaiting:
+			waits = e.Text
+		}
+	}
+	if waits != "" {
+		return "saw it only wait: " + waits
+	}
+	return "saw it say nothing"
+}
+
+func byCall(operations []ringproof.Operation) {
+	slices.SortFunc(operations, func(a, b ringproof.Operation) int {
+		if a.Call != b.Call {
+			return int(min(max(a.Call-b.Call, -1), 1))
+		}
+		return a.ID - b.ID
+	})
 }
