@@ -433,8 +433,8 @@ func (w *World) claims(ctx context.Context) (all []ringproof.Claim) {
 // compareWithin is how long what the subject's objects say may take to be compared.
 const compareWithin = 2 * time.Minute
 
-// compare notes what of the ring's objects is otherwise than was asked for, of a subject of which that
-// can be told. One that was to last to the end is no matter where nobody was to converge.
+// compare notes what of the ring's objects is otherwise than was asked for, where the subject can tell.
+// Of a disaster nothing is asked but to stop and say so.
 func (w *World) compare(ctx context.Context, e *ringproof.Evidence) {
 	subject, ok := w.Subject.(trial.Comparing)
 	if !ok || w.plan.Mode == ringproof.ModeDisaster {

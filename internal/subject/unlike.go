@@ -25,9 +25,9 @@ import (
 
 var _ trial.Comparing = (*Pods)(nil)
 
-// unlikeWithin is how long what is asked for may be seen to be otherwise at the end: whoever counts
-// endpoints is as late as he is. A controller manager that lost its lease while the API server was
-// away starts anew, after a back-off of 20 s, and waits for the lease to end, for 15 s.
+// unlikeWithin is how long the objects may be seen at the end to be other than was asked for: the
+// endpoints of Services follow late. A controller manager that lost its Lease while the API server was
+// away starts anew after a back-off of 20 s, and waits 15 s for that Lease to end.
 const unlikeWithin = time.Minute
 
 // mostSkew is how far the clock of whoever issues certificates may be ahead.

@@ -259,10 +259,9 @@ func (x *automation) step(ctx context.Context, asked *v1alpha1.EtcdRing) (o outc
 	return o
 }
 
-// ledElsewhere reports whether another controller leads the ring's automation: nothing is done for the
-// ring here, and nothing told of it. A controller hung for a minute, and was replaced. When it went on it heard
-// for ten seconds nothing of its Lease, which client-go tries to renew for so long: each second or two it wrote a
-// status, and its successor another.
+// ledElsewhere reports whether another controller leads the ring's automation, by the record in the
+// ring: then nothing is done for the ring here, nor told of it. One that hung and was replaced goes on for
+// ten seconds before client-go finds its Lease lost: it wrote a status in each turn, and its successor another.
 func (x *automation) ledElsewhere(view *admin.View) bool {
 	mine := x.reconciler.Lead
 	return view != nil && view.Lead != nil && view.Lead.Holder == mine.Holder && view.Lead.Nonce != mine.Nonce
