@@ -110,17 +110,6 @@ func TestAStrangersOperator(t *testing.T) {
 	assert.Equal(t, before, changed(t, "../../examples/etcd-operator"), "something was written in its tree")
 }
 
-// TestAnOperatorSwept has a fault at each claim that an operator makes, and none of them shows in
-// a run without faults: the page shows what the sweep finds.
-func TestAnOperatorSwept(t *testing.T) {
-	run := shows(t, subjectsPage, "in-memory")
-	said, out := failing(t, run.args...)
-	run.mostly(t, said)
-	kept, err := filepath.Glob(filepath.Join(out, "findings", "*", "plan.yaml"))
-	require.NoError(t, err)
-	assert.NotEmpty(t, kept, "a plan is kept of each finding")
-}
-
 // TestALauncherInGo has a launcher of somebody's in virtual time, beside one with a planted
 // mistake: it takes the log of an etcd that was killed for broken, and begins anew.
 func TestALauncherInGo(t *testing.T) {
@@ -142,25 +131,12 @@ func beside(scenario, subject, baseline string) []string {
 	return []string{"run", scenario, "--world", "virtual", "--subject", subject, "--compare-with", baseline, "--out", "out/beside"}
 }
 
-// compared runs a scenario with a subject that fails it, beside one without the mistake.
+// compared runs a scenario in virtual time with a subject that fails it, beside one without the
+// mistake, into a directory of the test's own.
 func compared(t *testing.T, args ...string) (cells []cellRead, said string) {
 	t.Helper()
-	said, out := failing(t, args...)
-	text, err := os.ReadFile(filepath.Join(out, reports.ResultFile))
-	require.NoError(t, err)
-	var report resultRead
-	require.NoError(t, json.Unmarshal(text, &report))
-	require.Len(t, report.Cells, 2)
-	return report.Cells, said
-}
-
-// failing runs a command line in virtual time, which ends with what is to fail, into a directory
-// of the test's own.
-func failing(t *testing.T, args ...string) (said, out string) {
-	t.Helper()
 	needs.RealTime(t) // not for its time, which is virtual: a control plane may have to be built
-	shown := args[len(args)-1]
-	out = t.TempDir()
+	shown, out := args[len(args)-1], t.TempDir()
 	c := exec.CommandContext(t.Context(), "ringproof", append(slices.Clone(args[:len(args)-1]), out)...)
 	c.Dir = "../.." // below which the sources are that are built again
 	var printed, complained bytes.Buffer
@@ -173,7 +149,12 @@ func failing(t *testing.T, args ...string) (said, out string) {
 	var ended *exec.ExitError
 	require.ErrorAs(t, err, &ended)
 	assert.Equal(t, 1, ended.ExitCode())
-	return strings.ReplaceAll(printed.String(), out, shown), out
+	text, err := os.ReadFile(filepath.Join(out, reports.ResultFile))
+	require.NoError(t, err)
+	var report resultRead
+	require.NoError(t, json.Unmarshal(text, &report))
+	require.Len(t, report.Cells, 2)
+	return report.Cells, strings.ReplaceAll(printed.String(), out, shown)
 }
 
 // changed are the files below a directory that git knows otherwise, or not at all.

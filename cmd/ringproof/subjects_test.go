@@ -6,10 +6,12 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
 
 	"github.com/ringproof/ringproof/scenarios"
 )
@@ -47,6 +49,25 @@ const (
 	subjectFile  = "../../examples/shell-launcher/subject.yaml"
 	operatorFile = "../../examples/etcd-operator/subject.yaml"
 )
+
+// TestOperatorsDifferByTheirMistake: those with a mistake had a translation of what they print that the
+// operator itself had no more, and in a sweep a check could tell of none of their runs.
+func TestOperatorsDifferByTheirMistake(t *testing.T) {
+	without := func(file string) map[string]any {
+		text, err := os.ReadFile(filepath.Join(filepath.Dir(operatorFile), file))
+		require.NoError(t, err)
+		var subject map[string]any
+		require.NoError(t, yaml.Unmarshal(text, &subject))
+		spec := subject["spec"].(map[string]any)
+		delete(subject, "metadata")
+		delete(spec, "description")
+		delete(spec["operator"].(map[string]any), "env")
+		return subject
+	}
+	for _, file := range []string{"in-memory.yaml", "shrink-first.yaml"} {
+		require.Equal(t, without("subject.yaml"), without(file), file)
+	}
+}
 
 // between puts what was made in the place of what stands between the marks of the name.
 func between(t *testing.T, page, name, made string) string {
