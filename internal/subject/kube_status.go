@@ -70,16 +70,12 @@ var kubeDropsResources = Mutant{
 	Check:    "runs-as-asked",
 	Scenario: "kube-edited",
 	Undrawn:  offKubernetes,
-	layer: only(writing(rewriting(func(_ context.Context, _ kubeclient.Client, o kubeclient.Object) (changed bool, err error) {
-		set, is := o.(*appsv1.StatefulSet)
-		if !is {
-			return false, nil
-		}
+	layer: only(writing(ofSets(func(set *appsv1.StatefulSet) (changed bool) {
 		each(set, func(c *corev1.Container) {
 			changed = changed || len(c.Resources.Requests)+len(c.Resources.Limits) > 0
 			c.Resources = corev1.ResourceRequirements{}
 		})
-		return changed, nil
+		return changed
 	}))),
 }
 
@@ -91,17 +87,13 @@ var kubeReadyWhileItLives = Mutant{
 	Check:    "available",
 	Scenario: "kube-drain-etcd-stopped",
 	Undrawn:  offKubernetes,
-	layer: only(writing(rewriting(func(_ context.Context, _ kubeclient.Client, o kubeclient.Object) (changed bool, err error) {
-		set, is := o.(*appsv1.StatefulSet)
-		if !is {
-			return false, nil
-		}
+	layer: only(writing(ofSets(func(set *appsv1.StatefulSet) (changed bool) {
 		each(set, func(c *corev1.Container) {
 			if c.LivenessProbe != nil && c.ReadinessProbe != nil {
 				c.ReadinessProbe.ProbeHandler, changed = c.LivenessProbe.ProbeHandler, true
 			}
 		})
-		return changed, nil
+		return changed
 	}))),
 }
 
@@ -113,12 +105,17 @@ var kubeBesideAnother = Mutant{
 	Check:    "runs-as-asked",
 	Scenario: "kube-node-off-no-spare",
 	Undrawn:  offKubernetes,
-	layer: only(writing(rewriting(func(_ context.Context, _ kubeclient.Client, o kubeclient.Object) (bool, error) {
-		set, is := o.(*appsv1.StatefulSet)
-		if !is || set.Spec.Template.Spec.Affinity == nil {
-			return false, nil
-		}
+	layer: only(writing(ofSets(func(set *appsv1.StatefulSet) bool {
+		asked := set.Spec.Template.Spec.Affinity != nil
 		set.Spec.Template.Spec.Affinity = nil
-		return true, nil
+		return asked
 	}))),
+}
+
+// ofSets rewrites StatefulSets alone.
+func ofSets(change func(*appsv1.StatefulSet) bool) func(host.Host, kubeclient.Client) kubeclient.Client {
+	return rewriting(func(_ context.Context, _ kubeclient.Client, o kubeclient.Object) (bool, error) {
+		set, is := o.(*appsv1.StatefulSet)
+		return is && change(set), nil
+	})
 }

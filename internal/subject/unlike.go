@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/utils/ptr"
@@ -50,7 +51,9 @@ func (p *Pods) unlike(ctx context.Context) (wrong []string, err error) {
 	if err := p.api.Get(ctx, key, o); err != nil {
 		return nil, err
 	}
-	wrong = p.edited.otherwise(o)
+	if wrong, err = p.edited.otherwise(o); err != nil {
+		return nil, err
+	}
 	if err := p.api.Get(ctx, key, r); err != nil || r.Spec.Paused {
 		return wrong, err
 	}
@@ -217,61 +220,35 @@ func (p *Pods) unlikeService(ctx context.Context, _ *v1alpha1.EtcdRing, pods []c
 	return wrong, nil
 }
 
-// edited is what an object was last asked to ask for, as far as somebody said so.
-type edited struct{ spec map[string]any }
+// edited is what an object was last asked to ask for, as far as somebody said so: JSON.
+type edited struct{ object []byte }
 
 // begin takes the object as it is made.
-func (e *edited) begin(o any) error {
-	text, err := json.Marshal(o)
-	if err != nil {
-		return err
-	}
-	var object struct{ Spec map[string]any }
-	err = json.Unmarshal(text, &object)
-	e.spec = object.Spec
+func (e *edited) begin(o any) (err error) {
+	e.object, err = json.Marshal(o)
 	return err
 }
 
 // merge takes a merge patch of it.
-func (e *edited) merge(patch []byte) error {
-	var object struct{ Spec map[string]any }
-	if err := json.Unmarshal(patch, &object); err != nil {
-		return err
+func (e *edited) merge(patch []byte) (err error) {
+	if e.object == nil {
+		e.object = []byte("{}")
 	}
-	if e.spec == nil {
-		e.spec = map[string]any{}
-	}
-	mergeInto(e.spec, object.Spec)
-	return nil
-}
-
-// mergeInto is RFC 7386.
-func mergeInto(to, patch map[string]any) {
-	for key, value := range patch { // order: each is at its own place
-		inner, nested := value.(map[string]any)
-		before, was := to[key].(map[string]any)
-		switch {
-		case value == nil:
-			delete(to, key)
-		case nested && was:
-			mergeInto(before, inner)
-		case nested:
-			fresh := map[string]any{}
-			mergeInto(fresh, inner)
-			to[key] = fresh
-		default:
-			to[key] = value
-		}
-	}
+	e.object, err = jsonpatch.MergePatch(e.object, patch)
+	return err
 }
 
 // otherwise names the fields in which the object says something else.
-func (e *edited) otherwise(o interface{ UnstructuredContent() map[string]any }) (wrong []string) {
+func (e *edited) otherwise(o interface{ UnstructuredContent() map[string]any }) (wrong []string, err error) {
+	var asked struct{ Spec map[string]any }
+	if e.object != nil {
+		err = json.Unmarshal(e.object, &asked)
+	}
 	spec, _ := o.UnstructuredContent()["spec"].(map[string]any)
-	for _, field := range differ("spec", e.spec, spec) {
+	for _, field := range differ("spec", asked.Spec, spec) {
 		wrong = append(wrong, "the ring's object with "+field)
 	}
-	return wrong
+	return wrong, err
 }
 
 // differ names the fields that were asked for, and are others.

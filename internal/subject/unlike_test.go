@@ -13,6 +13,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
@@ -141,6 +142,9 @@ func TestWhatWasEditedIsMerged(t *testing.T) {
 	var e edited
 	require.NoError(t, e.begin(map[string]any{"spec": map[string]any{"a": 1, "b": map[string]any{"c": "d"}}}))
 	require.NoError(t, e.merge([]byte(`{"spec":{"a":2,"b":{"c":null,"e":["f"]},"g":{"h":null,"i":true}}}`)))
-	assert.Equal(t, map[string]any{"a": 2.0, "b": map[string]any{"e": []any{"f"}}, "g": map[string]any{"i": true}}, e.spec)
-	assert.Equal(t, []string{"spec.a 3, and not 2 as it was asked to have", `spec.b null, and not {"e":["f"]} as it was asked to have`}, differ("spec", e.spec, map[string]any{"a": 3, "g": map[string]any{"i": true, "j": 1}}))
+	assert.JSONEq(t, `{"spec": {"a": 2, "b": {"e": ["f"]}, "g": {"i": true}}}`, string(e.object))
+	wrong, err := e.otherwise(&unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"a": 3, "g": map[string]any{"i": true, "j": 1}}}})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"the ring's object with spec.a 3, and not 2 as it was asked to have",
+		`the ring's object with spec.b null, and not {"e":["f"]} as it was asked to have`}, wrong)
 }
