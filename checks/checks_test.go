@@ -103,6 +103,17 @@ func healthy() *ringproof.History {
 	return h
 }
 
+// joinerUnanswered has an etcd on m3 end as none of its peers answers, while those hang.
+func joinerUnanswered(h *ringproof.History, hang ...string) {
+	for _, machine := range []string{"m1", "m2", "m3"} {
+		event(h, ringproof.Event{At: sec(38), Kind: ringproof.EventProcessStarted, Machine: machine})
+	}
+	for _, machine := range hang {
+		event(h, ringproof.Event{At: sec(39), Kind: ringproof.EventFaultLanded, Fault: ringproof.FaultPause, Step: "lose", Machine: machine})
+	}
+	event(h, ringproof.Event{At: sec(41), Kind: ringproof.EventProcessExited, Machine: "m3", Text: "etcd, pid 7, fatal: discovery failed: cannot fetch cluster info from peer urls: could not retrieve cluster information from the given URLs"})
+}
+
 // suspended has an operator suspend the ring, and resume it.
 func suspended(h *ringproof.History, from, to float64) {
 	h.Plan.Steps = append(h.Plan.Steps,
@@ -755,6 +766,16 @@ func TestPlantedBugs(t *testing.T) {
 				event(h, ringproof.Event{At: sec(at), Kind: ringproof.EventProcessExited, Machine: "m3", Text: "etcd, pid 7, fatal: discovery failed: error validating peerURLs {…}: member count is unequal"})
 			}
 		}, says: "expected at most 0 ends of etcd on machines that no fault hit and nobody restarted, saw 1"},
+		{check: "work-bounded", name: "a start that nobody answers as all hang", want: ringproof.Pass, plant: func(h *ringproof.History) {
+			joinerUnanswered(h, "m1", "m2")
+		}, says: "0 needless ends"},
+		{check: "work-bounded", name: "a start that nobody answers though one is well", want: bug, plant: func(h *ringproof.History) {
+			joinerUnanswered(h, "m1")
+		}, says: "expected at most 0 ends of etcd"},
+		{check: "work-bounded", name: "a start that nobody answers before anybody runs", want: bug, plant: func(h *ringproof.History) {
+			joinerUnanswered(h)
+			drop(h, ringproof.EventProcessStarted)
+		}, says: "expected at most 0 ends of etcd"},
 		{check: "work-bounded", name: "a start that its flags end", want: bug, plant: func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(41), Kind: ringproof.EventProcessExited, Machine: "m3", Text: "etcd, pid 7, fatal: listen tcp: address already in use"})
 		}, says: "expected at most 0 ends of etcd"},

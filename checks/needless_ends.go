@@ -24,6 +24,7 @@ func needlessEnds(h *ringproof.History) (all []ringproof.Event) {
 		case ringproof.EventProcessExited:
 			excused := misinformed(e) && (amongFaults(h, e.At) || !misled[e.Machine])
 			misled[e.Machine] = misled[e.Machine] || misinformed(e)
+			excused = excused || unanswered(h, e)
 			excused = excused || strings.Contains(e.Text, "panic: ") // nobody ended it, and no-panic judges it
 			if !excused && !vain[e.Machine] && !byFault(h, e.Machine, e.At) && !askedToEnd(h, e) && !gone.explain(h, e) && !take(turns, e) {
 				all = append(all, e)
@@ -148,6 +149,35 @@ func (o overtaken) see(e ringproof.Event) {
 // such end on a machine is etcd's, and the second its starter's.
 func misinformed(e ringproof.Event) bool {
 	return strings.Contains(e.Text, "fatal: ") && strings.Contains(e.Text, "error validating peerURLs")
+}
+
+// unanswered reports whether an etcd that was to join ended itself because no peer told it who the
+// members are, and faults or an operator kept each from it that ran (etcd's
+// GetClusterFromRemotePeers asks one after the other). No starter can know of a voter that hangs
+// this second. Where one peer was well, the list was wrong or the start too early.
+func unanswered(h *ringproof.History, end ringproof.Event) bool {
+	if !strings.Contains(end.Text, "cannot fetch cluster info from peer urls") {
+		return false
+	}
+	kept := false
+	for machine, runs := range started(h, end.At) { // order: all must be kept
+		hit := machine != end.Machine && mayEnd(h, machine, end.At)
+		if kept = kept || hit; runs && !hit && machine != end.Machine {
+			return false
+		}
+	}
+	return kept
+}
+
+// started tells of each machine on which an etcd has been started whether one runs at the time.
+func started(h *ringproof.History, at ringproof.Instant) map[string]bool {
+	runs := map[string]bool{}
+	for _, e := range events(h, ringproof.EventProcessStarted, ringproof.EventProcessExited) {
+		if e.At < at {
+			runs[e.Machine] = e.Kind == ringproof.EventProcessStarted
+		}
+	}
+	return runs
 }
 
 // beside are the faults that hit no machine's etcd where they hit no machine: of what runs
