@@ -364,6 +364,23 @@ type Objects struct {
 	Err  string   `json:"err,omitempty"`  // why they could not be looked through, or not all of them
 }
 
+// Backup is what a file holds in which the subject has written what the ring held.
+type Backup struct {
+	Asked    Instant `json:"asked"`    // when the subject was asked for it
+	Made     Instant `json:"made"`     // when it said that it was done
+	Revision int64   `json:"revision"` // up to which the file goes
+	Keys     []KV    `json:"keys"`
+	Err      string  `json:"err,omitempty"` // why nothing can be made of the file
+}
+
+// String prints a backup: "revision 42, 12 keys", or why there is none.
+func (b Backup) String() string {
+	if b.Err != "" {
+		return "a file that holds no backup: " + b.Err
+	}
+	return fmt.Sprintf("revision %d, %s", b.Revision, Counted(len(b.Keys), "key"))
+}
+
 // Evidence is what is read once, at the end of a run.
 type Evidence struct {
 	Final       Observation    `json:"final"`
@@ -386,6 +403,7 @@ type Evidence struct {
 	Asked       map[string]Own `json:"asked,omitempty"`       // by machine: the release and the flags that its etcd was last asked to have; no entry: not known
 	Unlike      []string       `json:"unlike,omitempty"`      // what of the ring's objects on Kubernetes is otherwise than was asked for
 	Leftovers   []string       `json:"leftovers"`             // processes or mounts that outlived Close
+	Backups     []Backup       `json:"backups,omitempty"`     // that the subject was asked for and said to have made
 	End         *Ending        `json:"end,omitempty"`         // of the ring, where the plan has it deleted
 	Budget      []Budget       `json:"budget,omitempty"`      // the fairness ledger's timeline
 	Unknown     []string       `json:"unknown,omitempty"`     // what could not be read, and why

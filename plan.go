@@ -244,7 +244,9 @@ const (
 
 	OpEdit  OpKind = "edit"  // the object by which an operator is asked for the ring has Params["field"] as Params["value"], its pods made anew where they must
 	OpReset OpKind = "reset" // end the subject's process on machine Target, empty its disk by the subject's own command, and start it again
-	OpAsk   OpKind = "ask"   // ask the member on machine Target for Request, beside the subject
+	// OpSnapshot has the subject write what the ring holds into a file.
+	OpSnapshot OpKind = "snapshot"
+	OpAsk      OpKind = "ask" // ask the member on machine Target for Request, beside the subject
 )
 
 // AskSurge is the request of an ask that many clients make at once: each writes as fast as the

@@ -46,7 +46,7 @@ type Param struct {
 // show them.
 func All() []Check {
 	return []Check{
-		linearizable, acknowledgedWritesSurvive, watchGuarantees, revisionMonotone, hashEqual, upkeep, leasesKeepTheirTime, noPanic, available,
+		linearizable, acknowledgedWritesSurvive, watchGuarantees, revisionMonotone, hashEqual, backupWhole, upkeep, leasesKeepTheirTime, noPanic, available,
 		oneClusterIdentity, quorumMargin, oneChangeAtATime, learnerFirst, noGhostMembers, noIdentityReuse,
 		oneLead, upgradeInOrder, restartsInTurn, noPlaintextPeer, statusHonest, noDoomedClaim, workBounded, refusals, noTrespass, peersTrustPeers, clientsShowCertificates, noKeyPrinted, runsAsAsked, converges, quiescent, noFalseAlarm, disaster, halts, noLeftovers, leavesNothing,
 	}

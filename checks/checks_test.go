@@ -103,6 +103,32 @@ func healthy() *ringproof.History {
 	return h
 }
 
+// backedUp has a backup made at 22 s, as revision 4 was the last acknowledged, with those keys.
+func backedUp(revision int64, keys ...string) func(h *ringproof.History) {
+	return func(h *ringproof.History) {
+		b := ringproof.Backup{Asked: sec(22), Made: sec(23), Revision: revision}
+		for _, kv := range h.Evidence.Dump {
+			if slices.Contains(keys, kv.Key) {
+				b.Keys = append(b.Keys, kv)
+			}
+		}
+		h.Evidence.Backups = []ringproof.Backup{b}
+	}
+}
+
+// lostWhenNew has a voter's disk seen for the first time half a second before it is lost, as its
+// subject had emptied the machine.
+func lostWhenNew(h *ringproof.History) {
+	before := h.Observations[3]
+	before.At, before.Machines = sec(35.5), slices.Clone(before.Machines)
+	h.Observations = slices.Insert(h.Observations, 3, before)
+	for i, disk := range []int{1, 1, 1, 2, 3, 3} {
+		h.Observations[i].Machines[1].Disk = disk
+	}
+	event(h, ringproof.Event{At: sec(35.4), Kind: ringproof.EventDiskReplaced, Machine: "m2"})
+	event(h, ringproof.Event{At: sec(35.9), Kind: ringproof.EventFaultLanded, Step: "lose", Fault: ringproof.FaultVolumeLoss, Machine: "m2"})
+}
+
 // joinerUnanswered has an etcd on m3 end as none of its peers answers, while those hang.
 func joinerUnanswered(h *ringproof.History, hang ...string) {
 	for _, machine := range []string{"m1", "m2", "m3"} {
@@ -235,7 +261,7 @@ func TestHealthyHistoryPasses(t *testing.T) {
 	h := healthy()
 	findings := Judge(h)
 	require.Equal(t, "assumptions", findings[0].Check)
-	require.Len(t, findings, len(All())-14+len(Always()), "all but disaster, halts, leaves-nothing, upkeep, leases, upgrade-in-order, restarts-in-turn, no-plaintext-peer, status-honest, no-doomed-claim, no-trespass, no-key-printed and the two of certificates")
+	require.Len(t, findings, len(All())-15+len(Always()), "all but disaster, halts, leaves-nothing, backup-whole, upkeep, leases, upgrade-in-order, restarts-in-turn, no-plaintext-peer, status-honest, no-doomed-claim, no-trespass, no-key-printed and the two of certificates")
 	for _, f := range findings {
 		require.Equal(t, ringproof.Pass, f.Verdict, f.String())
 	}
@@ -544,6 +570,13 @@ func TestPlantedBugs(t *testing.T) {
 			again.At = again.At.Add(time.Second / 2)
 			event(h, again)
 		}},
+		{check: "quorum-margin", name: "disk lost a moment after its machine had said that it was new", want: ringproof.Pass, plant: func(h *ringproof.History) {
+			lostWhenNew(h)
+		}},
+		{check: "quorum-margin", name: "voter wiped a moment after its disk was lost", want: bug, plant: func(h *ringproof.History) {
+			lostWhenNew(h)
+			drop(h, ringproof.EventDiskReplaced)
+		}, says: "without a fault"},
 		{check: "quorum-margin", name: "voter wiped", want: bug, plant: func(h *ringproof.History) { h.Observations[4].Machines[0].Disk = 2 }, says: "without a fault"},
 		{check: "quorum-margin", name: "no logs", want: gap, plant: func(h *ringproof.History) { h.Evidence.Changes = nil }, says: "logs"},
 
@@ -696,6 +729,23 @@ func TestPlantedBugs(t *testing.T) {
 			h.Evidence.Changes = nil
 		}, says: "doesn't say"},
 
+		{check: "backup-whole", name: "whole", want: ringproof.Pass, plant: backedUp(4, "/w/0", "/w/1", "/w/2"), says: "1 backup: all that was acknowledged before"},
+		{check: "backup-whole", name: "of a member that was cut off", want: bug, plant: backedUp(3, "/w/0", "/w/1"), says: "expected a backup of revision 4 or later"},
+		{check: "backup-whole", name: "without a key", want: bug, plant: backedUp(4, "/w/0", "/w/2"), says: "to hold /w/1 as of revision 3, saw it as of revision 0"},
+		{check: "backup-whole", name: "with what came later", want: bug, plant: backedUp(4, "/w/0", "/w/1", "/w/2", "/w/3"), says: "at revision 5"},
+		{check: "backup-whole", name: "with another value", want: bug, plant: func(h *ringproof.History) {
+			backedUp(4, "/w/0", "/w/1", "/w/2")(h)
+			h.Evidence.Backups[0].Keys[1].Value = "v9"
+		}, says: `expected what the ring held of /w/1 at revision 3, saw "v9"`},
+		{check: "backup-whole", name: "with what was deleted", want: bug, plant: func(h *ringproof.History) {
+			backedUp(4, "/w/0", "/w/1", "/w/2")(h)
+			h.Evidence.Dump = slices.Delete(h.Evidence.Dump, 1, 2)
+			h.Watches[0].Events[2] = ringproof.WatchEvent{At: sec(22), Revision: 4, Delete: true, KV: ringproof.KV{Key: "/w/1", ModRevision: 4}}
+		}, says: "to hold /w/1 as of revision 4"},
+		{check: "backup-whole", name: "unreadable", want: bug, plant: func(h *ringproof.History) {
+			h.Evidence.Backups = []ringproof.Backup{{Asked: sec(22), Made: sec(23), Err: "its sum is not that of what it holds"}}
+		}, says: "nothing can be read: its sum"},
+		{check: "backup-whole", name: "none", want: gap, plant: func(h *ringproof.History) {}, says: "no backup was made"},
 		{check: "work-bounded", name: "too many changes", want: bug, plant: func(h *ringproof.History) {}, says: "at most 2 membership changes, saw 3", params: map[string]string{"changes": "2"}},
 		{check: "work-bounded", name: "a ring that is bootstrapped by growing", want: ringproof.Pass, plant: func(h *ringproof.History) {
 			h.Evidence.Changes = grown(3)
@@ -1548,6 +1598,7 @@ func TestASilentVoterHoldsAChange(t *testing.T) {
 		from, until float64 // that m1 is silent
 		virtual     bool
 		ends        float64 // that its etcd ends; 0: it doesn't
+		gone        float64 // since when m6, who is removed, doesn't answer; 0: it does
 		says        string
 	}{
 		"ends between two looks": {from: 2, until: 40, virtual: true, ends: 24.5},
@@ -1557,10 +1608,12 @@ func TestASilentVoterHoldsAChange(t *testing.T) {
 		"answers again":          {from: 2, until: 19, virtual: true},
 		"a look that was slow":   {from: 2, until: 40},
 		"never was there":        {from: 1, until: 40, virtual: true, says: "to leave a margin of at least 1"},
+		"holds not who is away":  {from: 2, until: 40, virtual: true, gone: 14},
+		"holds who just blipped": {from: 2, until: 40, virtual: true, gone: 20, says: "to wait for voters that had not answered"},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			h := healthy()
-			h.Tools.Virtual, h.Observations = test.virtual, nil
+			h.Tools.Virtual, h.Observations, h.Plan.Ring.ReplaceAfter = test.virtual, nil, ringproof.Duration(10*time.Second)
 			drop(h, ringproof.EventFaultLanded)
 			for at := 1; at < 30; at++ {
 				members := []ringproof.MemberID{1, 2, 3, 5, 6}
@@ -1569,6 +1622,9 @@ func TestASilentVoterHoldsAChange(t *testing.T) {
 				}
 				o := seen(float64(at), 1, members...)
 				o.Members[0].Serving = float64(at) < test.from || float64(at) > test.until
+				if at < 24 {
+					o.Members[4].Serving = test.gone == 0 || float64(at) < test.gone
+				}
 				h.Observations = append(h.Observations, o)
 			}
 			h.Evidence.Changes = nil
@@ -1742,7 +1798,7 @@ func TestEveryCheckIsDocumented(t *testing.T) {
 			require.NoError(t, sameForm(p.Default, p.Default))
 		}
 	}
-	require.Len(t, names, 37)
+	require.Len(t, names, 38)
 }
 
 func TestJudge(t *testing.T) {

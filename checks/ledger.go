@@ -343,7 +343,7 @@ func (l *ledger) faultTook(disk home, at ringproof.Instant) bool {
 	for _, e := range l.losses {
 		switch {
 		case e.Machine != disk.machine && e.Machine != "" || e.At > at:
-		case disk.disk > 1 && e.At <= since.Add(landing):
+		case disk.disk > 1 && e.At <= since.Add(landing) && !l.emptied(disk.machine, since, e.At):
 			if e.At >= since.Add(-landing) {
 				made++ // which of several within so little time is why the disk came isn't known
 			}
@@ -352,6 +352,14 @@ func (l *ledger) faultTook(disk home, at ringproof.Instant) bool {
 		}
 	}
 	return after > 0 || made > 1
+}
+
+// emptied reports whether the subject had told by a moment that the machine's disk is new, which was
+// seen first about then: it has cleared that of who had left, and no fault is why the disk came.
+func (l *ledger) emptied(machine string, seen, by ringproof.Instant) bool {
+	return slices.ContainsFunc(events(l.h, ringproof.EventDiskReplaced), func(e ringproof.Event) bool {
+		return e.Machine == machine && e.At >= seen.Add(-landing) && e.At < by
+	})
 }
 
 // firstSeen is when the machine was first seen with the disk; 0: never.

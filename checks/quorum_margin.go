@@ -174,7 +174,8 @@ func (w *marginWalk) step(c ringproof.ConfChange) (ringproof.Finding, bool) {
 	moments = append(moments, w.lately(at, grace)...)
 	earlier, target := w.ahead(c, at, moments), w.smallest(w.made(c).From)
 	silent := w.silent(commit)
-	speaks := func(m ringproof.MemberID) bool { return w.intact(m, at) && !silent[m] }
+	leaves := c.Kind == "remove" && w.away(c.Member, at) // who is away takes nobody from those that serve
+	speaks := func(m ringproof.MemberID) bool { return w.intact(m, at) && !silent[m] && !(leaves && m == c.Member) }
 	heard := w.config.margin(speaks)
 	if !w.config.apply(c) {
 		return ringproof.Finding{}, false

@@ -173,6 +173,14 @@ var operations = []Operation{
 		},
 	},
 	{
+		Kind:     ringproof.OpSnapshot,
+		Doc:      "have the subject write what the ring holds into a file",
+		Owes:     "The file holds all that was acknowledged when it was asked for, and nothing that the ring never held.",
+		Worlds:   withStore,
+		Causes:   func(ringproof.Op, int) []ringproof.EventKind { return nil },
+		Sentence: func(ringproof.Op) string { return "ask for a backup of the ring" },
+	},
+	{
 		Kind:   ringproof.OpUpgrade,
 		Doc:    "have all members run another release of etcd, one after another",
 		Params: Params{{Name: "version", Key: "to", Type: TypeRelease, Doc: "the release that all members run then: a later one of the same minor, or of the next", Required: true}},

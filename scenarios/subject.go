@@ -69,13 +69,14 @@ type Operations struct {
 	MoveLeader    *Command `json:"move-leader,omitempty" jsonschema_description:"have {{.Target}} lead"`
 	Restart       *Command `json:"restart,omitempty" jsonschema_description:"give {{.Target}} the release {{.Version}} and the flags {{.Flags}} before its etcd is restarted; a restart that changes nothing asks for nothing"`
 	Reset         *Command `json:"reset,omitempty" jsonschema_description:"empty the disk of {{.Target}}; it runs there"`
+	Snapshot      *Command `json:"snapshot,omitempty" jsonschema_description:"write what the ring holds into {{.File}}, as etcdctl snapshot save does"`
 }
 
 // Of returns how the operation is asked; nil: it isn't.
 func (o Operations) Of(kind ringproof.OpKind) *Command {
 	return map[ringproof.OpKind]*Command{
 		ringproof.OpScale: o.Scale, ringproof.OpReplace: o.Replace, ringproof.OpCancelReplace: o.CancelReplace, ringproof.OpSuspend: o.Suspend,
-		ringproof.OpResume: o.Resume, ringproof.OpMoveLeader: o.MoveLeader, ringproof.OpRestart: o.Restart, ringproof.OpReset: o.Reset,
+		ringproof.OpResume: o.Resume, ringproof.OpMoveLeader: o.MoveLeader, ringproof.OpRestart: o.Restart, ringproof.OpReset: o.Reset, ringproof.OpSnapshot: o.Snapshot,
 	}[kind]
 }
 
@@ -138,6 +139,7 @@ var variables = []Variable{
 	{"To", "the number of voters asked for", "scale"},
 	{"Target", "the machine that the operation is about", "replace, move-leader, restart, reset"},
 	{"TargetAddress", "what it is reached by", "replace, move-leader, restart, reset"},
+	{"File", "the file that is to be written, which is not there yet", "snapshot"},
 }
 
 // Variables lists what a subject's file may write between {{. and }}.

@@ -24,7 +24,7 @@ func (w *World) Evidence(ctx context.Context) (ringproof.Evidence, error) {
 		return e, err
 	}
 	w.readDisks(&e)
-	e.Rejected = slices.Clone(w.rejected)
+	e.Rejected, e.Backups = slices.Clone(w.rejected), w.backups
 	for _, t := range w.network.talks { // order: sorted below
 		e.Talks = append(e.Talks, *t)
 	}

@@ -667,8 +667,31 @@ func (w *World) operate(ctx context.Context, op ringproof.Op, targets []string) 
 		})
 	case ringproof.OpReset:
 		return w.reset(ctx, op, targets[0])
+	case ringproof.OpSnapshot:
+		return w.backUp(ctx)
 	}
 	return w.Subject.Ask(ctx, op, targets)
+}
+
+// backUp has the subject make a backup of the ring, and reads it.
+func (w *World) backUp(ctx context.Context) (string, error) {
+	saver, saves := w.Subject.(Saver)
+	if !saves {
+		return "", errors.New("the subject makes no backups: it is no sim.Saver")
+	}
+	b := ringproof.Backup{Asked: w.Now()}
+	file, err := saver.Snapshot(ctx)
+	if err != nil {
+		return "", err
+	}
+	b.Made = w.Now()
+	revision, held, err := etcd.ReadSnapshot(file)
+	b.Revision, b.Keys = revision, client.KVs(held)
+	if err != nil {
+		b.Err = err.Error()
+	}
+	w.backups = append(w.backups, b)
+	return b.String(), nil
 }
 
 // reset ends the machine's agent in order, runs the subject's command on the

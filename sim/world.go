@@ -40,6 +40,13 @@ type Subject interface {
 	Credentials(ctx context.Context) (*tls.Config, error)
 }
 
+// Saver is a subject that can make a backup of the ring.
+type Saver interface {
+	Subject
+	// Snapshot returns what would be in the file.
+	Snapshot(ctx context.Context) ([]byte, error)
+}
+
 // World is a simulated ring of machines. One is used once, for one plan.
 type World struct {
 	Subject Subject
@@ -63,6 +70,7 @@ type World struct {
 	logs       []ringproof.MemberLog // of disks that faults took
 	rejected   []ringproof.Rejection
 	alarms     client.Alarms
+	backups    []ringproof.Backup
 	cleared    []raftlog.Log // that are on no disk any more: what the ring became is known from them too
 	steps      map[string]ringproof.FaultKind
 	swaps      map[string]bool // of disks, by step

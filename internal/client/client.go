@@ -146,7 +146,7 @@ func (c *Client) get(ctx context.Context, r ringproof.Request) (ringproof.Respon
 		return ringproof.Response{}, err
 	}
 	response := header(got.Header)
-	response.KVs, response.More = kvs(got.Kvs), got.More
+	response.KVs, response.More = KVs(got.Kvs), got.More
 	return response, nil
 }
 
@@ -164,7 +164,7 @@ func (c *Client) txn(ctx context.Context, r ringproof.Request) (ringproof.Respon
 	response := header(done.Header)
 	response.Succeeded = done.Succeeded
 	if !done.Succeeded {
-		response.KVs = kvs(done.Responses[0].GetResponseRange().GetKvs())
+		response.KVs = KVs(done.Responses[0].GetResponseRange().GetKvs())
 	}
 	return response, nil
 }
@@ -240,7 +240,8 @@ func header(h *etcdserverpb.ResponseHeader) ringproof.Response {
 	return ringproof.Response{ClusterID: h.GetClusterId(), Member: ringproof.MemberID(h.GetMemberId()), Term: h.GetRaftTerm(), Revision: h.GetRevision()}
 }
 
-func kvs(from []*mvccpb.KeyValue) []ringproof.KV {
+// KVs are the keys as histories have them.
+func KVs(from []*mvccpb.KeyValue) []ringproof.KV {
 	if len(from) == 0 {
 		return nil
 	}

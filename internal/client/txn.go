@@ -125,7 +125,7 @@ func results(from []*etcdserverpb.ResponseOp) []ringproof.Response {
 		switch each := each.Response.(type) {
 		case *etcdserverpb.ResponseOp_ResponseRange:
 			r = header(each.ResponseRange.Header)
-			r.KVs, r.More = kvs(each.ResponseRange.Kvs), each.ResponseRange.More
+			r.KVs, r.More = KVs(each.ResponseRange.Kvs), each.ResponseRange.More
 		case *etcdserverpb.ResponseOp_ResponsePut:
 			r = header(each.ResponsePut.Header)
 		case *etcdserverpb.ResponseOp_ResponseDeleteRange:

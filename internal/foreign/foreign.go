@@ -137,6 +137,11 @@ func (p *Processes) Reset(_ context.Context, m trial.Machine, _ string, run tria
 	return p.refusable(run(m.Name, p.command(*p.subject.Spec.Operations.Reset, a)))
 }
 
+// Snapshot writes the file by the subject's own command.
+func (p *Processes) Snapshot(_ context.Context, file string, run trial.Run) (string, error) {
+	return p.refusable(run("", p.command(*p.subject.Spec.Operations.Snapshot, asked{values: map[string]string{"File": file}})))
+}
+
 // refusable tells by the exit code what was refused from what went wrong.
 func (p *Processes) refusable(said string, err error) (string, error) {
 	var failed trial.Failure

@@ -78,6 +78,7 @@ func TestOperationsAreAsked(t *testing.T) {
     scale: {run: [./launch, scale, "{{.To}}", "from {{.Machine}}"]}
     restart: {run: [./launch, restart, "{{.Target}}", "{{.Version}}", "{{.Flags}}"]}
     reset: {run: [./launch, reset, "{{.Target}}", "{{.TargetAddress}}"]}
+    snapshot: {run: [./launch, save, "{{.File}}"]}
   refused: [3, 4]
 `))
 	var on string
@@ -105,6 +106,9 @@ func TestOperationsAreAsked(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{"reset", "m3", "10.0.0.3"}, asked)
 	assert.Equal(t, "m3", on)
+	_, err = p.Snapshot(t.Context(), "/shared/snapshot-1.db", run)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"save", "/shared/snapshot-1.db"}, asked)
 	code = 4
 	_, err = p.Ask(t.Context(), ringproof.Op{Kind: ringproof.OpScale, To: 4}, nil, run)
 	require.ErrorIs(t, err, ringproof.ErrRefused)

@@ -321,6 +321,11 @@ func (p *Pods) patch(op ringproof.Op, values map[string]string) (text string, pa
 	return text, patch, err
 }
 
+// Snapshot is no operation of a pod.
+func (*Pods) Snapshot(context.Context, string, trial.Run) (string, error) {
+	return "", fmt.Errorf("a ring on Kubernetes is not asked for a backup: %w", errors.ErrUnsupported)
+}
+
 // Reset is no operation of a pod.
 func (p *Pods) Reset(context.Context, trial.Machine, string, trial.Run) (string, error) {
 	return "", fmt.Errorf("a pod's disk is not reset by hand: %w", errors.ErrUnsupported)

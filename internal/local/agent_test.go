@@ -174,6 +174,10 @@ func (s *toy) Ask(ctx context.Context, op ringproof.Op, targets []string, _ tria
 	return "replaced", os.WriteFile(filepath.Join(n.run, "ring"), []byte(ring), 0o600)
 }
 
+func (s *toy) Snapshot(context.Context, string, trial.Run) (string, error) {
+	return "", fmt.Errorf("snapshot: %w", trial.ErrRefused)
+}
+
 func (s *toy) Reset(context.Context, trial.Machine, string, trial.Run) (string, error) {
 	return "", fmt.Errorf("reset: %w", trial.ErrRefused)
 }

@@ -114,6 +114,7 @@ func (w *World) Evidence(ctx context.Context) (ringproof.Evidence, error) {
 	observe.Hashes(ctx, w, w.reach, &e)
 	e.PeerPorts, e.ClientPorts = w.ports(ctx)
 	e.Etcds, e.Talks, e.Statuses = w.etcds(), w.talks(), w.statuses()
+	e.Backups = w.backups
 	e.Claims, e.Objects = w.claims(ctx), w.objects(ctx)
 	if err := w.Sleep(ctx, beat); err != nil { // so that the last of it is counted
 		return e, err

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -31,8 +32,28 @@ func (w *World) operate(ctx context.Context, op ringproof.Op, targets []string) 
 		})
 	case ringproof.OpReset:
 		return w.reset(ctx, op, w.node(targets[0]))
+	case ringproof.OpSnapshot:
+		return w.backUp(ctx)
 	}
 	return ask()
+}
+
+// backUp has the subject write what the ring holds into a file, and reads that.
+func (w *World) backUp(ctx context.Context) (string, error) {
+	file := filepath.Join(w.dir, w.tool("snapshot")+".db")
+	b := ringproof.Backup{Asked: w.Now()}
+	if _, err := w.Subject.Snapshot(ctx, file, w.runner(ctx)); err != nil {
+		return "", err
+	}
+	b.Made = w.Now()
+	var err error
+	if b.Revision, b.Keys, err = readSnapshot(file); err != nil {
+		b.Err = err.Error()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.backups = append(w.backups, b)
+	return b.String(), nil
 }
 
 // restart ends in order what the operation says, and waits until the subject has

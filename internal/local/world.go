@@ -73,6 +73,7 @@ type World struct {
 	swaps   map[string]bool    // steps that have disks in other machines
 	passing map[string]bool    // steps that have clocks go on
 	alarms  client.Alarms
+	backups []ringproof.Backup
 	told    []ringproof.Status // what the subject said of its ring
 	beside  []kubectl.Beside   // objects of the ring that a fault hit, until they are amended
 	said    map[string][]byte  // the logs of its processes, once it is closed

@@ -52,7 +52,7 @@ func (w *calm) Do(_ context.Context, s ringproof.Step, targets []string) (string
 }
 
 func (w *calm) Evidence(context.Context) (ringproof.Evidence, error) {
-	e := ringproof.Evidence{Hashes: []ringproof.Hash{{Hash: 7}, {Hash: 7}}}
+	e := ringproof.Evidence{Hashes: []ringproof.Hash{{Hash: 7}, {Hash: 7}}, Backups: []ringproof.Backup{{Revision: 8}}}
 	e.Final.Members = []ringproof.MemberView{{Peers: []ringproof.MemberID{1, 2}}, {Peers: []ringproof.MemberID{1, 2}}}
 	return e, nil
 }

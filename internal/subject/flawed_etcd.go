@@ -141,6 +141,24 @@ var halfBackup = Mutant{
 	},
 }
 
+var oldBackup = Mutant{
+	Name:     "old-backup",
+	Hazard:   "A backup is taken of whoever answers, and lacks what was acknowledged before it was asked for.",
+	Source:   "etcd's disaster recovery guide: a snapshot is of the member that is asked, which may have been cut off for long",
+	Check:    "backup-whole",
+	Scenario: "backup[victim=1]",
+	flaw: func() flaw {
+		return flaw{evidence: func(w *beneath, e *ringproof.Evidence) {
+			if len(e.Backups) > 0 {
+				b := &e.Backups[0]
+				b.Revision /= 2
+				b.Keys = slices.DeleteFunc(b.Keys, func(kv ringproof.KV) bool { return kv.ModRevision > b.Revision })
+				w.did()
+			}
+		}}
+	},
+}
+
 var leaseCutShort = Mutant{
 	Name:     "lease-cut-short",
 	Hazard:   "A lease ends long before the time for which its client was told that it lives.",

@@ -32,7 +32,7 @@ var mutants = []Mutant{
 	neverRenews, ignoresRetire, putsOff, ignoresSilence, saysNothing, criesWolf, everyAgentLeads, removesMeanwhile, replacesWithVoter,
 	rebalances, restartsPromoted, noHandOver, leavesEtcd, unmountedIsEmpty, resumesCopy, missesEdits, ignoresClusterID,
 	probesByWriting, oneAuthority, logsKeys, dropsFlags, answersAnybody, keepsDiskID,
-	staleRead, forgottenValue, lostEvent, forgetsItsTerm, hashesOtherwise, halfBackup, leaseCutShort, discardsNothing, anotherAnswers, listsOtherwise, fallenBack,
+	staleRead, forgottenValue, lostEvent, forgetsItsTerm, hashesOtherwise, halfBackup, oldBackup, leaseCutShort, discardsNothing, anotherAnswers, listsOtherwise, fallenBack,
 	answersAfterRemoval, panicsOnRequest, harmless, beginsAndRefuses,
 	removesHealthy, removesSlow, removesAlarmed, startsForced, obeysForced, startsOlder, leavesDamaged,
 	kubeResetAll, kubeNamesWhenReady, kubeLiveNeedsQuorum, kubeSetFollowsList, kubeShrinksSetFirst, kubeStatusFrozen, kubeSetByStatus,

@@ -461,6 +461,11 @@ func (p *Pods) Ask(ctx context.Context, op ringproof.Op, _ []string, _ trial.Run
 	return done, p.edited.merge(patch)
 }
 
+// Snapshot is no operation of a pod.
+func (*Pods) Snapshot(context.Context, string, trial.Run) (string, error) {
+	return "", fmt.Errorf("an EtcdRing is not asked for a backup: %w", errors.ErrUnsupported)
+}
+
 // Reset is no operation of a pod.
 func (*Pods) Reset(context.Context, trial.Machine, string, trial.Run) (string, error) {
 	return "", fmt.Errorf("an EtcdRing's disks are not reset by hand: %w", errors.ErrUnsupported)

@@ -152,30 +152,11 @@ func (p *Processes) respec(ctx context.Context, pairs []string) (string, error) 
 	return said, err
 }
 
-// moveLeader finds the member's ID in ringadm's own list. Where machines are reached
-// by name its operator sits at the machine: nobody else resolves the names.
+// moveLeader finds the member's ID in ringadm's own list.
 func (p *Processes) moveLeader(ctx context.Context, machine string, run trial.Run) (string, error) {
-	opened, err := p.open(ctx)
+	ringadm, err := p.operator(ctx, machine, run)
 	if err != nil {
 		return "", err
-	}
-	defer opened.Close()
-	urls, err := clientURLs(ctx, opened, p.plan.Ring.Security, "")
-	if err != nil {
-		return "", err
-	}
-	secure, err := p.certificate(ctx, opened)
-	if err != nil {
-		return "", err
-	}
-	reach := []string{"--endpoints", strings.Join(urls, ","), "--data", secure}
-	ringadm := func(args ...string) (string, error) { return p.ringadm(ctx, append(args, reach...)...) }
-	if p.plan.Ring.Domain != "" {
-		ringadm = func(args ...string) (string, error) {
-			return run(machine, func(trial.Machine) trial.Program {
-				return trial.Program{Args: slices.Concat([]string{p.Ringadm}, args, reach)}
-			})
-		}
 	}
 	listed, err := ringadm("member", "list", "--json")
 	if err != nil {
@@ -191,6 +172,42 @@ func (p *Processes) moveLeader(ctx context.Context, machine string, run trial.Ru
 		}
 	}
 	return "", fmt.Errorf("no member is on %s", machine)
+}
+
+// Snapshot has ringadm write the file.
+func (p *Processes) Snapshot(ctx context.Context, file string, run trial.Run) (string, error) {
+	ringadm, err := p.operator(ctx, "", run)
+	if err != nil {
+		return "", err
+	}
+	return ringadm("snapshot", file)
+}
+
+// operator runs ringadm as who operates the ring, who reaches its members. Where machines are
+// reached by name the operator sits at the machine, or at any: nobody else resolves the names.
+func (p *Processes) operator(ctx context.Context, machine string, run trial.Run) (func(args ...string) (string, error), error) {
+	opened, err := p.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer opened.Close()
+	urls, err := clientURLs(ctx, opened, p.plan.Ring.Security, "")
+	if err != nil {
+		return nil, err
+	}
+	secure, err := p.certificate(ctx, opened)
+	if err != nil {
+		return nil, err
+	}
+	reach := []string{"--endpoints", strings.Join(urls, ","), "--data", secure}
+	if p.plan.Ring.Domain == "" {
+		return func(args ...string) (string, error) { return p.ringadm(ctx, append(args, reach...)...) }, nil
+	}
+	return func(args ...string) (string, error) {
+		return run(machine, func(trial.Machine) trial.Program {
+			return trial.Program{Args: slices.Concat([]string{p.Ringadm}, args, reach)}
+		})
+	}, nil
 }
 
 // Reset empties a machine's disk as its operator would, with what the agent left

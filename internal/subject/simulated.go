@@ -4,6 +4,7 @@
 package subject
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -205,17 +206,11 @@ func (s *Simulated[W, M]) respec(ctx context.Context, op ringproof.Op, targets [
 }
 
 func (s *Simulated[W, M]) moveLeader(ctx context.Context, machine string) (string, error) {
-	urls, err := clientURLs(ctx, s.shared(), s.plan.Ring.Security, "")
+	r, err := s.reach(ctx)
 	if err != nil {
 		return "", err
 	}
-	secure, err := s.Credentials(ctx)
-	if err != nil {
-		return "", err
-	}
-	r := &admin.Ring{Host: s.operator(), Secure: secure}
 	defer r.Close()
-	r.Use(urls...)
 	view, err := r.View(ctx)
 	if err != nil {
 		return "", err
@@ -226,6 +221,37 @@ func (s *Simulated[W, M]) moveLeader(ctx context.Context, machine string) (strin
 	}
 	move := ring.Action{Kind: ring.MoveLeader, Member: id, Machine: machine, On: ring.Roles(view.RingMembers())}
 	return move.String(), r.Do(ctx, move, admin.Unfenced())
+}
+
+// Snapshot is a backup of the ring, as ringadm would make it for an operator.
+func (s *Simulated[W, M]) Snapshot(ctx context.Context) ([]byte, error) {
+	r, err := s.reach(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	var file bytes.Buffer
+	_, _, err = r.Backup(ctx, func(ctx context.Context, from admin.Asked) error {
+		file.Reset()
+		_, err := r.Snapshot(ctx, from.Endpoint, &file, func(int64) {})
+		return err
+	})
+	return file.Bytes(), err
+}
+
+// reach is the ring as an operator reaches it.
+func (s *Simulated[W, M]) reach(ctx context.Context) (*admin.Ring, error) {
+	urls, err := clientURLs(ctx, s.shared(), s.plan.Ring.Security, "")
+	if err != nil {
+		return nil, err
+	}
+	secure, err := s.Credentials(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := &admin.Ring{Host: s.operator(), Secure: secure}
+	r.Use(urls...)
+	return r, nil
 }
 
 // reset empties a machine's disk, as its operator does there.

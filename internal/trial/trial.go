@@ -46,6 +46,8 @@ type Subject interface {
 	// Reset empties the disk of a machine as its operator would, asking the machine
 	// endpoint for the ring's members; "": all of them.
 	Reset(ctx context.Context, m Machine, endpoint string, run Run) (string, error)
+	// Snapshot writes what the ring holds into a file that isn't there yet.
+	Snapshot(ctx context.Context, file string, run Run) (string, error)
 	// Hear turns a line of an agent's output into an event.
 	Hear(line string) (ringproof.Event, bool)
 	// Credentials are those of a client of the ring; nil: plain.

@@ -137,6 +137,28 @@ func (r *Ring) Newest(ctx context.Context) (all []Asked, revision int64, err err
 	return all, revision, nil
 }
 
+// Backup has the ring's keyspace copied from a member that holds all that was acknowledged when this
+// was called: from the first of which copy makes something whole. It returns whose it is, and the
+// revision that it has at least.
+func (r *Ring) Backup(ctx context.Context, copy func(context.Context, Asked) error) (from Asked, revision int64, err error) {
+	all, revision, err := r.Newest(ctx)
+	if err != nil {
+		return Asked{}, 0, err
+	}
+	failures := []error{errors.New("no member gave a whole snapshot")}
+	for _, from := range all {
+		err := copy(ctx, from)
+		if err == nil {
+			return from, revision, nil
+		}
+		failures = append(failures, fmt.Errorf("%s: %w", from, err))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return Asked{}, 0, errors.Join(failures...)
+}
+
 // corrupt lists the members of which etcd has found that they hold other data than the rest,
 // by what the ring has committed. It fails where that doesn't tell who is right.
 func (r *Ring) corrupt(ctx context.Context) (all []ring.ID, err error) {

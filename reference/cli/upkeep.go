@@ -111,23 +111,16 @@ func writeSnapshot(c *cobra.Command, r *admin.Ring, file string) error {
 	if _, err := os.Lstat(file); err == nil {
 		return fmt.Errorf("%s is there already: choose another name, or move it away", file)
 	}
-	all, revision, err := r.Newest(c.Context())
+	var bytes int64
+	from, revision, err := r.Backup(c.Context(), func(_ context.Context, from admin.Asked) (err error) {
+		bytes, err = copySnapshot(c, r, from, file)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	failures := []error{errors.New("no member gave a whole snapshot")}
-	for _, from := range all {
-		bytes, err := copySnapshot(c, r, from, file)
-		if err == nil {
-			fmt.Fprintf(c.OutOrStdout(), "%s: %d bytes of %s, at revision %d or later\n", file, bytes, from, revision)
-			return nil
-		}
-		failures = append(failures, fmt.Errorf("%s: %w", from, err))
-		if c.Context().Err() != nil {
-			break
-		}
-	}
-	return errors.Join(failures...)
+	fmt.Fprintf(c.OutOrStdout(), "%s: %d bytes of %s, at revision %d or later\n", file, bytes, from, revision)
+	return nil
 }
 
 const stalled = 30 * time.Second // how long a snapshot may bring nothing

@@ -4,29 +4,61 @@
 package etcd
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"google.golang.org/protobuf/proto"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
+const preamble = 8 // bytes before the keys: a hash, and how long they are
+
+// ReadSnapshot returns what a whole backup holds: the revision up to which it goes, and all keys.
+func ReadSnapshot(file []byte) (revision int64, keys []*mvccpb.KeyValue, err error) {
+	end := len(file) - sha256.Size
+	if end < preamble {
+		return 0, nil, fmt.Errorf("%d bytes are no backup", len(file))
+	}
+	if sum := sha256.Sum256(file[:end]); !bytes.Equal(sum[:], file[end:]) {
+		return 0, nil, errors.New("the backup's sum is not that of what it holds")
+	}
+	var held pb.RangeResponse
+	err = proto.Unmarshal(file[preamble:preamble+binary.BigEndian.Uint32(file[4:])], &held)
+	return held.Header.GetRevision(), held.Kvs, err
+}
+
 // Snapshot streams a backup as etcd does: the database, then its checksum. The
-// bytes are as many as the database has, and differ when its content does, but
-// nothing can be restored from them. A learner has a backup to give too.
+// bytes are as many as the database has, and differ when its content does. What keys it
+// holds [ReadSnapshot] tells; nothing can be restored from them. A learner has a backup to give too.
 func (s *Server) Snapshot(send func(*pb.SnapshotResponse)) error {
 	const page, chunk = 4096, 32 * 1024
 	if _, client := s.Listening(); !client {
 		return rpctypes.ErrGRPCStopped
 	}
-	content := make([]byte, (s.state.kv.Size()+page-1)/page*page)
-	hash, revision, _, err := s.state.kv.Hash(0)
+	hash, _, _, err := s.state.kv.Hash(0)
 	if err != nil {
 		return err
 	}
-	binary.BigEndian.PutUint64(content, s.cluster)
-	binary.BigEndian.PutUint64(content[8:], uint64(revision))
-	binary.BigEndian.PutUint32(content[16:], hash)
+	held, err := s.state.kv.Range(&pb.RangeRequest{Key: []byte{0}, RangeEnd: []byte{0}})
+	if err != nil {
+		return err
+	}
+	held.Header = &pb.ResponseHeader{ClusterId: s.cluster, Revision: s.state.kv.Revision()}
+	keys, err := proto.Marshal(held)
+	if err != nil {
+		return err
+	}
+	size := max(s.state.kv.Size(), int64(preamble+len(keys)))
+	content := make([]byte, (size+page-1)/page*page)
+	binary.BigEndian.PutUint32(content, hash)
+	binary.BigEndian.PutUint32(content[4:], uint32(len(keys)))
+	copy(content[preamble:], keys)
 	sum := sha256.Sum256(content)
 	for len(content) > 0 {
 		n := min(chunk, len(content))

@@ -630,8 +630,18 @@ func TestBackup(t *testing.T) {
 	again, _ := stream()
 	assert.Equal(t, content, again)
 	require.NoError(t, put(t, w, "m1", "k", "w"))
-	other, _ := stream()
+	other, sum := stream()
 	assert.NotEqual(t, content, other)
+	revision, keys, err := etcd.ReadSnapshot(append(other, sum...))
+	require.NoError(t, err)
+	assert.Equal(t, int64(3), revision)
+	require.Len(t, keys, 1)
+	assert.Equal(t, "k w", string(keys[0].Key)+" "+string(keys[0].Value))
+	other[9]++
+	_, _, err = etcd.ReadSnapshot(append(other, sum...))
+	require.ErrorContains(t, err, "sum")
+	_, _, err = etcd.ReadSnapshot(nil)
+	require.ErrorContains(t, err, "0 bytes are no backup")
 }
 
 func TestDiskFull(t *testing.T) {
