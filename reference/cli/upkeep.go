@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/ring"
@@ -97,10 +98,18 @@ off for long, and not of one that etcd has found to hold other data than the res
 (alarm CORRUPT). What came is checked by etcd's sum. FILE appears whole or not at all,
 readable by its owner alone; one that is there already is refused.
 
+- is the standard output: what came there is a backup only if this ended with exit code 0.
+So a backup comes out of a pod whose image has no tar, which kubectl cp needs.
+
 etcdutl snapshot restore FILE makes a data directory of it.`,
-		Args: exactly(1, "the file to write"),
+		Args: exactly(1, "the file to write, or -"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return r.reached(func(opened *admin.Ring) error { return writeSnapshot(c, opened, args[0]) })
+			return r.reached(func(opened *admin.Ring) error {
+				if args[0] == "-" {
+					return printSnapshot(c, opened)
+				}
+				return writeSnapshot(c, opened, args[0])
+			})
 		},
 	}
 	r.flags(c)
@@ -123,6 +132,25 @@ func writeSnapshot(c *cobra.Command, r *admin.Ring, file string) error {
 	return nil
 }
 
+// printSnapshot writes the keyspace to the standard output. What is out can't be called back, so
+// that no other member is asked once one has begun.
+func printSnapshot(c *cobra.Command, r *admin.Ring) error {
+	out := c.OutOrStdout()
+	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return usageError{errors.New("a backup is not printed to a terminal: write it to a file, or redirect it")}
+	}
+	all, revision, err := r.Newest(c.Context())
+	if err != nil {
+		return err
+	}
+	bytes, err := receive(c, r, all[0], out)
+	if err != nil {
+		return fmt.Errorf("the %d bytes that were written are no backup: %s: %w", bytes, all[0], err)
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "%d bytes of %s, at revision %d or later\n", bytes, all[0], revision)
+	return nil
+}
+
 const stalled = 30 * time.Second // how long a snapshot may bring nothing
 
 // copySnapshot writes the member's keyspace beside the file, and moves it there when it is
@@ -137,25 +165,34 @@ func copySnapshot(c *cobra.Command, r *admin.Ring, from admin.Asked, file string
 			err = errors.Join(err, os.Remove(part.Name()))
 		}
 	}()
+	bytes, err = receive(c, r, from, part)
+	if err = errors.Join(err, part.Sync(), part.Close()); err != nil {
+		return bytes, err
+	}
+	if err := os.Link(part.Name(), file); err != nil { // unlike a rename it replaces nothing
+		return bytes, err
+	}
+	return bytes, errors.Join(os.Remove(part.Name()), syncDir(filepath.Dir(file)))
+}
+
+// receive passes on the member's keyspace, tells how far it is, and gives up when nothing comes.
+func receive(c *cobra.Command, r *admin.Ring, from admin.Asked, to io.Writer) (bytes int64, err error) {
 	ctx, cancel := context.WithCancelCause(c.Context())
 	defer cancel(nil)
 	late := time.AfterFunc(stalled, func() { cancel(fmt.Errorf("nothing came for %s", stalled)) })
 	defer late.Stop()
 	last := time.Now()
-	bytes, err = r.Snapshot(ctx, from.Endpoint, part, func(n int64) {
+	bytes, err = r.Snapshot(ctx, from.Endpoint, to, func(n int64) {
 		late.Reset(stalled)
 		if now := time.Now(); now.Sub(last) > pause {
 			fmt.Fprintf(c.ErrOrStderr(), "%s: %d of %d bytes\n", from, n, from.Bytes)
 			last = now
 		}
 	})
-	if err = errors.Join(err, part.Sync(), part.Close()); err != nil {
-		return bytes, cmp.Or(context.Cause(ctx), err)
+	if err != nil {
+		err = cmp.Or(context.Cause(ctx), err)
 	}
-	if err := os.Link(part.Name(), file); err != nil { // unlike a rename it replaces nothing
-		return bytes, err
-	}
-	return bytes, errors.Join(os.Remove(part.Name()), syncDir(filepath.Dir(file)))
+	return bytes, err
 }
 
 func syncDir(name string) error {

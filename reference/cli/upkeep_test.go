@@ -5,6 +5,7 @@ package cli
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"os"
@@ -56,6 +57,7 @@ func TestNobodyAnswers(t *testing.T) {
 	}{
 		{isRunningCommand(), []string{"--within=1ms"}, "the ring has taken no write within 1ms"},
 		{snapshotCommand(), []string{file}, "no endpoint answered"},
+		{snapshotCommand(), []string{"-"}, "no endpoint answered"},
 		{defragCommand(), nil, "no endpoint answered"},
 	} {
 		_, err := ran(t, run.command, append(run.args, "--endpoints=http://127.0.0.1:1", "--data="+t.TempDir())...)
@@ -118,6 +120,11 @@ func TestUpkeep(t *testing.T) {
 	left, err := filepath.Glob(file + ".*")
 	require.NoError(t, err)
 	assert.Empty(t, left)
+
+	out, err = ran(t, snapshotCommand(), append(reach, "-")...)
+	require.NoError(t, err)
+	sum := sha256.Sum256([]byte(out[:len(out)-sha256.Size]))
+	assert.Equal(t, string(sum[:]), out[len(out)-sha256.Size:], "nothing else is printed there")
 
 	before := leads(t, endpoints[0])
 	out, err = ran(t, defragCommand(), reach...)
