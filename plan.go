@@ -487,6 +487,7 @@ func (s Step) At() Seams {
 const (
 	LeaveCopy    = "copy-of-before" // the disk as it was By ago
 	LeaveDamaged = "damaged-log"    // the log has a wrong checksum in the middle
+	LeaveHoled   = "holed-log"      // a block in the middle of the log reads as zeros
 	LeaveForced  = "ring-of-one"    // somebody has started etcd on it with --force-new-cluster
 )
 
@@ -538,7 +539,7 @@ func (f Fault) Lateness() time.Duration {
 
 // LeavesLog reports whether the fault leaves a log on the disk that it takes.
 func (f Fault) LeavesLog() bool {
-	return f.Kind == FaultVolumeLoss && (f.Leave == LeaveCopy || f.Leave == LeaveDamaged || f.Leave == LeaveForced)
+	return f.Kind == FaultVolumeLoss && slices.Contains([]string{LeaveCopy, LeaveDamaged, LeaveHoled, LeaveForced}, f.Leave)
 }
 
 // Permanent reports whether nothing ever heals f: what it took is gone. A claim that was

@@ -6,6 +6,7 @@ package config_test
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,6 +73,7 @@ func TestKindRing(t *testing.T) {
 	x.resize(5)
 	x.resize(3)
 	x.loseVolume(w)
+	x.lookAfter()
 	w.stop()
 	w.allThere(x.T)
 	x.deleteRing()
@@ -122,6 +124,24 @@ func (x *trial) enable() {
 	require.NoError(x, err)
 	r.Spec.Features.EtcdLauncher = ptr.To(false)
 	assert.ErrorContains(x, x.Update(x.Context(), r), "can't be disabled once it is on")
+}
+
+// lookAfter has the helpers run in a pod, where they find what they need in the environment, while
+// clients write.
+func (x *trial) lookAfter() {
+	helper := func(args ...string) string {
+		args = append([]string{"--kubeconfig", x.cluster.Kubeconfig, "-n", x.names.Namespace, "exec", x.names.Slot(0), "-c", "etcd", "--", "/opt/ringadm/ringadm"}, args...)
+		out, err := exec.CommandContext(x.Context(), "kubectl", args...).Output()
+		require.NoError(x, err, args)
+		return string(out)
+	}
+	assert.Equal(x, "the ring takes writes\n", helper("is-running"))
+	backup := helper("snapshot", "-")
+	require.Greater(x, len(backup), sha256.Size)
+	sum := sha256.Sum256([]byte(backup[:len(backup)-sha256.Size]))
+	assert.Equal(x, string(sum[:]), backup[len(backup)-sha256.Size:], "a backup ends in the sum of what is before")
+	assert.Len(x, strings.Split(strings.TrimSpace(helper("defrag")), "\n"), 3, "each member once")
+	x.whole(3)
 }
 
 // begin brings a cluster up that has the images.

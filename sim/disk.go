@@ -296,5 +296,9 @@ func (m mount) WAL(dir string) (host.WAL, error) {
 	case m.machine.unreadable():
 		return host.WAL{}, fmt.Errorf("reading the WAL in %s: %w", dir, ioError(m.Path(dir)))
 	}
-	return host.WAL{Member: member, Cluster: cluster, Last: last, V2: data.V2()}.With(data.Changes()), nil
+	log := host.WAL{Member: member, Cluster: cluster, Last: last, V2: data.V2()}
+	if data.Cut() {
+		log.Cut = "the log goes on behind its end for etcd"
+	}
+	return log.With(data.Changes()), nil
 }

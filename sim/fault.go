@@ -262,6 +262,8 @@ func (w *World) loseVolume(m *Machine, s ringproof.Step) (string, error) {
 	switch s.Fault.Leave {
 	case ringproof.LeaveDamaged:
 		said = "%s: the log on disk %d is damaged"
+	case ringproof.LeaveHoled:
+		said = "%s: the log on disk %d has a hole"
 	case ringproof.LeaveForced:
 		said = "%s: the log on disk %d is that of a ring of one"
 	}
@@ -280,6 +282,8 @@ func (m *Machine) replaceVolume(leave string) {
 		m.loseData()
 	case ringproof.LeaveDamaged:
 		m.spoil((*etcd.Dir).Damage)
+	case ringproof.LeaveHoled:
+		m.spoil((*etcd.Dir).Hole)
 	case ringproof.LeaveForced:
 		m.spoil(func(d *etcd.Dir) { d.ForceNew(raftlog.Removals) })
 	case "directories":

@@ -124,8 +124,11 @@ func (w *World) spoilVolume(ctx context.Context, n *node, f ringproof.Fault) (ma
 		return machines.Evidence{}, fmt.Errorf("%s holds no log", n.name)
 	}
 	how, said := raftlog.ForceNew, "its log is that of a ring of one"
-	if f.Leave == ringproof.LeaveDamaged {
+	switch f.Leave {
+	case ringproof.LeaveDamaged:
 		how, said = raftlog.Damage, "its log is damaged"
+	case ringproof.LeaveHoled:
+		how, said = raftlog.Hole, "its log has a hole"
 	}
 	return machines.Evidence{What: n.name, Detail: said}, w.whileOff(ctx, n, f.For.Std(), func() error { return how(w.data(n)) })
 }

@@ -81,6 +81,23 @@ func Removals(conf *raftpb.ConfState, entries []*raftpb.Entry, self, term, last 
 // log of an etcd data directory: more than the seven of a record's padding, which nobody
 // would miss.
 func Damage(dataDir string) error {
+	return spoil(dataDir, 1, 32, func(part []byte) {
+		for i := range part {
+			part[i] = ^part[i]
+		}
+	})
+}
+
+// Hole leaves a block of zeros there, as a disk does that has lost one: of several records, as a rule.
+func Hole(dataDir string) error {
+	return spoil(dataDir, block, block, func(part []byte) { clear(part) })
+}
+
+const block = 512 // bytes
+
+// spoil does something to so many bytes in the middle of what was written, which begin at a multiple
+// of a number.
+func spoil(dataDir string, multiple, size int, how func([]byte)) error {
 	files, err := filepath.Glob(filepath.Join(dataDir, "member", "wal", "*.wal"))
 	if err != nil || len(files) == 0 {
 		return fmt.Errorf("%s holds no log: %w", dataDir, os.ErrNotExist)
@@ -90,11 +107,9 @@ func Damage(dataDir string) error {
 	if err != nil {
 		return err
 	}
-	at := len(bytes.TrimRight(content, "\x00")) / 2
-	part := content[at : at+32]
-	for i := range part {
-		part[i] = ^part[i]
-	}
+	at := len(bytes.TrimRight(content, "\x00")) / 2 / multiple * multiple
+	part := content[at : at+size]
+	how(part)
 	file, err := os.OpenFile(newest, os.O_WRONLY, 0)
 	if err != nil {
 		return err

@@ -75,3 +75,30 @@ func TestDamage(t *testing.T) {
 	}
 	require.Error(t, Damage(t.TempDir()))
 }
+
+// TestHoleEndsALogForEtcd has etcd itself start on a log in which a block reads as zeros: without a
+// word, and without what was behind. Who reads the log before knows better, and after can't.
+func TestHoleEndsALogForEtcd(t *testing.T) {
+	a := newServer(t, "a")
+	start(t, a, nil)
+	for range 40 {
+		put(t, a, "k", "v")
+	}
+	a.stop()
+	whole, err := logOf(t, a.dir)
+	require.NoError(t, err)
+	require.Empty(t, whole.Cut)
+
+	require.NoError(t, Hole(a.dir))
+	holed, err := logOf(t, a.dir)
+	require.NoError(t, err)
+	require.Contains(t, holed.Cut, "goes on behind it")
+	require.Less(t, holed.Last, whole.Last)
+	require.Equal(t, whole.Member, holed.Member)
+
+	start(t, a, nil)
+	a.stop()
+	after, err := logOf(t, a.dir)
+	require.NoError(t, err)
+	require.Empty(t, after.Cut, "etcd has written over what was behind")
+}

@@ -25,6 +25,20 @@ func startForced(_ host.Host, inner boot, e launcher.Evidence) launcher.Boot {
 	return inner(misread(e, func(log *host.WAL) { log.Forced = 0 }))
 }
 
+var resumesCut = Mutant{
+	Name:     "resumes-a-cut-log",
+	Hazard:   "A log in which a block reads as zeros is started like any other: etcd goes on without what is behind.",
+	Source:   "etcd's wal.ReadAll, for which zeros are the end, and wal.Repair, which cuts the log off; ringadm of before",
+	Check:    "no-identity-reuse",
+	Scenario: "log-holed[victim=leader]",
+	layer: only(booting(func(_ host.Host, inner boot, e launcher.Evidence) launcher.Boot {
+		if e.WAL != nil {
+			e.Damaged = ""
+		}
+		return inner(e)
+	})),
+}
+
 // misread is the evidence with another log, if there is one.
 func misread(e launcher.Evidence, as func(*host.WAL)) launcher.Evidence {
 	if e.WAL != nil {

@@ -135,6 +135,9 @@ func (d disk) WAL(dir string) (WAL, error) {
 		return WAL{}, fmt.Errorf("reading the WAL in %s: %w", dir, err)
 	}
 	found := WAL{Member: whose.GetNodeID(), Cluster: whose.GetClusterID(), Last: last}
+	if found.Cut, err = cutOff(path); err != nil {
+		return WAL{}, fmt.Errorf("reading the WAL in %s: %w", dir, err)
+	}
 	if n := len(entries); n > 0 {
 		found.Last = entries[n-1].GetIndex()
 	}

@@ -88,6 +88,9 @@ type WAL struct {
 	// is not. What the others have acknowledged since is not in it, and what is in it since
 	// nobody else has.
 	Forced uint64
+	// Cut says where etcd would end reading the log, which goes on behind that, and go on
+	// without what is there; "": nowhere. Last is of what is before.
+	Cut string
 }
 
 // Process is the machine's one etcd process. It outlives the agent that

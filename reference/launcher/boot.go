@@ -26,7 +26,7 @@ type Evidence struct {
 	Strange  bool      // no etcd was ever to be started on this disk, for all that it says: a log on it was made elsewhere
 	Ran      ring.ID   // the member that ran on this disk last, or was to be started on it; 0: not known
 	WAL      *host.WAL // whose log the disk holds
-	Damaged  string    // the log is there and unreadable: why
+	Damaged  string    // the log is there, and can't be read to its end: why
 	Lost     string    // by which the etcd that ran on the log knew that it ends too early; "": it didn't
 	Spoiled  ring.ID   // whose log on this disk may never run again, as was found before; 0: nobody's
 	Accepted uint64    // a raft index up to which the log is the ring's by a person's word, whoever made it that of a ring of one; 0: none

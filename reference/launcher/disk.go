@@ -222,7 +222,7 @@ func ReadLog(h host.Host, e *Evidence) {
 	log, err := h.Disk().WAL(DataDir)
 	switch {
 	case err == nil:
-		e.WAL = &log
+		e.WAL, e.Damaged = &log, log.Cut
 	case !errors.Is(err, fs.ErrNotExist):
 		e.Damaged = err.Error()
 	}

@@ -39,6 +39,7 @@ func (s *Server) boot() {
 		s.exit(2, s.blankLog())
 		return
 	}
+	data.cut = false // what is behind its end is written over
 	if data.torn {
 		data.torn = false
 		s.host.Log("repaired WAL: unexpected EOF")

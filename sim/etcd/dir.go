@@ -31,6 +31,7 @@ type Dir struct {
 	bytes   int64
 	broken  bool
 	torn    bool
+	cut     bool            // records lie behind its end, and no etcd has been started on it since
 	blank   bool            // other bytes lie where the log begins: it tells nothing
 	missing bool            // the keyspace is gone, and the log is not
 	garbled bool            // the keyspace can't be read
@@ -193,7 +194,7 @@ func (d *Dir) keep(n int) {
 
 // Copy returns a copy of the directory as it is.
 func (d *Dir) Copy() *Dir {
-	c := &Dir{base: d.base, broken: d.broken, torn: d.torn, blank: d.blank, past: slices.Clone(d.past)}
+	c := &Dir{base: d.base, broken: d.broken, torn: d.torn, cut: d.cut, blank: d.blank, past: slices.Clone(d.past)}
 	for _, r := range d.wal.All() {
 		c.add(*r)
 	}
@@ -203,6 +204,35 @@ func (d *Dir) Copy() *Dir {
 
 // Damage leaves a log that can't be read, as when half of its files are gone.
 func (d *Dir) Damage() { d.broken = true }
+
+// Hole leaves zeros in the middle of the log. They are its end for etcd, which starts without what
+// is behind.
+func (d *Dir) Hole() {
+	at := d.wal.Len() / 2
+	d.cut = batches(d.wal.Slice()[at:])
+	d.keep(at)
+	d.synced, d.made = d.wal.Len(), made{}
+}
+
+// batches reports whether the records were saved at two times at least: an entry, the hard state
+// that is saved with it or after it, and another entry.
+func batches(all []record) bool {
+	entry, more := false, false
+	for _, r := range all {
+		switch {
+		case r.entry != nil && more:
+			return true
+		case r.entry != nil:
+			entry = true
+		case r.hard != (hard{}):
+			more = entry
+		}
+	}
+	return false
+}
+
+// Cut reports whether the log goes on behind the place where etcd ends reading it.
+func (d *Dir) Cut() bool { return d.cut }
 
 // ForceNew writes into the log what etcd --force-new-cluster does, at its start: it
 // forgets what isn't known to be committed and isn't applied, and then every other member
@@ -274,11 +304,13 @@ func (d *Dir) Lose(part string) error {
 }
 
 // DamagePart writes over the beginning of a part of the directory: the log, "wal", or
-// the keyspace, "db".
+// the keyspace, "db". In the middle of the log it leaves zeros: "wal-block".
 func (d *Dir) DamagePart(part string) error {
 	switch part {
 	case "wal":
 		d.blank = true
+	case "wal-block":
+		d.Hole()
 	case "db":
 		d.garbled = true
 	default:

@@ -35,6 +35,7 @@ import (
 	"github.com/ringproof/ringproof/internal/client"
 	"github.com/ringproof/ringproof/internal/etcdbin"
 	"github.com/ringproof/ringproof/internal/needs"
+	"github.com/ringproof/ringproof/internal/raftlog"
 	"github.com/ringproof/ringproof/reference/pki"
 	"github.com/ringproof/ringproof/sim/fidelity"
 )
@@ -420,8 +421,12 @@ func (m *processes) Lose(machine, part string) error {
 	return m.part(machine, part, os.RemoveAll)
 }
 
-// Damage writes over the middle of the files, as a bad disk does.
+// Damage writes over the middle of the files, as a bad disk does. Of a block of the log it loses
+// what was there.
 func (m *processes) Damage(machine, part string) error {
+	if part == "wal-block" {
+		return m.part(machine, "wal", func(string) error { return raftlog.Hole(m.DataDir(machine)) })
+	}
 	return m.part(machine, part, func(path string) error {
 		return filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || strings.HasSuffix(path, ".tmp") {
