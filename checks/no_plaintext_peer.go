@@ -28,9 +28,10 @@ var noPlaintextPeer = Check{
 				return fail(h.Evidence.Final.At, "expected no plain text among peers that were moved to TLS, saw %s answer in it", p.Machine)
 			}
 		}
-		since, talks, seen := encryptedSince(h), h.Evidence.Talks, 0
+		since, talks, seen, gone := encryptedSince(h), h.Evidence.Talks, 0, departuresOf(h)
 		for _, t := range talks {
-			if t.Plain > since {
+			// Who has left is no peer, and who hasn't heard that it has can't hear of TLS either.
+			if t.Plain > since && !gone.explain(h, ringproof.Event{At: t.Plain, Machine: t.From}) {
 				return fail(t.Plain, "expected nothing in the clear among peers from %s on, saw %s speak plain text to %s", since, t.From, t.To)
 			}
 			if t.TLS > 0 {

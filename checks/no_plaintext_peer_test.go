@@ -36,6 +36,17 @@ func movedToTLS() *ringproof.History {
 	return h
 }
 
+// thereUntil has a member of the machine be there until a moment.
+func thereUntil(h *ringproof.History, id ringproof.MemberID, machine string, at int) {
+	for i := range at {
+		o := &h.Observations[i]
+		o.Members = append(o.Members, ringproof.MemberView{ID: id, Machine: machine, Serving: true})
+		o.Machines = append(o.Machines, ringproof.MachineView{Name: machine})
+	}
+	h.Evidence.Changes = append(h.Evidence.Changes, entry("add-voter", id, 0), entry("remove", id, float64(at)))
+	h.Evidence.Changes[len(h.Evidence.Changes)-2].Initial = true
+}
+
 func TestNoPlaintextPeer(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -56,6 +67,14 @@ func TestNoPlaintextPeer(t *testing.T) {
 			h.Evidence.Final.Members[2].PeerURLs = []string{"http://10.0.0.3:2380", "https://10.0.0.3:2381"}
 		}, ringproof.Fail, "m3 listed at http:"},
 		{"something goes in the clear", func(h *ringproof.History) { h.Evidence.Talks[1].Plain = sec(25) }, ringproof.Fail, "m2 speak plain text to m1"},
+		{"who has left and hasn't heard speaks in the clear", func(h *ringproof.History) {
+			h.Evidence.Talks = append(h.Evidence.Talks, ringproof.Talk{From: "m4", To: "m1", Plain: sec(25)})
+			thereUntil(h, 4, "m4", 18)
+		}, ringproof.Pass, "2 pairs of machines"},
+		{"who has left and is back speaks in the clear", func(h *ringproof.History) {
+			h.Evidence.Talks = append(h.Evidence.Talks, ringproof.Talk{From: "m3", To: "m1", Plain: sec(35)})
+			thereUntil(h, 4, "m3", 8)
+		}, ringproof.Fail, "m3 speak plain text to m1"},
 		{"nobody saw what goes between them", func(h *ringproof.History) { h.Evidence.Talks = nil }, ringproof.Inconclusive, "was not seen"},
 		{"a ring of one has no peers", func(h *ringproof.History) {
 			h.Evidence.Talks, h.Evidence.Final.Members = nil, h.Evidence.Final.Members[:1]
