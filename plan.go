@@ -244,9 +244,9 @@ const (
 
 	OpEdit  OpKind = "edit"  // the object by which an operator is asked for the ring has Params["field"] as Params["value"], its pods made anew where they must
 	OpReset OpKind = "reset" // end the subject's process on machine Target, empty its disk by the subject's own command, and start it again
-	// OpSnapshot has the subject write what the ring holds into a file.
-	OpSnapshot OpKind = "snapshot"
-	OpAsk      OpKind = "ask" // ask the member on machine Target for Request, beside the subject
+	OpAsk   OpKind = "ask"   // ask the member on machine Target for Request, beside the subject
+
+	OpSnapshot OpKind = "snapshot" // write what the ring holds into a file
 )
 
 // AskSurge is the request of an ask that many clients make at once: each writes as fast as the
@@ -312,6 +312,11 @@ func (p Plan) Encrypts() bool {
 	return p.Ring.Peers == "plain" && slices.ContainsFunc(p.Steps, func(s Step) bool {
 		return s.Op != nil && s.Op.Kind == OpPeers && s.Op.Peers == "tls" && !s.Op.Refused
 	})
+}
+
+// BacksUp reports whether a step has the subject make a backup.
+func (p Plan) BacksUp() bool {
+	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Op != nil && s.Op.Kind == OpSnapshot && !s.Op.Refused })
 }
 
 // Upgrades reports whether a step has the ring run another release.

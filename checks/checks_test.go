@@ -731,20 +731,24 @@ func TestPlantedBugs(t *testing.T) {
 
 		{check: "backup-whole", name: "whole", want: ringproof.Pass, plant: backedUp(4, "/w/0", "/w/1", "/w/2"), says: "1 backup: all that was acknowledged before"},
 		{check: "backup-whole", name: "of a member that was cut off", want: bug, plant: backedUp(3, "/w/0", "/w/1"), says: "expected a backup of revision 4 or later"},
-		{check: "backup-whole", name: "without a key", want: bug, plant: backedUp(4, "/w/0", "/w/2"), says: "to hold /w/1 as of revision 3, saw it as of revision 0"},
-		{check: "backup-whole", name: "with what came later", want: bug, plant: backedUp(4, "/w/0", "/w/1", "/w/2", "/w/3"), says: "at revision 5"},
+		{check: "backup-whole", name: "without a key", want: bug, plant: backedUp(4, "/w/0", "/w/2"), says: `expected /w/1 to be "v3" written at revision 3 (create 3, version 1) in a backup of revision 4, saw absent`},
+		{check: "backup-whole", name: "with what came later", want: bug, plant: backedUp(4, "/w/0", "/w/1", "/w/2", "/w/3"), says: `expected /w/3 to be absent in a backup of revision 4, saw /w/3="v5" written at revision 5`},
 		{check: "backup-whole", name: "with another value", want: bug, plant: func(h *ringproof.History) {
 			backedUp(4, "/w/0", "/w/1", "/w/2")(h)
 			h.Evidence.Backups[0].Keys[1].Value = "v9"
-		}, says: `expected what the ring held of /w/1 at revision 3, saw "v9"`},
+		}, says: `expected /w/1 to be "v3" written at revision 3 (create 3, version 1) in a backup of revision 4, saw /w/1="v9"`},
 		{check: "backup-whole", name: "with what was deleted", want: bug, plant: func(h *ringproof.History) {
 			backedUp(4, "/w/0", "/w/1", "/w/2")(h)
-			h.Evidence.Dump = slices.Delete(h.Evidence.Dump, 1, 2)
+			h.Operations[2].Request, h.Operations[2].Response.Deleted = ringproof.Request{Kind: ringproof.RequestDelete, Key: "/w/1"}, 1
 			h.Watches[0].Events[2] = ringproof.WatchEvent{At: sec(22), Revision: 4, Delete: true, KV: ringproof.KV{Key: "/w/1", ModRevision: 4}}
-		}, says: "to hold /w/1 as of revision 4"},
+		}, says: `expected /w/1 to be absent in a backup of revision 4, saw /w/1="v3"`},
 		{check: "backup-whole", name: "unreadable", want: bug, plant: func(h *ringproof.History) {
 			h.Evidence.Backups = []ringproof.Backup{{Asked: sec(22), Made: sec(23), Err: "its sum is not that of what it holds"}}
 		}, says: "nothing can be read: its sum"},
+		{check: "backup-whole", name: "of a ring that nobody wrote to", want: gap, plant: func(h *ringproof.History) {
+			backedUp(4)(h)
+			h.Operations = nil
+		}, says: "a backup has nothing to lack"},
 		{check: "backup-whole", name: "none", want: gap, plant: func(h *ringproof.History) {}, says: "no backup was made"},
 		{check: "work-bounded", name: "too many changes", want: bug, plant: func(h *ringproof.History) {}, says: "at most 2 membership changes, saw 3", params: map[string]string{"changes": "2"}},
 		{check: "work-bounded", name: "a ring that is bootstrapped by growing", want: ringproof.Pass, plant: func(h *ringproof.History) {

@@ -30,7 +30,7 @@ func judgeDump(t *timeline) ringproof.Finding {
 	if t.acked() == 0 {
 		return unknown("no write was acknowledged: nothing could be lost")
 	}
-	if o := t.newestAcked(); o.Response.Revision > t.h.Evidence.Revision {
+	if o := t.newestAcked(ringproof.Forever); o.Response.Revision > t.h.Evidence.Revision {
 		return with(fail(o.Return, "expected the ring to end at revision %d or later, saw %d: what came after is lost",
 			o.Response.Revision, t.h.Evidence.Revision), operationText(o))
 	}
@@ -50,11 +50,12 @@ func (t *timeline) acked() int {
 	return n
 }
 
-func (t *timeline) newestAcked() *ringproof.Operation {
+// newestAcked is the newest write that was acknowledged by then; nil: none was.
+func (t *timeline) newestAcked(by ringproof.Instant) *ringproof.Operation {
 	var newest *ringproof.Operation
 	for i := range t.h.Operations {
 		o := &t.h.Operations[i]
-		if tookEffect(o) && (newest == nil || o.Response.Revision > newest.Response.Revision) {
+		if tookEffect(o) && o.Return <= by && (newest == nil || o.Response.Revision > newest.Response.Revision) {
 			newest = o
 		}
 	}
@@ -82,39 +83,56 @@ func (t *timeline) unwatched() (ringproof.Finding, bool) {
 }
 
 func (t *timeline) compareDump() ringproof.Finding {
-	dump := map[string]*ringproof.KV{}
-	for i := range t.h.Evidence.Dump {
-		dump[t.h.Evidence.Dump[i].Key] = &t.h.Evidence.Dump[i]
-	}
-	open := 0
-	for _, key := range t.under("") {
-		name := t.names[key]
-		was, kv := t.at(key, t.h.Evidence.Revision), dump[name]
-		if was == nil && kv == nil || was != nil && kv != nil && was.value == kv.Value && was.revision == kv.ModRevision {
-			continue
-		}
-		if t.ignorant(key) {
-			open++
-			continue
-		}
-		return t.lost(name, was, kv)
-	}
-	if open > 0 {
+	d, open := t.differing(t.h.Evidence.Dump, t.h.Evidence.Revision)
+	switch {
+	case d != nil:
+		return t.explained(d, fail(ringproof.Forever, "expected %s to end as %s, saw %s", d.key, d.was, d.saw()))
+	case open > 0:
 		return unknown("%d of %s end as an unanswered write may have left them", open, ringproof.Counted(len(t.names), "key"))
 	}
 	return pass("%s: all keys (%d) end as the last of them left them", ringproof.Counted(t.acked(), "acknowledged write"), len(t.names))
 }
 
-func (t *timeline) lost(name string, was *change, kv *ringproof.KV) ringproof.Finding {
-	saw := "absent"
-	if kv != nil {
-		saw = kv.String()
+// difference is a key that is otherwise than it was at a revision; was and kv are nil where it is absent.
+type difference struct {
+	key string
+	was *change
+	kv  *ringproof.KV
+}
+
+func (d *difference) saw() string {
+	if d.kv == nil {
+		return "absent"
 	}
-	f := fail(ringproof.Forever, "expected %s to end as %s, saw %s", name, was, saw)
-	if was != nil {
-		f = with(f, operationText(&t.h.Operations[was.op]))
+	return d.kv.String()
+}
+
+// differing compares keys that were read with those of the revision. It returns the first that
+// differs, nil when none does, and how many an unanswered write may have left so.
+func (t *timeline) differing(keys []ringproof.KV, revision int64) (first *difference, open int) {
+	read := map[string]*ringproof.KV{}
+	for i := range keys {
+		read[keys[i].Key] = &keys[i]
 	}
-	return f
+	for _, key := range t.under("") {
+		d := difference{t.names[key], t.at(key, revision), read[t.names[key]]}
+		switch {
+		case d.was == nil && d.kv == nil || d.was != nil && d.kv != nil && d.was.value == d.kv.Value && d.was.revision == d.kv.ModRevision:
+		case t.ignorant(key):
+			open++
+		default:
+			return &d, open
+		}
+	}
+	return nil, open
+}
+
+// explained adds to the finding the write that the key should be of.
+func (t *timeline) explained(d *difference, f ringproof.Finding) ringproof.Finding {
+	if d.was == nil {
+		return f
+	}
+	return with(f, operationText(&t.h.Operations[d.was.op]))
 }
 
 // judgeSurviving is for a ring that answers no more: what a disk was known to

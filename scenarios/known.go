@@ -144,7 +144,7 @@ func Standard() Known {
 			{Name: "no-identity-reuse"},
 			{Name: "revision-monotone"},
 			{Name: "hash-equal", Modes: safe},
-			{Name: "backup-whole", Modes: safe, needs: backedUp},
+			{Name: "backup-whole", Modes: safe, needs: ringproof.Plan.BacksUp},
 			{Name: "upkeep", needs: operated},
 			{Name: "leases", Params: map[string]ParamKind{"overdue": ParamDuration}, Modes: safe, needs: leased},
 			{Name: "no-panic", Modes: safe},
@@ -187,13 +187,6 @@ func ends(p ringproof.Plan) bool { return p.End != nil }
 
 // operated: its clients ask members of themselves.
 func operated(p ringproof.Plan) bool { return p.Workload.Profile == "operator" }
-
-// backedUp reports whether a step of the plan has the subject make a backup.
-func backedUp(p ringproof.Plan) bool {
-	return slices.ContainsFunc(p.Steps, func(s ringproof.Step) bool {
-		return s.Op != nil && s.Op.Kind == ringproof.OpSnapshot && !s.Op.Refused
-	})
-}
 
 // leased reports whether clients of the plan put keys under leases.
 func leased(p ringproof.Plan) bool { return p.Workload.Profile == "apiserver" }

@@ -683,16 +683,12 @@ func (w *World) backUp(ctx context.Context) (string, error) {
 	if !saves {
 		return "", errors.New("the subject makes no backups: it is no sim.Saver")
 	}
-	b := ringproof.Backup{Asked: w.Now()}
-	file, err := saver.Snapshot(ctx)
+	b, err := observe.Backup(w.Now, func() ([]byte, error) { return saver.Snapshot(ctx) }, func(file []byte) (int64, []ringproof.KV, error) {
+		revision, held, err := etcd.ReadSnapshot(file)
+		return revision, client.KVs(held), err
+	})
 	if err != nil {
 		return "", err
-	}
-	b.Made = w.Now()
-	revision, held, err := etcd.ReadSnapshot(file)
-	b.Revision, b.Keys = revision, client.KVs(held)
-	if err != nil {
-		b.Err = err.Error()
 	}
 	w.backups = append(w.backups, b)
 	return b.String(), nil

@@ -84,10 +84,11 @@ func (c *Client) snapshot(ctx context.Context) (ringproof.Response, error) {
 	if err != nil {
 		return ringproof.Response{}, fmt.Errorf("the backup broke off after %d bytes: %w", len(read), err)
 	}
-	return answered(ringproof.Response{}, ringproof.UpkeepAnswer{Size: int64(len(read)), Whole: whole(read)}), nil
+	return answered(ringproof.Response{}, ringproof.UpkeepAnswer{Size: int64(len(read)), Whole: Whole(read)}), nil
 }
 
-func whole(backup []byte) bool {
+// Whole reports whether a backup is pages, and then their sum, as etcd writes it.
+func Whole(backup []byte) bool {
 	end := len(backup) - sha256.Size
 	if end <= 0 || end%512 != 0 {
 		return false

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -41,14 +42,14 @@ func (w *World) operate(ctx context.Context, op ringproof.Op, targets []string) 
 // backUp has the subject write what the ring holds into a file, and reads that.
 func (w *World) backUp(ctx context.Context) (string, error) {
 	file := filepath.Join(w.dir, w.tool("snapshot")+".db")
-	b := ringproof.Backup{Asked: w.Now()}
-	if _, err := w.Subject.Snapshot(ctx, file, w.runner(ctx)); err != nil {
+	b, err := observe.Backup(w.Now, func() ([]byte, error) {
+		if _, err := w.Subject.Snapshot(ctx, file, w.runner(ctx)); err != nil {
+			return nil, err
+		}
+		return os.ReadFile(file)
+	}, func([]byte) (int64, []ringproof.KV, error) { return readSnapshot(file) })
+	if err != nil {
 		return "", err
-	}
-	b.Made = w.Now()
-	var err error
-	if b.Revision, b.Keys, err = readSnapshot(file); err != nil {
-		b.Err = err.Error()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -5,6 +5,7 @@ package observe
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -83,4 +84,23 @@ func hash(ctx context.Context, w ringproof.World, c Hasher, url string, h *ringp
 		h.Hash, h.Compact = hashed.Hash, hashed.CompactRevision
 	}
 	return err
+}
+
+// Backup has a subject make a file of what the ring holds, and reads that. A file of which nothing can be
+// made is no error: it is what the subject made.
+func Backup(now func() ringproof.Instant, save func() ([]byte, error), read func([]byte) (int64, []ringproof.KV, error)) (ringproof.Backup, error) {
+	b := ringproof.Backup{Asked: now()}
+	file, err := save()
+	if err != nil {
+		return b, err
+	}
+	b.Made = now()
+	if !client.Whole(file) {
+		b.Err = fmt.Sprintf("%d bytes are no pages and their sum", len(file))
+		return b, nil
+	}
+	if b.Revision, b.Keys, err = read(file); err != nil {
+		b.Err = err.Error()
+	}
+	return b, nil
 }

@@ -5,6 +5,7 @@ package observe
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"testing"
 
@@ -53,4 +54,27 @@ func TestPlace(t *testing.T) {
 		place(&m, machines)
 		assert.Equal(t, want, m.Machine, host)
 	}
+}
+
+// TestBackup: what a subject says that it made is read, and what can't be told of it said.
+func TestBackup(t *testing.T) {
+	now := ringproof.Instant(0)
+	clock := func() ringproof.Instant { now++; return now }
+	pages := make([]byte, 512)
+	sum := sha256.Sum256(pages)
+	keys := []ringproof.KV{{Key: "k"}}
+	read := func([]byte) (int64, []ringproof.KV, error) { return 7, keys, nil }
+	whole := func() ([]byte, error) { return append(pages, sum[:]...), nil }
+
+	b, err := Backup(clock, whole, read)
+	require.NoError(t, err)
+	assert.Equal(t, ringproof.Backup{Asked: 1, Made: 2, Revision: 7, Keys: keys}, b)
+	b, err = Backup(clock, func() ([]byte, error) { return pages, nil }, read)
+	require.NoError(t, err)
+	assert.Equal(t, "512 bytes are no pages and their sum", b.Err)
+	b, err = Backup(clock, whole, func([]byte) (int64, []ringproof.KV, error) { return 0, nil, errors.New("it has no bucket of keys") })
+	require.NoError(t, err)
+	assert.Equal(t, "it has no bucket of keys", b.Err)
+	_, err = Backup(clock, func() ([]byte, error) { return nil, ringproof.ErrRefused }, read)
+	require.ErrorIs(t, err, ringproof.ErrRefused)
 }

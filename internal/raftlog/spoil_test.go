@@ -59,16 +59,22 @@ func TestForceNewWritesWhatEtcdWrites(t *testing.T) {
 	require.Len(t, list.Members, 1, "etcd itself takes it for that of a ring of one")
 }
 
-// TestDamage leaves a log that can't be read, or one that is shorter than it was.
-func TestDamage(t *testing.T) {
+// stopped is a ring of one that has written, and its log.
+func stopped(t *testing.T) (*server, host.WAL) {
 	a := newServer(t, "a")
 	start(t, a, nil)
-	for range 20 {
+	for range 40 {
 		put(t, a, "k", "v")
 	}
 	a.stop()
-	before, err := logOf(t, a.dir)
+	log, err := logOf(t, a.dir)
 	require.NoError(t, err)
+	return a, log
+}
+
+// TestDamage leaves a log that can't be read, or one that is shorter than it was.
+func TestDamage(t *testing.T) {
+	a, before := stopped(t)
 	require.NoError(t, Damage(a.dir))
 	if after, err := logOf(t, a.dir); err == nil {
 		require.Less(t, after.Last, before.Last)
@@ -79,14 +85,7 @@ func TestDamage(t *testing.T) {
 // TestHoleEndsALogForEtcd has etcd itself start on a log in which a block reads as zeros: without a
 // word, and without what was behind. Who reads the log before knows better, and after can't.
 func TestHoleEndsALogForEtcd(t *testing.T) {
-	a := newServer(t, "a")
-	start(t, a, nil)
-	for range 40 {
-		put(t, a, "k", "v")
-	}
-	a.stop()
-	whole, err := logOf(t, a.dir)
-	require.NoError(t, err)
+	a, whole := stopped(t)
 	require.Empty(t, whole.Cut)
 
 	require.NoError(t, Hole(a.dir))

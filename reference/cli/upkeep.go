@@ -132,22 +132,25 @@ func writeSnapshot(c *cobra.Command, r *admin.Ring, file string) error {
 	return nil
 }
 
-// printSnapshot writes the keyspace to the standard output. What is out can't be called back, so
-// that no other member is asked once one has begun.
+// printSnapshot writes the keyspace to the standard output. What is out can't be called back: once
+// one member has begun no other is asked.
 func printSnapshot(c *cobra.Command, r *admin.Ring) error {
 	out := c.OutOrStdout()
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return usageError{errors.New("a backup is not printed to a terminal: write it to a file, or redirect it")}
 	}
-	all, revision, err := r.Newest(c.Context())
-	if err != nil {
+	var bytes int64
+	from, revision, err := r.Backup(c.Context(), func(_ context.Context, from admin.Asked) (err error) {
+		if bytes > 0 {
+			return errors.New("it was not asked: another had begun")
+		}
+		bytes, err = receive(c, r, from, out)
 		return err
-	}
-	bytes, err := receive(c, r, all[0], out)
+	})
 	if err != nil {
-		return fmt.Errorf("the %d bytes that were written are no backup: %s: %w", bytes, all[0], err)
+		return fmt.Errorf("the %d bytes that were written are no backup: %w", bytes, err)
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "%d bytes of %s, at revision %d or later\n", bytes, all[0], revision)
+	fmt.Fprintf(c.ErrOrStderr(), "%d bytes of %s, at revision %d or later\n", bytes, from, revision)
 	return nil
 }
 

@@ -637,9 +637,6 @@ func TestBackup(t *testing.T) {
 	assert.Equal(t, int64(3), revision)
 	require.Len(t, keys, 1)
 	assert.Equal(t, "k w", string(keys[0].Key)+" "+string(keys[0].Value))
-	other[9]++
-	_, _, err = etcd.ReadSnapshot(append(other, sum...))
-	require.ErrorContains(t, err, "sum")
 	_, _, err = etcd.ReadSnapshot(nil)
 	require.ErrorContains(t, err, "0 bytes are no backup")
 }
