@@ -40,7 +40,8 @@ type passage struct {
 	to      string
 	at      ringproof.Instant // its etcd was ended
 	last    int               // the last look before; there is one after it
-	led     bool              // by the last look before the subject asked for it
+	asked   int               // the last look before the subject asked for it
+	led     bool              // by that look
 	excused bool              // a fault on its machine was not over, or an operator was restarting members
 }
 
@@ -61,7 +62,7 @@ func upgradesOf(h *ringproof.History) (all []passage) {
 			if known && was.Version != m.Version {
 				if u, ended := endOf(h, was, o.At); ended {
 					u.to, u.excused = m.Version, byFault(h, m.Machine, u.at) || restarting(h, u.at)
-					u.led = ledWhenAsked(h, u)
+					u.asked, u.led = whenAsked(h, u)
 					all = append(all, u)
 				}
 			}
@@ -114,11 +115,11 @@ func endOf(h *ringproof.History, was ringproof.MemberView, before ringproof.Inst
 	return u, false
 }
 
-// ledWhenAsked reports whether the member led the ring when the subject asked for its
-// upgrade; if nobody heard it ask, in the last look before its etcd ended. An agent that
+// whenAsked is the last look before the subject asked for the member's upgrade, and whether it led the
+// ring then; if nobody heard it ask, the last look before its etcd ended. An agent that
 // hands leadership over before it ends its etcd doesn't make of a leader a follower whose
 // turn it was.
-func ledWhenAsked(h *ringproof.History, u passage) bool {
+func whenAsked(h *ringproof.History, u passage) (look int, led bool) {
 	look, asked := u.last, u.at
 	for _, e := range events(h, ringproof.EventActionBegun) {
 		if e.Member == u.member.ID && e.Action == string(ringproof.OpUpgrade) && e.At <= u.at {
@@ -126,7 +127,15 @@ func ledWhenAsked(h *ringproof.History, u passage) bool {
 		}
 	}
 	m, _ := h.Observations[look].Member(u.member.ID)
-	return m.Leader && !movedLeader(h, ringproof.Span{From: h.Observations[look].At, To: asked})
+	return look, m.Leader && !movedLeader(h, ringproof.Span{From: h.Observations[look].At, To: asked})
+}
+
+// leftFor reports whether the member was asked to upgrade, as it led, before another voter was.
+// Who has come to vote since had no turn then: the only voter of a ring was asked, a second was
+// promoted, and the first took the release.
+func (r passage) leftFor(h *ringproof.History, other ringproof.MemberID) bool {
+	m, on := h.Observations[r.asked].Member(other)
+	return r.led && on && !m.Learner
 }
 
 // movedLeader reports whether the subject began to move leadership then, or an operator was
@@ -170,7 +179,7 @@ func (r passage) wrong(h *ringproof.History) string {
 		switch {
 		case still && !v.Serving && !now.Serving && r.endedWithout(h, v.ID):
 			return fmt.Sprintf("expected %s to be upgraded while all other voters serve, saw %s away", r.member.Machine, v.Machine)
-		case still && r.led && v.Serving && now.Serving && v.Version == r.member.Version && now.Version == r.member.Version:
+		case still && r.leftFor(h, v.ID) && v.Serving && now.Serving && v.Version == r.member.Version && now.Version == r.member.Version:
 			return fmt.Sprintf("expected the leader to be upgraded last, saw %s lead and %s still run %s", r.member.Machine, v.Machine, from)
 		}
 	}

@@ -59,6 +59,13 @@ func leaving(h *ringproof.History, machine string, from int) {
 	}
 }
 
+// joins has a member be a learner until then.
+func joins(h *ringproof.History, id ringproof.MemberID, at int) {
+	for _, o := range h.Observations[:at] {
+		o.Members[id-1].Learner = true
+	}
+}
+
 func TestUpgradeInOrder(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -106,6 +113,16 @@ func TestUpgradeInOrder(t *testing.T) {
 			event(h, ringproof.Event{At: sec(2.1), Kind: ringproof.EventStepBegun, Step: "hand"})
 			event(h, ringproof.Event{At: sec(3.1), Kind: ringproof.EventStepDone, Step: "hand"})
 		}, ringproof.Fail, "saw m3 away"},
+		{"the only voter, which another has joined when it ends", rolled("3.6.16", 1), func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(6.2), Kind: ringproof.EventActionBegun, Member: 1, Action: "upgrade"})
+			joins(h, 2, 8)
+			joins(h, 3, 9)
+		}, ringproof.Pass, "1 member"},
+		{"the leader first, though others are to join", rolled("3.6.16", 1), func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(6.2), Kind: ringproof.EventActionBegun, Member: 1, Action: "upgrade"})
+			joins(h, 2, 5)
+			joins(h, 3, 9)
+		}, ringproof.Fail, "saw m1 lead and m2 still run v3.5.35"},
 		{"a minor left out", rolled("3.7.3", 2, 3, 1), nil, ringproof.Fail, "saw it go from v3.5.35 to v3.7.3"},
 		{"down", rolled("3.5.9", 2, 3, 1), nil, ringproof.Fail, "saw it go from v3.5.35 to v3.5.9"},
 		{"over one that is away", rolled("3.6.16", 2, 3, 1), func(h *ringproof.History) { away(h, "m3", 5, 15) }, ringproof.Fail, "expected m2 to be upgraded while all other voters serve, saw m3 away"},
