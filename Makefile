@@ -53,7 +53,7 @@ test-kind: ## what needs a Kubernetes cluster: its own, in Docker
 	RINGPROOF_KIND=1 $(GO) test -p 1 -count=1 -timeout 25m ./internal/kind ./sim/kube/fidelity ./config -parallel 100 -run 'Kind|Interrupted'
 
 trials-kind: ## a cluster of its own, in Docker: those tests, and what scenarios on Kubernetes can be had there
-	.ci/trials kind
+	.ci/trials kind kind-1 kind-2 kind-3 kind-4
 
 upstream: ## the model of StatefulSets against Kubernetes's own controller, ten thousand times
 	cd sim/kube/upstream && $(GO) vet . && $(GO) test -count=1 . -rapid.checks=10000

@@ -43,6 +43,7 @@ type runFlags struct {
 	subject  string
 	baseline string
 	first    bool
+	shard    shard
 	cells    []string
 	labels   string // a selector
 	seed     uint64
@@ -96,6 +97,7 @@ func (p *program) runCommand() *cobra.Command {
 	c.Flags().StringArrayVar(&f.cells, "run", nil, "only cells of this name, or beginning of a name: scenario, scenario[k=v] or scenario[k=v]#seed; repeatable")
 	c.Flags().StringVarP(&f.labels, "selector", "l", "", "only scenarios with these labels, as kubectl selects: suite=crashes, suite!=kubernetes, 'suite in (faults, views)', beside")
 	c.Flags().BoolVar(&f.first, "first", false, "only the first cell of each scenario: a short look at all of them")
+	c.Flags().Var(&f.shard, "shard", "only this part of the cells, as 2/5 for the second of five: for several machines, or several sittings")
 	c.Flags().BoolVar(&f.twice, "verify-determinism", false, "run each cell twice and compare the traces, in a world where a plan is the same in every run")
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the first run of each cell")
 	c.Flags().Uint64Var(&f.seeds, "seeds", 1, "how many seeds to run each cell with")
@@ -263,6 +265,7 @@ func (f runFlags) jobsOf(c *cobra.Command, loaded []*scenarios.Scenario, pattern
 		return nil, err
 	}
 	matched := map[int]bool{}
+	cells := 0
 	for _, s := range loaded {
 		for cell := range f.seeded(s, patterns) {
 			if err := c.Context().Err(); err != nil {
@@ -271,11 +274,14 @@ func (f runFlags) jobsOf(c *cobra.Command, loaded []*scenarios.Scenario, pattern
 			if !selected(cell, patterns, matched) {
 				continue
 			}
-			found, err := f.resolve(c.ErrOrStderr(), s, cell, who)
-			if err != nil {
-				return nil, err
+			if cells++; f.shard.holds(cells) {
+				found, err := f.resolve(c.ErrOrStderr(), s, cell, who)
+				if err != nil {
+					return nil, err
+				}
+				jobs = append(jobs, found...)
 			}
-			if jobs = append(jobs, found...); f.first {
+			if f.first {
 				break
 			}
 		}
@@ -285,7 +291,7 @@ func (f runFlags) jobsOf(c *cobra.Command, loaded []*scenarios.Scenario, pattern
 			return nil, usage("no cell matches %q; %s", p, unmatched(p, loaded))
 		}
 	}
-	return jobs, nil
+	return jobs, f.shard.missed(cells)
 }
 
 func unmatched(p scenarios.Cell, loaded []*scenarios.Scenario) string {
