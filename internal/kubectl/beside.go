@@ -19,6 +19,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -59,13 +60,12 @@ func (c Client) injectBeside(ctx context.Context, set *appsv1.StatefulSet, f rin
 		return machines.Evidence{}, nil, fmt.Errorf("%s has no owner, so who belongs to its ring can't be told", named(set))
 	}
 	of := c.objects.Resource(beside[f.Object].of).Namespace(set.Namespace)
-	apply, empty := func(name string) error { return of.Delete(ctx, name, metav1.DeleteOptions{}) }, ""
-	if f.Kind == ringproof.FaultObjectsEmptied {
-		empty = beside[f.Object].empty
-		apply = func(name string) error {
-			_, err := of.Patch(ctx, name, types.MergePatchType, []byte(empty), metav1.PatchOptions{})
-			return err
+	apply := func(name, empty string) error {
+		if empty == "" {
+			return of.Delete(ctx, name, metav1.DeleteOptions{})
 		}
+		_, err := of.Patch(ctx, name, types.MergePatchType, []byte(empty), metav1.PatchOptions{})
+		return err
 	}
 	hit := map[types.UID]Beside{} // also before a time that was tried in vain
 	err := insist(ctx, func() error {
@@ -77,8 +77,12 @@ func (c Client) injectBeside(ctx context.Context, set *appsv1.StatefulSet, f rin
 			if !metav1.IsControlledBy(&o, &metav1.ObjectMeta{UID: owner.UID}) {
 				continue
 			}
+			empty := ""
+			if f.Kind == ringproof.FaultObjectsEmptied {
+				empty = emptying(f.Object, &o)
+			}
 			hit[o.GetUID()] = Beside{f.Object, set.Namespace, o.GetName(), o.GetUID(), empty, podOf(set.Name, o.GetName())}
-			if err := gone(apply(o.GetName())); err != nil {
+			if err := gone(apply(o.GetName(), empty)); err != nil {
 				return err
 			}
 		}
@@ -93,6 +97,16 @@ func (c Client) injectBeside(ctx context.Context, set *appsv1.StatefulSet, f rin
 		names = append(names, b.name)
 	}
 	return machines.Evidence{What: f.Object + " of " + owner.Kind + " " + owner.Name, Detail: strings.Join(names, ", ")}, objects, err
+}
+
+// emptying is the merge patch that takes out of an object of the kind what it says. A Secret of
+// Kubernetes's own type for certificates keeps the keys of that, with nothing in them: without them
+// the API server refuses it.
+func emptying(kind string, o *unstructured.Unstructured) string {
+	if of, _, _ := unstructured.NestedString(o.Object, "type"); kind == "secrets" && of == string(corev1.SecretTypeTLS) {
+		return `{"data":{"ca.crt":null,"tls.crt":"","tls.key":""}}`
+	}
+	return beside[kind].empty
 }
 
 // podOf is the pod of the set by whose name an object is called; "": by none.

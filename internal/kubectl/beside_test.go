@@ -82,6 +82,22 @@ func TestBeside(t *testing.T) {
 	require.NoError(t, pods.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), "rings", "r-3"))
 	assert.True(t, amended(hit[0]), "the pod that had it is gone")
 
+	typed, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: owned("r-client-tls", "client"), Type: corev1.SecretTypeTLS,
+		Data: map[string][]byte{"ca.crt": []byte("a"), "tls.crt": []byte("b"), "tls.key": []byte("c")},
+	})
+	require.NoError(t, err)
+	require.NoError(t, dynamic.Tracker().Delete(of("secrets"), "rings", "r-3-tls"))
+	require.NoError(t, dynamic.Tracker().Create(of("secrets"), &unstructured.Unstructured{Object: typed}, "rings"))
+	_, hit, err = api.injectBeside(t.Context(), set, empty)
+	require.NoError(t, err)
+	require.Len(t, hit, 1)
+	assert.False(t, amended(hit[0]))
+	now, err = dynamic.Resource(of("secrets")).Namespace("rings").Get(t.Context(), "r-client-tls", metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.Equal(t, map[string]any{"tls.crt": "", "tls.key": ""}, now.Object["data"], "the API server has no Secret of that type without them")
+
 	_, _, err = api.injectBeside(t.Context(), set, ringproof.Fault{Kind: ringproof.FaultObjectsDeleted, Object: "roles"})
 	assert.ErrorContains(t, err, "EtcdRing r owns no roles")
 	dynamic.PrependReactor("get", "services", func(clienttesting.Action) (bool, runtime.Object, error) {

@@ -6,14 +6,17 @@ package controller
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ringproof/ringproof/reference/admin"
 	"github.com/ringproof/ringproof/reference/launcher"
+	"github.com/ringproof/ringproof/reference/pki"
 	"github.com/ringproof/ringproof/reference/ring"
 )
 
@@ -23,11 +26,15 @@ type renewing struct {
 	signers signers
 	view    admin.View
 	secrets []*corev1.Secret
+	clients *corev1.Secret
+	trusts  [3][]generation // as they tell
+	shows   [3]generation
 }
 
 func newRenewing(t *testing.T) *renewing {
 	t.Helper()
 	w := &renewing{t: t, view: admin.View{ClusterID: 7, Presences: map[string]admin.Presence{}, Bindings: map[ring.ID]admin.Binding{}}}
+	var err error
 	for n := range 2 {
 		record, err := launcher.NewAuthority(epoch, n+1)
 		require.NoError(t, err)
@@ -46,11 +53,15 @@ func newRenewing(t *testing.T) *renewing {
 		w.secrets = append(w.secrets, secret)
 		w.tell(i, w.signers.all[:1], w.signers.all[0])
 	}
+	w.clients, _, err = before.certifyClients(r, nil, epoch)
+	require.NoError(t, err)
+	w.letsClientsIn()
 	return w
 }
 
 // tell has a launcher tell whom its etcd trusts, and who signed what it shows.
 func (w *renewing) tell(i int, trusts []generation, shows generation) {
+	w.trusts[i], w.shows[i] = trusts, shows
 	slot := namesOf(newRing(3)).Slot(i)
 	w.view.Presences[slot] = admin.Presence{Machine: slot, Trusts: trustName(trusts), Shows: shows.name}
 }
@@ -61,6 +72,25 @@ func (w *renewing) mount(s stage) {
 		after, _, err := s.certify(newRing(3), i, before, epoch)
 		require.NoError(w.t, err)
 		w.secrets[i] = after
+	}
+	after, _, err := s.certifyClients(newRing(3), w.clients, epoch)
+	require.NoError(w.t, err)
+	w.clients = after
+}
+
+// letsClientsIn asserts that each member trusts who shows the clients' certificate, and is trusted there.
+func (w *renewing) letsClientsIn() {
+	w.t.Helper()
+	client, err := pki.Pair{CertPEM: w.clients.Data[corev1.TLSCertKey], KeyPEM: w.clients.Data[corev1.TLSPrivateKeyKey]}.Leaf()
+	require.NoError(w.t, err)
+	for i := range w.secrets {
+		trusts, _ := bundles(w.trusts[i])
+		assert.NoError(w.t, pki.Vouched(trusts, client), "r-%d lets them in", i)
+		server, err := w.shows[i].clients.IssueServer(epoch, pki.Subject{CommonName: "server", Hosts: []string{"localhost"}}, time.Hour)
+		require.NoError(w.t, err)
+		leaf, err := server.Leaf()
+		require.NoError(w.t, err)
+		assert.NoError(w.t, pki.Vouched(w.clients.Data[corev1.ServiceAccountRootCAKey], leaf), "they trust r-%d", i)
 	}
 }
 
@@ -77,7 +107,7 @@ func (w *renewing) is(trust []generation, signs generation, over bool, waits str
 
 // TestStages takes a ring from one generation to the next: nothing is signed by the new one
 // while anybody doesn't trust it, and the former one is trusted for as long as anybody shows
-// what it has signed.
+// what it has signed. Whoever uses the ring is let in by each, all the way.
 func TestStages(t *testing.T) {
 	w := newRenewing(t)
 	both, former, next := w.signers.all, w.signers.all[0], w.signers.all[1]
@@ -85,16 +115,19 @@ func TestStages(t *testing.T) {
 	for i := range 3 {
 		w.is(both, former, false, fmt.Sprintf("r-%d (%d) doesn't trust", i, i+1), 3-i)
 		w.tell(i, both, former)
+		w.letsClientsIn()
 	}
 	w.mount(w.is(both, next, false, "shows what the former ones signed", 0))
 	for i := range 3 {
 		w.is(both, next, false, fmt.Sprintf("r-%d (%d) shows what the former", i, i+1), 0)
 		w.tell(i, both, next)
+		w.letsClientsIn()
 	}
 	w.mount(w.is(both[1:], next, false, "trusts the former ones yet", 3))
 	for i := range 3 {
 		w.is(both[1:], next, false, fmt.Sprintf("r-%d (%d) trusts the former", i, i+1), 3-i)
 		w.tell(i, both[1:], next)
+		w.letsClientsIn()
 	}
 	w.is(both[1:], next, true, "", 0)
 }
@@ -156,4 +189,24 @@ func TestAnotherSignsTheSameKey(t *testing.T) {
 		assert.Equal(t, before[name+".key"], w.secrets[0].Data[name+".key"], name)
 		assert.NotEqual(t, before[name+".crt"], w.secrets[0].Data[name+".crt"], name)
 	}
+}
+
+// TestClientsHaveACertificate: who uses the ring finds in one Secret what it takes, by the keys that
+// Kubernetes has for it, and finds it again when somebody has deleted it.
+func TestClientsHaveACertificate(t *testing.T) {
+	c := bootstrapped(t)
+	read := func() *corev1.Secret {
+		o := &corev1.Secret{}
+		require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: "n", Name: "r-client-tls"}, o))
+		return o
+	}
+	first := read()
+	assert.Equal(t, corev1.SecretTypeTLS, first.Type)
+	secure, err := pki.ClientTLS(first.Data["ca.crt"], pki.Pair{CertPEM: first.Data["tls.crt"], KeyPEM: first.Data["tls.key"]})
+	require.NoError(t, err)
+	assert.Equal(t, "r-client", secure.Certificates[0].Leaf.Subject.CommonName)
+	require.NoError(t, c.Delete(t.Context(), first))
+	c.reconciler.automation(c.reconcile()).certified = certified{} // a minute is over
+	c.reconcile()
+	assert.Equal(t, first.Data["ca.crt"], read().Data["ca.crt"])
 }

@@ -70,25 +70,108 @@ func (s *signers) credentials(now time.Time, name string, at stage) (c *tls.Conf
 	return s.own, true, nil
 }
 
+// certificate is one that a Secret is to have, in NAME.crt and NAME.key: whose it is, who signs it,
+// and by whom it may be signed already.
+type certificate struct {
+	name    string
+	subject pki.Subject
+	signs   pki.Authority
+	issue   func(time.Time, pki.Subject, time.Duration) (pki.Pair, error) // of who signs
+	trusted []byte
+}
+
+// secret is the Secret of a slot's certificates, or of the clients', and what there is of it.
+type secret struct {
+	slot   int // or ofClients
+	name   string
+	before *corev1.Secret // nil: there is none of the ring's
+	theirs bool           // there is somebody else's
+}
+
+// ofClients is no slot: the Secret is for who uses the ring.
+const ofClients = -1
+
+// ofSlots are what there is of the Secrets of slots.
+func ofSlots(all []secret) (found []*corev1.Secret) {
+	for _, o := range all {
+		if o.slot != ofClients {
+			found = append(found, o.before)
+		}
+	}
+	return found
+}
+
+// due is how the Secret is to be changed, and whether it is.
+func (o secret) due(at stage, r *v1alpha1.EtcdRing, now time.Time) (c Change, due bool, err error) {
+	var after *corev1.Secret
+	none, old := "the slot has no certificates", "the slot's certificates are to be renewed"
+	if o.slot == ofClients {
+		none, old = "the ring's clients have no certificate", "the certificate of the ring's clients is to be renewed"
+		after, due, err = at.certifyClients(r, o.before, now)
+	} else {
+		after, due, err = at.certify(r, o.slot, o.before, now)
+	}
+	switch {
+	case err != nil || !due:
+		return Change{}, false, err
+	case o.before == nil:
+		return creation(after, none), true, nil
+	}
+	return update(after, old), true, nil
+}
+
 // certify returns the Secret of a slot as it is to be, and whether that is another than
 // there is. before is nil where there is none.
 func (s stage) certify(r *v1alpha1.EtcdRing, ordinal int, before *corev1.Secret, now time.Time) (*corev1.Secret, bool, error) {
-	n := namesOf(r)
+	n, address := namesOf(r), namesOf(r).Address(namesOf(r).Slot(ordinal))
+	clients, peers := bundles(s.trust)
 	after := &corev1.Secret{ObjectMeta: owned(r, n.Certificates(ordinal)), Type: corev1.SecretTypeOpaque}
+	server := pki.Subject{CommonName: "server-" + n.Slot(ordinal),
+		Hosts: slices.Concat([]string{address, "localhost", "127.0.0.1"}, n.ClientAddresses(), r.Spec.Certificates.ExtraNames)}
+	peer := pki.Subject{CommonName: "peer-" + n.Slot(ordinal), Hosts: []string{address}}
+	return filled(r, after, before, now, map[string][]byte{launcher.ClientsCA: clients, launcher.PeersCA: peers}, []certificate{
+		{"server", server, s.signs.clients, s.signs.clients.IssueServer, clients},
+		{"peer", peer, s.signs.peers, s.signs.peers.IssuePeer, peers},
+		s.ofClient("client", "client-"+n.Slot(ordinal)),
+	})
+}
+
+// certifyClients is [stage.certify] of the Secret of who uses the ring, by the keys that Kubernetes has
+// for that. It trusts, and is signed, as what members show: while one generation takes over from
+// another it is let in by whoever is asked.
+func (s stage) certifyClients(r *v1alpha1.EtcdRing, before *corev1.Secret, now time.Time) (*corev1.Secret, bool, error) {
+	n := namesOf(r)
+	clients, _ := bundles(s.trust)
+	after := &corev1.Secret{ObjectMeta: owned(r, n.ClientCertificates()), Type: corev1.SecretTypeTLS}
+	return filled(r, after, before, now, map[string][]byte{corev1.ServiceAccountRootCAKey: clients}, []certificate{s.ofClient("tls", n.Client())})
+}
+
+// ofClient is a client's.
+func (s stage) ofClient(name, commonName string) certificate {
+	clients, _ := bundles(s.trust)
+	return certificate{name, pki.Subject{CommonName: commonName}, s.signs.clients, s.signs.clients.IssueClient, clients}
+}
+
+// filled is a Secret with whom it is to trust, and the certificates that it is to have; before is what
+// there is of it, and nil where there is none.
+func filled(r *v1alpha1.EtcdRing, after, before *corev1.Secret, now time.Time, trust map[string][]byte, all []certificate) (*corev1.Secret, bool, error) {
+	changed := before == nil
 	if before != nil {
 		after = before.DeepCopy()
 	}
 	if after.Data == nil {
 		after.Data = map[string][]byte{}
 	}
-	after.Data[launcher.ClientsCA], after.Data[launcher.PeersCA] = bundles(s.trust)
-	changed := before == nil || string(before.Data[launcher.ClientsCA]) != string(after.Data[launcher.ClientsCA]) || string(before.Data[launcher.PeersCA]) != string(after.Data[launcher.PeersCA])
-	for _, name := range []string{"server", "peer", "client"} {
-		pair, renewed, err := s.keep(r, ordinal, name, pki.Pair{CertPEM: after.Data[name+".crt"], KeyPEM: after.Data[name+".key"]}, now)
+	for key, pem := range trust {
+		changed = changed || string(after.Data[key]) != string(pem)
+		after.Data[key] = pem
+	}
+	for _, c := range all {
+		pair, renewed, err := c.keep(pki.Pair{CertPEM: after.Data[c.name+".crt"], KeyPEM: after.Data[c.name+".key"]}, now, lifetimeOf(r))
 		if err != nil {
-			return nil, false, fmt.Errorf("issuing the %s certificate of %s: %w", name, n.Slot(ordinal), err)
+			return nil, false, fmt.Errorf("issuing the certificate of %s: %w", c.subject.CommonName, err)
 		}
-		after.Data[name+".crt"], after.Data[name+".key"] = pair.CertPEM, pair.KeyPEM
+		after.Data[c.name+".crt"], after.Data[c.name+".key"] = pair.CertPEM, pair.KeyPEM
 		changed = changed || renewed
 	}
 	return after, takes(r, after) != "" || changed, nil
@@ -98,31 +181,18 @@ func (s stage) certify(r *v1alpha1.EtcdRing, ordinal int, before *corev1.Secret,
 // successor for its own key: etcd reads two files at a handshake, and would read two
 // that don't belong together. A key that none of the ring's authorities has signed is
 // somebody else's.
-func (s stage) keep(r *v1alpha1.EtcdRing, ordinal int, name string, pair pki.Pair, now time.Time) (pki.Pair, bool, error) {
-	n, authority, lifetime := namesOf(r), s.signs.clients, lifetimeOf(r)
-	ours, peers := bundles(s.trust)
-	slot := n.Slot(ordinal)
-	subject := pki.Subject{CommonName: name + "-" + slot}
-	issue := authority.IssueClient
-	switch name {
-	case "peer":
-		authority, ours = s.signs.peers, peers
-		issue, subject.Hosts = authority.IssuePeer, []string{n.Address(slot)}
-	case "server":
-		issue = authority.IssueServer
-		subject.Hosts = slices.Concat([]string{n.Address(slot), "localhost", "127.0.0.1"}, n.ClientAddresses(), r.Spec.Certificates.ExtraNames)
-	}
+func (c certificate) keep(pair pki.Pair, now time.Time, lifetime time.Duration) (pki.Pair, bool, error) {
 	leaf, err := pair.Leaf()
 	if err == nil {
-		err = pki.Vouched(ours, leaf)
+		err = pki.Vouched(c.trusted, leaf)
 	}
 	if err != nil {
-		pair, err = issue(now, subject, lifetime)
+		pair, err = c.issue(now, c.subject, lifetime)
 		return pair, true, err
 	}
-	if pki.Vouched(authority.CertPEM(), leaf) == nil && leaf.NotAfter.Sub(now) > lifetime/3 && pki.Covers(leaf, subject.Hosts) == nil {
+	if pki.Vouched(c.signs.CertPEM(), leaf) == nil && leaf.NotAfter.Sub(now) > lifetime/3 && pki.Covers(leaf, c.subject.Hosts) == nil {
 		return pair, false, nil
 	}
-	pair, err = authority.Renew(now, pair, subject, lifetime)
+	pair, err = c.signs.Renew(now, pair, c.subject, lifetime)
 	return pair, true, err
 }

@@ -497,40 +497,28 @@ type certified struct {
 
 const certifyPace = time.Minute // between two looks at Secrets that were in order
 
-// certify lists the Secrets that are to be made or changed. They are read from the API
-// server itself, as no cache should hold them.
+// certify lists the Secrets that are to be made or changed: those of slots, and that of the ring's
+// clients.
 func (x *automation) certify(ctx context.Context, s Seen) (changes []Change, err error) {
 	now, slots := x.host.Now(), s.replicas()
 	if since := now.Sub(x.certified.at); slots <= x.certified.slots && since >= 0 && since < certifyPace {
 		return nil, nil
 	}
-	var strange error
-	all, theirs := make([]*corev1.Secret, slots), map[int]bool{}
-	for i := range all {
-		if all[i], err = get(ctx, x.Live, &corev1.Secret{}, s.Ring.Namespace, namesOf(s.Ring).Certificates(i)); err != nil {
-			return nil, err
-		}
-		if all[i] != nil && !ours(s.Ring, all[i]) {
-			strange = errors.Join(strange, fmt.Errorf("secret %s there is, and is not of this ring: delete it", all[i].Name))
-			all[i], theirs[i] = nil, true
-		}
+	all, strange, err := x.secrets(ctx, s.Ring, slots)
+	if err != nil || strange != nil && x.identity == nil {
+		return nil, cmp.Or(err, strange)
 	}
-	if strange != nil && x.identity == nil {
-		return nil, strange
-	}
-	x.stage = x.signers.stage(s.View, all)
-	for i, before := range all {
-		if theirs[i] {
+	x.stage = x.signers.stage(s.View, ofSlots(all))
+	for _, o := range all {
+		if o.theirs {
 			continue
 		}
-		after, changed, err := x.stage.certify(s.Ring, i, before, now)
-		switch {
-		case err != nil:
+		c, due, err := o.due(x.stage, s.Ring, now)
+		if err != nil {
 			return nil, err
-		case changed && before == nil:
-			changes = append(changes, creation(after, "the slot has no certificates"))
-		case changed:
-			changes = append(changes, update(after, "the slot's certificates are to be renewed"))
+		}
+		if due {
+			changes = append(changes, c)
 		}
 	}
 	if strange != nil {
@@ -546,6 +534,27 @@ func (x *automation) certify(ctx context.Context, s Seen) (changes []Change, err
 		maps.Copy(x.ground.Rolls, x.stage.rolls(s.View))
 	}
 	return changes, nil
+}
+
+// secrets reads what there is of the Secrets of so many slots, and of the ring's clients; strange
+// says of which there is somebody else's. They are read from the API server itself, as no cache
+// should hold them.
+func (x *automation) secrets(ctx context.Context, r *v1alpha1.EtcdRing, slots int32) (all []secret, strange, err error) {
+	for i := range int(slots) + 1 {
+		o := secret{slot: i, name: namesOf(r).Certificates(i)}
+		if i == int(slots) {
+			o.slot, o.name = ofClients, namesOf(r).ClientCertificates()
+		}
+		if o.before, err = get(ctx, x.Live, &corev1.Secret{}, r.Namespace, o.name); err != nil {
+			return nil, nil, err
+		}
+		if o.before != nil && !ours(r, o.before) {
+			strange = errors.Join(strange, fmt.Errorf("secret %s there is, and is not of this ring: delete it", o.name))
+			o.before, o.theirs = nil, true
+		}
+		all = append(all, o)
+	}
+	return all, strange, nil
 }
 
 // unread says what it means that the ring can't be read.

@@ -137,6 +137,9 @@ func (n Names) Claim(ordinal int) string { return DiskVolume + "-" + n.Slot(ordi
 // Certificates is the Secret of a slot's certificates.
 func (n Names) Certificates(ordinal int) string { return n.Slot(ordinal) + "-tls" }
 
+// ClientCertificates is the Secret of who uses the ring: a client's certificate, and whom to trust.
+func (n Names) ClientCertificates() string { return n.Client() + "-tls" }
+
 // Check is the pod that tries a release on the node of a slot.
 func (n Names) Check(slot string) string { return slot + "-release-check" }
 
