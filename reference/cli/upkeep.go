@@ -172,10 +172,27 @@ func copySnapshot(c *cobra.Command, r *admin.Ring, from admin.Asked, file string
 	if err = errors.Join(err, part.Sync(), part.Close()); err != nil {
 		return bytes, err
 	}
-	if err := os.Link(part.Name(), file); err != nil { // unlike a rename it replaces nothing
-		return bytes, err
+	return bytes, errors.Join(publish(os.Link, part.Name(), file), syncDir(filepath.Dir(file)))
+}
+
+// publish gives what is on the disk its name, and replaces nothing, as a rename would. Where a
+// filesystem has no links (SMB, FAT, what is mounted from an object store) the name is taken first.
+func publish(link func(old, new string) error, part, file string) error {
+	err := link(part, file)
+	if err == nil {
+		return os.Remove(part)
 	}
-	return bytes, errors.Join(os.Remove(part.Name()), syncDir(filepath.Dir(file)))
+	if errors.Is(err, os.ErrExist) {
+		return err
+	}
+	taken, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(taken.Close(), os.Rename(part, file)); err != nil {
+		return errors.Join(err, os.Remove(file))
+	}
+	return nil
 }
 
 // receive passes on the member's keyspace, tells how far it is, and gives up when nothing comes.

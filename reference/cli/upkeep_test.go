@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -48,6 +49,22 @@ func TestSnapshotReplacesNothing(t *testing.T) {
 }
 
 // TestNobodyAnswers: each says so in its time, and leaves nothing behind.
+// TestPublish: also where a filesystem has no links a backup takes its name whole, and nobody else's.
+func TestPublish(t *testing.T) {
+	none := func(old, new string) error { return &os.LinkError{Op: "link", Old: old, New: new, Err: syscall.EPERM} }
+	for name, link := range map[string]func(string, string) error{"links": os.Link, "no links": none} {
+		dir := t.TempDir()
+		part, file := filepath.Join(dir, "b.part"), filepath.Join(dir, "b")
+		require.NoError(t, os.WriteFile(part, []byte("new"), 0o600))
+		require.NoError(t, publish(link, part, file), name)
+		require.NoError(t, os.WriteFile(part, []byte("newer"), 0o600))
+		assert.ErrorIs(t, publish(link, part, file), os.ErrExist, name)
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		assert.Equal(t, "new", string(text), name)
+	}
+}
+
 func TestNobodyAnswers(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "backup.db")
 	for _, run := range []struct {
