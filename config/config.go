@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"io"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -23,6 +25,9 @@ var crds embed.FS
 
 //go:embed default/namespace.yaml default/account.yaml default/controller.yaml
 var deployed embed.FS
+
+//go:embed samples/backup.yaml
+var backup []byte
 
 // Namespace is where the controller is deployed.
 const Namespace = "ringadm-system"
@@ -72,6 +77,16 @@ func Controller() (all []*unstructured.Unstructured, err error) {
 		}
 	}
 	return all, nil
+}
+
+// Backup returns what backs up the ring r every night, and the volume that it writes to.
+func Backup() (*corev1.PersistentVolumeClaim, *batchv1.CronJob, error) {
+	claim, job := &corev1.PersistentVolumeClaim{}, &batchv1.CronJob{}
+	volume, nightly, _ := bytes.Cut(backup, []byte("\n---\n"))
+	if err := errors.Join(yaml.UnmarshalStrict(volume, claim), yaml.UnmarshalStrict(nightly, job)); err != nil {
+		return nil, nil, fmt.Errorf("samples/backup.yaml: %w", err)
+	}
+	return claim, job, nil
 }
 
 // settle puts the object into the namespace, and the accounts that it names.

@@ -23,7 +23,9 @@ import (
 	"k8s.io/utils/ptr"
 	sigsyaml "sigs.k8s.io/yaml"
 
+	"github.com/ringproof/ringproof/config"
 	"github.com/ringproof/ringproof/internal/image"
+	"github.com/ringproof/ringproof/reference/kube"
 )
 
 // deed is a verb on a resource, "create apps/statefulsets".
@@ -97,11 +99,42 @@ func TestControllerIsConfined(t *testing.T) {
 	assert.Equal(t, image.RingadmName, c.Image, "the image that make images writes")
 	assert.Equal(t, "controller", c.Name, "it looks for its own image by this name")
 	assert.Greater(t, ptr.Deref(d.Spec.Replicas, 1), int32(1), "one takes over from the other")
+	confined(t, pod)
+	require.NotNil(t, c.LivenessProbe)
+	require.NotNil(t, c.ReadinessProbe)
+}
+
+// confined asserts that a pod may be where the strictest of Kubernetes's standards is enforced.
+func confined(t *testing.T, pod corev1.PodSpec) {
+	t.Helper()
+	c := pod.Containers[0]
 	assert.True(t, *pod.SecurityContext.RunAsNonRoot)
 	assert.Equal(t, corev1.SeccompProfileTypeRuntimeDefault, pod.SecurityContext.SeccompProfile.Type)
 	assert.True(t, *c.SecurityContext.ReadOnlyRootFilesystem)
 	assert.False(t, *c.SecurityContext.AllowPrivilegeEscalation)
 	assert.Equal(t, []corev1.Capability{"ALL"}, c.SecurityContext.Capabilities.Drop)
-	require.NotNil(t, c.LivenessProbe)
-	require.NotNil(t, c.ReadinessProbe)
+}
+
+// TestBackupFindsItsRing: the job that backs a ring up names what the controller makes, runs the
+// image that make images writes, and may do nothing at the API server.
+func TestBackupFindsItsRing(t *testing.T) {
+	claim, nightly, err := config.Backup()
+	require.NoError(t, err)
+	pod, r := nightly.Spec.JobTemplate.Spec.Template.Spec, kube.Names{Ring: "r"}
+	require.Len(t, pod.Containers, 1)
+	assert.Equal(t, image.RingadmName, pod.Containers[0].Image)
+	assert.Contains(t, pod.Containers[0].Args, "--endpoints=https://"+r.Client()+":2379")
+	var secret, volume string
+	for _, v := range pod.Volumes {
+		switch {
+		case v.Secret != nil:
+			secret = v.Secret.SecretName
+		case v.PersistentVolumeClaim != nil:
+			volume = v.PersistentVolumeClaim.ClaimName
+		}
+	}
+	assert.Equal(t, r.ClientCertificates(), secret)
+	assert.Equal(t, claim.Name, volume)
+	assert.False(t, *pod.AutomountServiceAccountToken)
+	confined(t, pod)
 }

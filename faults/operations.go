@@ -176,7 +176,7 @@ var operations = []Operation{
 		Kind:     ringproof.OpSnapshot,
 		Doc:      "have the subject write what the ring holds into a file",
 		Owes:     "The file holds all that was acknowledged when it was asked for, and nothing that the ring never held.",
-		Worlds:   withStore,
+		Worlds:   everywhere,
 		Causes:   func(ringproof.Op, int) []ringproof.EventKind { return nil },
 		Sentence: func(ringproof.Op) string { return "ask for a backup of the ring" },
 	},

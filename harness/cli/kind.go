@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -83,8 +82,12 @@ func openKind(t Trial, clusters *nodes.Clusters) (ringproof.World, error) {
 	if err != nil {
 		return nil, err
 	}
+	members, err := trial.Members(subject)
+	if err != nil {
+		return nil, err
+	}
 	releases := t.releasesOf(t.Plan)
-	o := nodes.Options{Workers: t.Plan.Ring.Machines, Releases: releases, Members: labels.Everything(), Self: self, Keeper: keeperName,
+	o := nodes.Options{Workers: t.Plan.Ring.Machines, Releases: releases, Members: members, Self: self, Keeper: keeperName,
 		Over:       t.over,
 		OnProgress: func(line string) { fmt.Fprintf(os.Stderr, "%s: %s\n", t.Plan.Cell, line) },
 		Images: func(dir string) ([]image.Image, error) {

@@ -151,6 +151,8 @@ func (c *composer) askedOfPods(n int) []ringproof.Trigger {
 		op, c.suspended = ringproof.Op{Kind: ringproof.OpResume}, false
 	case c.pausable() && c.draw(label("pauses"), 5) == 4:
 		op, c.suspended = ringproof.Op{Kind: ringproof.OpSuspend}, true
+	case c.draw(label("backs-up"), 5) == 4:
+		op = ringproof.Op{Kind: ringproof.OpSnapshot}
 	default:
 		op.To = one(c.draw, label("to"), 3, 5)
 		more = op.To - c.asked

@@ -55,6 +55,7 @@ var _ trial.Controlled = (*Pods)(nil)
 var _ trial.Reporting = (*Pods)(nil)
 var _ trial.Asked = (*Pods)(nil)
 var _ trial.Shipped = (*Pods)(nil)
+var _ trial.Selecting = (*Pods)(nil)
 var _ trial.Proxying = (*Pods)(nil)
 
 // The ring of a plan, and the class of its volumes, which the cluster has.

@@ -37,6 +37,7 @@ type Nodes interface {
 type Kept interface {
 	LastMember() (kubectl.Member, error) // that is on the host, or was last
 	Node() string                        // what the cluster calls the host
+	Volume(path string) string           // where the run has what is at a path of a volume on the host
 	SignalKubelet(syscall.Signal) (machines.Evidence, error)
 }
 

@@ -319,12 +319,22 @@ func (w *World) signalEtcd(n *node, signal syscall.Signal) (machines.Evidence, e
 func (w *World) site() trial.Site {
 	s := trial.Site{Plan: w.plan, Dir: w.dir}
 	if nodes, ok := w.lab.(Nodes); ok {
-		s.Kubeconfig = nodes.Kubeconfig()
+		s.Kubeconfig, s.Volume = nodes.Kubeconfig(), w.volume
 	}
 	for _, n := range w.nodes {
 		s.Machines = append(s.Machines, w.place(n))
 	}
 	return s
+}
+
+// volume is where the run has what is at a path of a volume on a node.
+func (w *World) volume(node, path string) (string, error) {
+	for _, n := range w.present() {
+		if k, ok := n.machine.(Kept); ok && k.Node() == node {
+			return k.Volume(path), nil
+		}
+	}
+	return "", fmt.Errorf("no machine is node %s", node)
 }
 
 // place is the machine as its subject is told of it.

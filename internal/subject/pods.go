@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -56,6 +57,9 @@ type Pods struct {
 	api  kubeclient.Client
 	ring kube.Names
 
+	volume  func(node, path string) (string, error) // where the run has it
+	backups int                                     // that were asked for
+
 	withdrawn trial.Withdrawn
 	edited    edited // what the EtcdRing was last asked to ask for
 
@@ -70,6 +74,7 @@ var _ trial.Reporting = (*Pods)(nil)
 var _ trial.Asked = (*Pods)(nil)
 var _ trial.Keeping = (*Pods)(nil)
 var _ trial.Deletable = (*Pods)(nil)
+var _ trial.Selecting = (*Pods)(nil)
 
 // The ring of a plan, and the class of its volumes, which the cluster has.
 const (
@@ -87,6 +92,11 @@ func (*Pods) Etcd() trial.Etcd {
 	return e
 }
 
+// Selector is of members' pods: what else is there may have volumes, too.
+func (p *Pods) Selector() string {
+	return labels.SelectorFromSet(kube.Names{Ring: podsRing}.Labels(kube.MemberPart)).String()
+}
+
 // Stop is what a kubelet does.
 func (*Pods) Stop() trial.Stop { return trial.UsualStop() }
 
@@ -98,7 +108,7 @@ func (*Pods) Supports(s ringproof.Step) error {
 	case s.Op != nil && s.Op.Kind == ringproof.OpRestart && (s.Op.Changes() || s.Op.Scope != "" && s.Op.Scope != "process"),
 		s.Op != nil && s.Op.Kind == ringproof.OpRoll && s.Op.Scope != "" && s.Op.Scope != "process":
 		return fmt.Errorf("%s: in a pod only etcd is restarted so far (%w)", s.Op.Kind, errors.ErrUnsupported)
-	case s.Op != nil && !slices.Contains([]ringproof.OpKind{ringproof.OpScale, ringproof.OpUpgrade, ringproof.OpPeers, ringproof.OpEdit, ringproof.OpRestart, ringproof.OpRoll, ringproof.OpAsk, ringproof.OpSuspend, ringproof.OpResume}, s.Op.Kind):
+	case s.Op != nil && !slices.Contains([]ringproof.OpKind{ringproof.OpScale, ringproof.OpUpgrade, ringproof.OpPeers, ringproof.OpEdit, ringproof.OpRestart, ringproof.OpRoll, ringproof.OpAsk, ringproof.OpSuspend, ringproof.OpResume, ringproof.OpSnapshot}, s.Op.Kind):
 		return fmt.Errorf("%s: an EtcdRing can't be asked for it (%w)", s.Op.Kind, errors.ErrUnsupported)
 	}
 	return nil
@@ -122,7 +132,7 @@ func RunsInPods(p ringproof.Plan) error {
 
 // Seed deploys the controller and asks for the ring.
 func (p *Pods) Seed(ctx context.Context, site trial.Site, _ trial.Run) error {
-	p.plan, p.ring = site.Plan, kube.Names{Namespace: podsNamespace, Ring: podsRing}
+	p.plan, p.ring, p.volume = site.Plan, kube.Names{Namespace: podsNamespace, Ring: podsRing}, site.Volume
 	if err := errors.Join(p.arm(site.Machines), p.open(site.Kubeconfig)); err != nil {
 		return err
 	}
@@ -459,11 +469,6 @@ func (p *Pods) Ask(ctx context.Context, op ringproof.Op, _ []string, _ trial.Run
 		return done, nil
 	}
 	return done, p.edited.merge(patch)
-}
-
-// Snapshot is no operation of a pod.
-func (*Pods) Snapshot(context.Context, string, trial.Run) (string, error) {
-	return "", fmt.Errorf("an EtcdRing is not asked for a backup: %w", errors.ErrUnsupported)
 }
 
 // Reset is no operation of a pod.

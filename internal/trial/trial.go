@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ringproof/ringproof"
@@ -119,6 +120,9 @@ type Site struct {
 	Machines []Machine
 	// Kubeconfig is the path of an administrator's, where machines are nodes of a cluster.
 	Kubeconfig string
+	// Volume is where the run has what is at a path of a volume on a node, by the name that the
+	// cluster has for it.
+	Volume func(node, path string) (string, error)
 }
 
 // Machine is where an agent runs.
@@ -157,14 +161,27 @@ const (
 	PodsOwn = "/ringproof/own"
 )
 
+// Selecting is a subject in pods, beside which a cluster may have others that keep data.
+type Selecting interface {
+	// Selector is the label selector of the pods that run a member; "": those with a claim.
+	Selector() string
+}
+
+// Members selects the pods of the subject that run a member, of those with a claim.
+func Members(s Subject) (labels.Selector, error) {
+	selecting, ok := s.(Selecting)
+	if !ok {
+		return labels.Everything(), nil
+	}
+	return labels.Parse(selecting.Selector())
+}
+
 // Shipped is a subject in pods that has images of its own.
 type Shipped interface {
 	// Image is what its own is called, and where its program is in it.
 	Image() (name, program string)
 	// EtcdImage is what its pods call the image of a release of etcd.
 	EtcdImage(version string) string
-	// Selector is the label selector of the pods that run a member; "": those with a claim.
-	Selector() string
 }
 
 // Proxying is a subject in pods that stands between its own image and the API server, where

@@ -31,6 +31,7 @@ import (
 	"github.com/ringproof/ringproof/internal/local"
 	"github.com/ringproof/ringproof/internal/local/machines"
 	"github.com/ringproof/ringproof/internal/lockstep"
+	"github.com/ringproof/ringproof/internal/trial"
 	"github.com/ringproof/ringproof/internal/virtual/addons"
 )
 
@@ -82,11 +83,9 @@ func newCluster(t Trial) func(context.Context, machines.Options) (local.Lab, err
 		if err != nil {
 			return nil, err
 		}
-		c := &cluster{lab: made.(*lab), Trial: t, self: self, of: labels.Everything(), parts: map[string]*exec.Cmd{}, away: map[string]bool{}}
-		if t.shipped != nil {
-			if c.of, err = labels.Parse(t.shipped.Selector()); err != nil {
-				return nil, err
-			}
+		c := &cluster{lab: made.(*lab), Trial: t, self: self, parts: map[string]*exec.Cmd{}, away: map[string]bool{}}
+		if c.of, err = trial.Members(t.subject); err != nil {
+			return nil, err
 		}
 		if c.keys, err = makeKeys(filepath.Join(t.Dir, "pki"), netip.AddrPortFrom(lockstep.Address(atServer), serverPort)); err != nil {
 			return nil, fmt.Errorf("making the cluster's certificates: %w", err)

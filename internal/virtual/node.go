@@ -154,7 +154,10 @@ func (n *node) DataDir() string {
 	return filepath.Join(n.dir(), "none")
 }
 
-// DataRoot is the same: the run sees what nodes see.
+// Volume is the same: the run sees what nodes see.
+func (*node) Volume(path string) string { return path }
+
+// DataRoot is the same, too.
 func (n *node) DataRoot() string { return n.DataDir() }
 
 // PowerOn gives the node power and starts its kubelet.

@@ -34,7 +34,8 @@ type Trial struct {
 	Kubernetes string `json:"kubernetes,omitempty"` // the control plane's programs, in one; "": machines are no nodes
 	Program    string `json:"program,omitempty"`    // somebody's, that was built of its main package; "": none is on trial
 
-	shipped  trial.Shipped  // who has images of its own; nil: the subject hasn't
+	shipped  trial.Shipped // who has images of its own; nil: the subject hasn't
+	subject  trial.Subject
 	proxying trial.Proxying // who stands before the API server; nil: nobody does
 }
 
@@ -159,6 +160,7 @@ func (w *World) kubernetes(p ringproof.Plan) string {
 // Sit makes the world inside: in the seat, where the subject is known.
 func (t Trial) Sit(subject trial.Subject, version string) *local.World {
 	w := &local.World{Releases: t.Releases, Subject: subject, Version: version, As: "virtual", Virtual: true, Labs: newLab(t.Dir)}
+	t.subject = subject
 	t.shipped, _ = subject.(trial.Shipped)
 	if faults.AnyAtSeam(t.Plan) {
 		t.proxying, _ = subject.(trial.Proxying)

@@ -236,7 +236,12 @@ func (n *node) DataDir() string {
 
 // DataRoot is where this host has it.
 func (n *node) DataRoot() string {
-	below, found := strings.CutPrefix(n.DataDir(), kind.VolumesAt+"/")
+	return n.Volume(n.DataDir())
+}
+
+// Volume is where this host has what is at a path of a volume on the node.
+func (n *node) Volume(path string) string {
+	below, found := strings.CutPrefix(path, kind.VolumesAt+"/")
 	if !found {
 		return filepath.Join(n.disk, "none")
 	}
