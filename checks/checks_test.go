@@ -703,6 +703,20 @@ func TestPlantedBugs(t *testing.T) {
 			*h = *ruined()
 			event(h, ringproof.Event{At: sec(50), Kind: ringproof.EventActionBegun, Action: "remove", Machine: "m2"})
 		}, says: "saw remove begun"},
+		{check: "disaster", name: "what clients reach it by is made anew", want: ok, plant: func(h *ringproof.History) {
+			*h = *ruined()
+			event(h, ringproof.Event{At: sec(60), Kind: ringproof.EventActionBegun, Action: "kube create service"})
+			event(h, ringproof.Event{At: sec(61), Kind: ringproof.EventActionBegun, Action: "kube replace secret"})
+			event(h, ringproof.Event{At: sec(62), Kind: ringproof.EventActionBegun, Action: "kube annotate statefulset"})
+		}},
+		{check: "disaster", name: "its pods are to be others", want: bug, plant: func(h *ringproof.History) {
+			*h = *ruined()
+			event(h, ringproof.Event{At: sec(60), Kind: ringproof.EventActionBegun, Action: "kube replace statefulset"})
+		}, says: "saw kube replace statefulset begun"},
+		{check: "disaster", name: "a certificate is deleted", want: bug, plant: func(h *ringproof.History) {
+			*h = *ruined()
+			event(h, ringproof.Event{At: sec(60), Kind: ringproof.EventActionBegun, Action: "kube delete secret"})
+		}, says: "saw kube delete secret begun"},
 		{check: "disaster", name: "nothing known to survive", want: gap, plant: func(h *ringproof.History) {
 			*h = *ruined()
 			h.Observations = nil

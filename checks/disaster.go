@@ -6,6 +6,7 @@ package checks
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/ringproof/ringproof"
 )
@@ -159,15 +160,28 @@ func namesTheDisaster(h *ringproof.History, since ringproof.Instant) (ringproof.
 }
 
 // harmless are the actions that a subject may take in a ring without a quorum:
-// an etcd whose log is there may always start, and who ends may ask another to lead.
-var harmless = []string{"launch", "move-leader"}
+// an etcd whose log is there may always start, and who ends may ask another to lead. A set of
+// which nothing else changes looks again what pods it owes: those that come back may bring the
+// quorum with them.
+var harmless = []string{"launch", "move-leader", "kube annotate statefulset"}
+
+// around are objects of a ring on Kubernetes beside its members: what is made anew, or set right, of
+// them takes nothing from who is there.
+var around = []string{"service", "secret", "serviceaccount", "role", "rolebinding", "poddisruptionbudget"}
+
+// sparing reports whether the action is one of those.
+func sparing(action string) bool {
+	words := strings.Fields(action)
+	return slices.Contains(harmless, action) ||
+		len(words) == 3 && words[0] == "kube" && (words[1] == "create" || words[1] == "replace") && slices.Contains(around, words[2])
+}
 
 // heedless finds an action that was begun when the subject had to know: with the
 // quorum lost every change makes it worse, or is made on a list that nobody
 // confirms.
 func heedless(h *ringproof.History, since ringproof.Instant) (ringproof.Finding, bool) {
 	for _, e := range events(h, ringproof.EventActionBegun) {
-		if e.At > since.Add(hearsay) && !slices.Contains(harmless, e.Action) {
+		if e.At > since.Add(hearsay) && !sparing(e.Action) {
 			return with(fail(e.At, "expected nothing to be done to a ring that lost its quorum at %s, saw %s begun", since, e.Action), e.String()), true
 		}
 	}

@@ -27,8 +27,10 @@ type Verb string
 const (
 	Create Verb = "create"
 	Update Verb = "replace"
-	Delete Verb = "delete"
-	Evict  Verb = "evict" // of a pod: it is deleted if its disruption budget lets it go
+	// Annotate is of a set that is to look again what it owes: nothing else of it changes.
+	Annotate Verb = "annotate"
+	Delete   Verb = "delete"
+	Evict    Verb = "evict" // of a pod: it is deleted if its disruption budget lets it go
 )
 
 // Change is one write. It prints as the kubectl command that does it by hand.
@@ -77,6 +79,8 @@ func (c Change) String() string {
 	case Evict: // kubectl has no verb for it
 		path := fmt.Sprintf("/api/v1/namespaces/%s/pods/%s/eviction", c.Object.GetNamespace(), c.Object.GetName())
 		words = append(words[:3], "create", "--raw", path, "-f", "eviction-"+c.Object.GetName()+".yaml")
+	case Annotate:
+		words = append(words, "--overwrite", c.Kind, c.Object.GetName(), kube.NudgedAnnotation+"="+c.Object.GetAnnotations()[kube.NudgedAnnotation])
 	default:
 		words = append(words, "-f", fmt.Sprintf("%s-%s.yaml", c.Kind, c.Object.GetName()))
 	}
@@ -96,7 +100,7 @@ func (c Change) make(ctx context.Context, w client.Client) error {
 	switch c.Verb {
 	case Create:
 		return ignored(w.Create(ctx, c.Object), apierrors.IsAlreadyExists)
-	case Update:
+	case Update, Annotate:
 		return w.Update(ctx, c.Object)
 	case Evict:
 		asked := &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &c.UID}}}
@@ -128,6 +132,13 @@ func creation(o client.Object, why string) Change {
 
 func update(o client.Object, why string) Change {
 	return Change{Verb: Update, Kind: kindOf(o), Object: o, UID: o.GetUID(), Why: why}
+}
+
+// annotation is an update by which a set looks again.
+func annotation(set *appsv1.StatefulSet, why string) Change {
+	c := update(set, why)
+	c.Verb = Annotate
+	return c
 }
 
 func deletion(o client.Object, why string) Change {

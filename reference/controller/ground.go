@@ -188,7 +188,7 @@ func (g *Ground) keepSet(s Seen, now time.Time) {
 	if s.Ring.Spec.Paused {
 		next := s.Set.DeepCopy()
 		if why := s.nudged(next, now); why != "" {
-			g.Changes = append(g.Changes, update(next, why))
+			g.Changes = append(g.Changes, annotation(next, why))
 		}
 		return
 	}
@@ -196,21 +196,36 @@ func (g *Ground) keepSet(s Seen, now time.Time) {
 	if g.course.from != "" {
 		asked.Annotations[kube.FromAnnotation] = string(g.course.from)
 	}
-	next, why := s.sized(asked, now)
+	next, why := s.sized(asked)
+	stalled := s.nudged(next, now)
 	if s.Set.Annotations[kube.TemplateAnnotation] == asked.Annotations[kube.TemplateAnnotation] && !s.unmade() && sameRun(s.Set.Spec.Template.Spec, asked.Spec.Template.Spec) {
 		next.Annotations = merged(next.Annotations, asked.Annotations)
-		if len(why) > 0 {
-			g.Changes = append(g.Changes, update(next, strings.Join(why, "; ")))
+		if c, due := samePods(next, why, stalled); due {
+			g.Changes = append(g.Changes, c)
 		}
 		return
 	}
 	other := next.DeepCopy()
 	other.Spec.Template, other.Annotations = asked.Spec.Template, merged(next.Annotations, asked.Annotations)
-	change := update(other, strings.Join(append(slices.Clone(why), otherPods), "; "))
-	if len(why) > 0 {
-		change.Without = ptr.To(update(next, strings.Join(why, "; ")))
+	without, due := samePods(next, why, stalled)
+	change := update(other, otherPods)
+	if due {
+		change.Why = without.Why + "; " + otherPods
+		change.Without = &without
 	}
 	g.Changes = append(g.Changes, change)
+}
+
+// samePods is the change of a set that makes the same pods, and whether there is one: stalled is why
+// it is to look again, which alone is no more than an annotation.
+func samePods(next *appsv1.StatefulSet, why []string, stalled string) (c Change, due bool) {
+	if len(why) == 0 {
+		return annotation(next, stalled), stalled != ""
+	}
+	if stalled != "" {
+		why = append(why, stalled)
+	}
+	return update(next, strings.Join(why, "; ")), true
 }
 
 // released is a set that is deleted in the foreground, so that it doesn't wait for its pods, which go
@@ -226,7 +241,7 @@ func (s Seen) released() *appsv1.StatefulSet {
 }
 
 // sized is the set with all that is asked for but other pods, and why it is to be so.
-func (s Seen) sized(asked *appsv1.StatefulSet, now time.Time) (next *appsv1.StatefulSet, why []string) {
+func (s Seen) sized(asked *appsv1.StatefulSet) (next *appsv1.StatefulSet, why []string) {
 	next = s.Set.DeepCopy()
 	next.Annotations = merged(s.Set.Annotations, nil)
 	next.Spec.Replicas = ptr.To(s.replicas())
@@ -247,9 +262,6 @@ func (s Seen) sized(asked *appsv1.StatefulSet, now time.Time) (next *appsv1.Stat
 	}
 	if taken := takes(s.Ring, next); taken != "" {
 		why = append(why, taken)
-	}
-	if stalled := s.nudged(next, now); stalled != "" {
-		why = append(why, stalled)
 	}
 	return next, why
 }
