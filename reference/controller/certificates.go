@@ -162,7 +162,7 @@ func filled(r *v1alpha1.EtcdRing, after, before *corev1.Secret, now time.Time, t
 	if after.Data == nil {
 		after.Data = map[string][]byte{}
 	}
-	for key, pem := range trust {
+	for key, pem := range trust { // order: what one key holds says nothing of another
 		changed = changed || string(after.Data[key]) != string(pem)
 		after.Data[key] = pem
 	}

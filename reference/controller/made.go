@@ -52,7 +52,7 @@ func (x *automation) noteFor(ctx context.Context, c Change) error {
 	if !is || x.noted(set) {
 		return nil
 	}
-	if c.Verb != Create { // one that is made is as was noted last
+	if c.Verb == Update || c.Verb == Annotate { // one that is made is as was noted last
 		if err := client.NewDryRunClient(x.Client).Update(ctx, set.DeepCopy()); err != nil {
 			return err
 		}
