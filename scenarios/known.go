@@ -125,7 +125,7 @@ func Standard() Known {
 	safe := []ringproof.Mode{ringproof.ModeSafe}
 	return Known{
 		Actions: []string{"bootstrap", "add-learner", "bind", "promote", "remove", "move-leader", "upgrade", "listen", "update", "advance-log", "launch", "restart", "clear", "disown"},
-		Writes:  []string{"kube create pod", "kube create statefulset", "kube replace statefulset", "kube delete pod", "kube evict pod", "kube delete persistentvolumeclaim"},
+		Writes:  []string{"kube create pod", "kube create statefulset", "kube replace statefulset", "kube annotate statefulset", "kube delete pod", "kube evict pod", "kube delete persistentvolumeclaim"},
 		Flags: []string{
 			"name", "data-dir", "wal-dir", "config-file", "listen-peer-urls", "listen-client-urls", "listen-client-http-urls", "advertise-client-urls",
 			"initial-", "discovery", "discovery-", "force-new-cluster", "strict-reconfig-check", "heartbeat-interval", "election-timeout", "snapshot-count",

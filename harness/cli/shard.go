@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -30,7 +31,7 @@ func (s *shard) Set(text string) error {
 	n, err1 := strconv.Atoi(part)
 	m, err2 := strconv.Atoi(of)
 	if err1 != nil || err2 != nil || n < 1 || n > m {
-		return fmt.Errorf("it is one part of several, as 2/5: the second of five")
+		return errors.New("it is one part of several, as 2/5: the second of five")
 	}
 	*s = shard{n, m}
 	return nil

@@ -57,6 +57,17 @@ func Open(kubeconfig string) (Client, error) {
 // Member is the pod of one, by name. It may be gone.
 type Member struct{ Namespace, Name string }
 
+// VolumePath is where on its node a volume is; "": it is of a kind that is on none.
+func VolumePath(v *corev1.PersistentVolume) string {
+	switch {
+	case v.Spec.HostPath != nil:
+		return v.Spec.HostPath.Path
+	case v.Spec.Local != nil:
+		return v.Spec.Local.Path
+	}
+	return ""
+}
+
 // insist tries once a second while the API server says nothing, until ctx ends. A pod that has
 // no claim gets none later.
 func insist(ctx context.Context, try func() error) error {

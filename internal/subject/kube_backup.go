@@ -20,6 +20,7 @@ import (
 	kubeclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ringproof/ringproof/config"
+	"github.com/ringproof/ringproof/internal/kubectl"
 	"github.com/ringproof/ringproof/internal/trial"
 )
 
@@ -34,15 +35,27 @@ func (p *Pods) Snapshot(ctx context.Context, file string, _ trial.Run) (string, 
 	if err != nil {
 		return "", err
 	}
+	defer p.tidy(context.WithoutCancel(ctx), job, claim)
 	if err := errors.Join(p.create(ctx, claim), p.create(ctx, job)); err != nil {
 		return "", err
 	}
 	wrote, err := p.finished(ctx, job)
-	if err == nil {
-		err = p.fetch(ctx, claim, wrote, file)
+	if err != nil {
+		return "", err
 	}
-	tidied := errors.Join(p.api.Delete(ctx, job, kubeclient.PropagationPolicy(metav1.DeletePropagationBackground)), p.api.Delete(ctx, claim))
-	return "job " + job.Name, errors.Join(err, tidied)
+	return "job " + job.Name, p.fetch(ctx, claim, wrote, file)
+}
+
+const tidying = 5 * time.Second // how long the API server has to take away what made a backup
+
+// tidy takes the job and its volume away, also when nobody waits for them any more. Where the API
+// server is out they stay, and the backup is none the worse.
+func (p *Pods) tidy(ctx context.Context, all ...kubeclient.Object) {
+	ctx, cancel := context.WithTimeout(ctx, tidying)
+	defer cancel()
+	for _, o := range all {
+		_ = p.api.Delete(ctx, o, kubeclient.PropagationPolicy(metav1.DeletePropagationBackground))
+	}
 }
 
 // backup is the volume and the job of one backup.
@@ -104,13 +117,8 @@ func (p *Pods) fetch(ctx context.Context, claim *corev1.PersistentVolumeClaim, p
 	if err := p.api.Get(ctx, kubeclient.ObjectKey{Name: claim.Spec.VolumeName}, volume); err != nil {
 		return err
 	}
-	path := ""
-	switch {
-	case volume.Spec.HostPath != nil:
-		path = volume.Spec.HostPath.Path
-	case volume.Spec.Local != nil:
-		path = volume.Spec.Local.Path
-	default:
+	path := kubectl.VolumePath(volume)
+	if path == "" {
 		return fmt.Errorf("volume %s is on no node", volume.Name)
 	}
 	dir, err := p.volume(pod.Spec.NodeName, path)

@@ -251,13 +251,8 @@ func (c *cluster) place(p *corev1.Pod) string {
 		return ""
 	}
 	volume, err := c.volumes.Get(claim.Spec.VolumeName)
-	switch {
-	case err != nil:
+	if err != nil {
 		return ""
-	case volume.Spec.HostPath != nil:
-		return volume.Spec.HostPath.Path
-	case volume.Spec.Local != nil:
-		return volume.Spec.Local.Path
 	}
-	return ""
+	return kubectl.VolumePath(volume)
 }

@@ -23,6 +23,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilwait "k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
+
+	"github.com/ringproof/ringproof/internal/kubectl"
 )
 
 // refreshPeriod is how often mounted Secrets, ConfigMaps and tokens are looked at again, at
@@ -72,13 +74,8 @@ func (p *pod) attach(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	dir := ""
-	switch source := volume.Spec.PersistentVolumeSource; {
-	case source.HostPath != nil:
-		dir = source.HostPath.Path
-	case source.Local != nil:
-		dir = source.Local.Path
-	default:
+	dir := kubectl.VolumePath(volume)
+	if dir == "" {
 		return fmt.Errorf("%w volume like %s, which is neither a hostPath nor local", errLacks, volume.Name)
 	}
 	if _, err := os.Stat(dir); err != nil {
