@@ -380,12 +380,14 @@ func (d *Dir) release(newest int, keep uint64) {
 		cut = mark.index() - keep
 	}
 	all, last, synced, handed := d.wal, hard{}, 0, 0
+	apart := lastBetween(all, newest)
 	d.wal, d.bytes = pile.Of[record]{}, 0
 	for i, r := range all.All() {
 		switch {
 		case i < newest && r.hard != (hard{}):
-			last = r.hard
-			continue
+			if last = r.hard; i != apart {
+				continue
+			}
 		case i < newest && (r.snap != nil || r.entry != nil && (mark.received || r.entry.GetIndex() <= cut)):
 			d.shelve(r.entry)
 			continue
@@ -401,6 +403,24 @@ func (d *Dir) release(newest int, keep uint64) {
 	}
 	d.base += uint64(all.Len() - d.wal.Len())
 	d.synced, d.handed = synced, handed
+}
+
+// lastBetween is the place before another of the last hard state that stands between two entries; -1:
+// there is none. A real log keeps all of them, and one is enough to tell whether batches lie behind a
+// place.
+func lastBetween(all pile.Of[record], before int) int {
+	place, more := -1, false
+	for i := before - 1; i >= 0; i-- {
+		switch r := all.At(i); {
+		case r.entry != nil && place >= 0:
+			return place
+		case r.entry != nil:
+			more = true
+		case r.hard != (hard{}) && more && place < 0:
+			place = i
+		}
+	}
+	return -1
 }
 
 // shelve keeps an entry that no start reads any more. etcd leaves the segments

@@ -4,6 +4,7 @@
 package etcd
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,6 +36,43 @@ func TestWhoseFindsTheLast(t *testing.T) {
 		require.True(t, found)
 		require.Equal(t, want, last, "%v", d)
 	})
+}
+
+// TestForgottenHardStatesToldBatchesApart: no file of a real log gets shorter, so what lies behind a
+// hole tells of it also after a snapshot, whose log is kept for those who are behind.
+func TestForgottenHardStatesToldBatchesApart(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d, last := &Dir{}, uint64(0)
+		d.add(record{owner: &owner{member: 1, cluster: 2}})
+		for range rapid.IntRange(2, 20).Draw(t, "records") {
+			if last > 0 && rapid.Bool().Draw(t, "hard") {
+				d.add(record{hard: hard{term: 1, commit: last}})
+				continue
+			}
+			last++
+			d.add(record{entry: &raftpb.Entry{Index: new(last)}})
+		}
+		from := rapid.IntRange(0, d.wal.Len()-1).Draw(t, "from")
+		behind := d.wal.Slice()[from:]
+		want, first := batches(behind), firstEntry(behind)
+		s := newState()
+		s.index = last
+		d.add(record{hard: hard{term: 1, commit: last}})
+		d.add(record{snap: &snapshot{state: s}})
+		d.markSynced(d.end(), last)
+		all := d.wal.Slice()
+		got := first != nil && batches(all[slices.IndexFunc(all, func(r record) bool { return r.entry == first }):])
+		require.Equal(t, want, got, "%v", behind)
+	})
+}
+
+func firstEntry(all []record) *raftpb.Entry {
+	for _, r := range all {
+		if r.entry != nil {
+			return r.entry
+		}
+	}
+	return nil
 }
 
 func anyRecord(t *rapid.T) record {
