@@ -113,12 +113,26 @@ func anotherAway(h *ringproof.History, v ringproof.MemberView, last int, end rin
 	from, next := h.Observations[last].At, h.Observations[last+1]
 	now, still := next.Member(v.ID)
 	if still && !v.Serving && !now.Serving {
-		return true
+		return !backWithin(h, v.ID, last+1, end.At)
 	}
 	return slices.ContainsFunc(events(h, ringproof.EventProcessExited), func(e ringproof.Event) bool {
 		back := now.Serving && e.At < next.At && next.At < end.At
 		return e.Machine == v.Machine && e.At >= from && e.At <= min(next.At, end.At) && !back && !mayEnd(h, e.Machine, e.At)
 	})
+}
+
+// backWithin reports whether a member may have been back at an instant, though a look that spans it
+// did not find it serve: the look after found it. A question to a ring without a leader waits, and is
+// given up, while one that is asked once a leader is there is answered at once.
+func backWithin(h *ringproof.History, member ringproof.MemberID, look int, at ringproof.Instant) bool {
+	if o := h.Observations[look]; o.At >= at || o.Until <= at {
+		return false
+	}
+	if look+1 == len(h.Observations) {
+		return true
+	}
+	m, listed := h.Observations[look+1].Member(member)
+	return !listed || m.Serving
 }
 
 // together reports whether another voter ceased to serve before an etcd ended, and did not

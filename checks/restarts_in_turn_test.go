@@ -35,6 +35,16 @@ func TestRestartsInTurn(t *testing.T) {
 			away(h, "m2", 12, 40)
 			event(h, ringproof.Event{At: sec(11), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultMachineLoss})
 		}, ringproof.Fail, "etcd of m1 to be ended while all other voters serve, saw m2 away"},
+		{"while another was without a leader, and had one again within the look", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
+			away(h, "m2", 19, 21)
+			away(h, "m3", 20, 21)
+			h.Observations[20].Until = sec(20.9)
+		}, ringproof.Pass, "3 ends"},
+		{"while another was without a leader, and still is by the look after", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
+			away(h, "m2", 19, 22)
+			away(h, "m3", 20, 21)
+			h.Observations[20].Until = sec(20.9)
+		}, ringproof.Fail, "etcd of m3 to be ended while all other voters serve, saw m2 away"},
 		{"two between two looks", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(10.6), Kind: ringproof.EventProcessExited, Machine: "m3"})
 		}, ringproof.Fail, "etcd of m3 to be ended while all other voters serve, saw m2 away"},

@@ -156,7 +156,7 @@ func (r passage) endedWithout(h *ringproof.History, other ringproof.MemberID) bo
 	}
 	before, was := h.Observations[last].Member(other)
 	after, still := h.Observations[last+1].Member(other)
-	return was && still && !before.Serving && !after.Serving
+	return was && still && !before.Serving && !after.Serving && !backWithin(h, other, last+1, r.at)
 }
 
 // wrong says what an upgrade's restart should have waited for. A restart that a fault may

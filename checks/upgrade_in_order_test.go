@@ -125,6 +125,16 @@ func TestUpgradeInOrder(t *testing.T) {
 		}, ringproof.Fail, "saw m1 lead and m2 still run v3.5.35"},
 		{"a minor left out", rolled("3.7.3", 2, 3, 1), nil, ringproof.Fail, "saw it go from v3.5.35 to v3.7.3"},
 		{"down", rolled("3.5.9", 2, 3, 1), nil, ringproof.Fail, "saw it go from v3.5.35 to v3.5.9"},
+		{"over one that was without a leader, and had one again within the look", rolled("3.6.16", 2, 3, 1), func(h *ringproof.History) {
+			away(h, "m2", 19, 21)
+			away(h, "m3", 20, 21)
+			h.Observations[20].Until = sec(20.9)
+		}, ringproof.Pass, "3 members"},
+		{"over one that was without a leader, and still is by the look after", rolled("3.6.16", 2, 3, 1), func(h *ringproof.History) {
+			away(h, "m2", 19, 22)
+			away(h, "m3", 20, 21)
+			h.Observations[20].Until = sec(20.9)
+		}, ringproof.Fail, "expected m3 to be upgraded while all other voters serve, saw m2 away"},
 		{"over one that is away", rolled("3.6.16", 2, 3, 1), func(h *ringproof.History) { away(h, "m3", 5, 15) }, ringproof.Fail, "expected m2 to be upgraded while all other voters serve, saw m3 away"},
 		{"one that is away before and comes back", rolled("3.6.16", 2, 3, 1), func(h *ringproof.History) { away(h, "m3", 5, 11) }, ringproof.Pass, "3 members"},
 		{"one that was away with it, and is back", rolled("3.6.16", 2, 3, 1), func(h *ringproof.History) { away(h, "m2", 5, 11); away(h, "m3", 4, 10) }, ringproof.Pass, "3 members"},
