@@ -21,6 +21,10 @@ func needlessEnds(h *ringproof.History) (all []ringproof.Event) {
 		switch e.Kind {
 		case ringproof.EventRunEnds:
 			return all // what ends then is ended with the run
+		case ringproof.EventMemberRemoved:
+			for _, t := range turns {
+				delete(t.spent, e.Machine) // the next member there has its own turn
+			}
 		case ringproof.EventProcessExited:
 			excused := misinformed(e) && (amongFaults(h, e.At) || !misled[e.Machine])
 			misled[e.Machine] = misled[e.Machine] || misinformed(e)

@@ -108,6 +108,16 @@ func TestWhatAnEndIsExcusedBy(t *testing.T) {
 			bounced(h, ringproof.Op{Kind: ringproof.OpUpgrade}, 40, 60, "")
 			ends(h, "m1", 42, 45)
 		}, ringproof.Fail},
+		{"one is upgraded, and so is the member that comes in its place", func(h *ringproof.History) {
+			bounced(h, ringproof.Op{Kind: ringproof.OpUpgrade}, 40, 60, "")
+			ends(h, "m1", 42, 45)
+			event(h, ringproof.Event{At: sec(43), Kind: ringproof.EventMemberRemoved, Machine: "m1"})
+		}, ringproof.Pass},
+		{"one is upgraded, and the member that comes in its place twice", func(h *ringproof.History) {
+			bounced(h, ringproof.Op{Kind: ringproof.OpUpgrade}, 40, 60, "")
+			ends(h, "m1", 42, 45, 48)
+			event(h, ringproof.Event{At: sec(43), Kind: ringproof.EventMemberRemoved, Machine: "m1"})
+		}, ringproof.Fail},
 		{"one is ended for each of two upgrades, of which the second was asked for before the first was carried out", func(h *ringproof.History) {
 			h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: "first", Op: &ringproof.Op{Kind: ringproof.OpUpgrade}})
 			event(h, ringproof.Event{At: sec(39), Kind: ringproof.EventStepBegun, Step: "first"})
