@@ -1402,6 +1402,49 @@ func TestTheMarginOnASwappedDisk(t *testing.T) {
 	}
 }
 
+// TestADiskThatASwapTakesBack: member 5 is put on the disk that m4 has of m6. As the disks are back
+// that one is gone, and the subject clears the old one of m4, whose member has left: the new disk
+// that m4 has then is no sign that it took member 5.
+func TestADiskThatASwapTakesBack(t *testing.T) {
+	for name, test := range map[string]struct {
+		back float64 // seconds
+		says string
+	}{
+		"back before it is cleared": {12, ""},
+		"back after it is cleared":  {18, "expected remove of 5 to leave a margin of at least 1"},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			h := healthy()
+			for _, m := range []string{"m4", "m6"} {
+				event(h, ringproof.Event{At: sec(2), Kind: ringproof.EventFaultLanded, Step: "swap", Fault: ringproof.FaultDiskSwap, Machine: m})
+			}
+			event(h, ringproof.Event{At: sec(test.back), Kind: ringproof.EventFaultHealed, Step: "swap", Fault: ringproof.FaultDiskSwap, Machine: "m4,m6"})
+			h.Observations = nil
+			for at := 5.5; at < 24; at++ {
+				members := []ringproof.MemberID{1, 2, 3, 5}
+				switch {
+				case at > 15:
+					members = []ringproof.MemberID{1, 2}
+				case at > 9:
+					members = []ringproof.MemberID{1, 2, 5}
+				}
+				o := seen(at, 1, members...)
+				m := slices.IndexFunc(o.Machines, func(m ringproof.MachineView) bool { return m.Name == "m4" })
+				switch {
+				case at > 14:
+					o.Machines[m].Disk = 3
+				case at < test.back:
+					o.Machines[m].Disk = 2
+				}
+				look(h, o)
+			}
+			insert(h, 3, append(grow(5), entry("remove", 3, 9), entry("remove", 5, 15))...)
+			h.Evidence.Changes = h.Evidence.Changes[:len(h.Evidence.Changes)-3]
+			judged(t, quorumMargin.Finding(h, nil), test.says)
+		})
+	}
+}
+
 // TestOnlyAVotersDiskIsMissed: the look that shows m4 with a new disk shows the
 // volume of m2 lost, so the margin falls, whoever lived on m4.
 func TestOnlyAVotersDiskIsMissed(t *testing.T) {

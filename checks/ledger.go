@@ -43,6 +43,7 @@ func newLedger(h *ringproof.History) *ledger {
 			l.losses = append(l.losses, e)
 		}
 	}
+	l.losses = append(l.losses, swappedBack(h)...)
 	if l.swapped("") {
 		l.readObservations() // the disk that a log is found on may have been in another machine when it was written
 	}
@@ -56,6 +57,21 @@ func newLedger(h *ringproof.History) *ledger {
 		}
 	}
 	return l
+}
+
+// swappedBack are the ends of swaps, machine by machine: each takes the disk that the machine had
+// meanwhile, and whoever was put on it.
+func swappedBack(h *ringproof.History) (all []ringproof.Event) {
+	for _, e := range events(h, ringproof.EventFaultHealed) {
+		if e.Fault != ringproof.FaultDiskSwap {
+			continue
+		}
+		for machine := range strings.SplitSeq(e.Machine, ",") {
+			e.Machine = machine
+			all = append(all, e)
+		}
+	}
+	return all
 }
 
 // tookDisk reports whether the fault took the machine's disk from its member: at once, or, a
