@@ -439,6 +439,7 @@ type Fault struct {
 	Object   string    `json:"object,omitempty"`   // kube-delete, foreign-finalizer: the member's "pod", "claim" or "volume"; objects-deleted, objects-emptied, admission-denied: "services", "secrets", …
 	How      string    `json:"how,omitempty"`      // kube-delete: "graceful", "forced" or "evicted"; statefulset-deleted, ring-deleted: "background", "foreground" or "orphan"; statefulset-scaled: "none", "minority", "fewer" or "more"; store-outage: "fails" or "hangs"
 	Shape    string    `json:"shape,omitempty"`    // partition: "split", "isolate", "one-way", "pair"
+	Port     string    `json:"port,omitempty"`     // partition: "all", or only "peer" or "client"
 	Action   string    `json:"action,omitempty"`   // agent-crash: the subject's action, "add-learner"
 	Effect   string    `json:"effect,omitempty"`   // agent-crash: one call at the subject's seams, "etcd member-add"; instead of Action
 	Phase    string    `json:"phase,omitempty"`    // agent-crash: "before", "after", "reply-lost", "refused", "late", "unseen"
@@ -500,6 +501,13 @@ const (
 // while. Nobody else can read it either, and it is whole once that is over.
 const EndsUnread = "unreadable-log"
 
+// The ports whose connections a partition drops, whoever of the two machines dialled.
+const (
+	PortAll    = "all"
+	PortPeer   = "peer"   // all but the clients' port: members don't hear each other, and their clients hear them
+	PortClient = "client" // the clients' port alone: who asks members on other machines has no answer
+)
+
 // How a store is out that doesn't simply refuse: whoever asks it waits for as long as that is so,
 // or until he gives up.
 const StoreHangs = "hangs"
@@ -541,6 +549,9 @@ func (f Fault) Lateness() time.Duration {
 	}
 	return cmp.Or(f.For.Std(), 10*time.Second)
 }
+
+// OfPort reports whether a partition is of one port alone.
+func (f Fault) OfPort() bool { return f.Port == PortPeer || f.Port == PortClient }
 
 // LeavesLog reports whether the fault leaves a log on the disk that it takes.
 func (f Fault) LeavesLog() bool {

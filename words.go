@@ -98,7 +98,7 @@ func (f Fault) String() string {
 	if phase == "" {
 		phase = "at"
 	}
-	text := string(f.Kind) + labelled("of", f.Target, "object", f.Object, "how", f.How, "scope", f.Scope, "shape", f.Shape, phase, f.Action+f.Effect,
+	text := string(f.Kind) + labelled("of", f.Target, "object", f.Object, "how", f.How, "scope", f.Scope, "shape", f.Shape, "port", f.Port, phase, f.Action+f.Effect,
 		"leaving", f.Leave, "calls", f.Calls, "at", f.At, "does", f.Does, "from", f.From, "remount", f.Remount, "about", f.Records,
 		"decision", f.Decision, "alarm", f.Alarm, "answers", f.Answers)
 	for _, n := range []struct {

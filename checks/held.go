@@ -163,6 +163,9 @@ func gripOf(f ringproof.Fault, landed ringproof.FaultKind) (stops bool, apart st
 	case ringproof.FaultVolumeUnmounted:
 		return f.Remount == "reboot", ""
 	case ringproof.FaultPartition:
+		if f.Port == ringproof.PortClient {
+			return false, "" // members hear each other
+		}
 		return false, cmp.Or(f.Shape, "split")
 	case ringproof.FaultAlarmRaised:
 		return false, barred

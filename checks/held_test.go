@@ -64,6 +64,11 @@ func TestFaultsThatHoldTheQuorumDown(t *testing.T) {
 	parted := func(shape string) ringproof.Fault {
 		return ringproof.Fault{Kind: ringproof.FaultPartition, Shape: shape}
 	}
+	at := func(port string) ringproof.Fault {
+		f := parted("isolate")
+		f.Port = port
+		return f
+	}
 	set := func(how string) ringproof.Fault {
 		return ringproof.Fault{Kind: ringproof.FaultSetDeleted, How: how}
 	}
@@ -93,6 +98,8 @@ func TestFaultsThatHoldTheQuorumDown(t *testing.T) {
 		{"paused", hit(dark(40, 3, paused("process")), 0, 2, 32, "m1,m2"), ringproof.Pass},
 		{"only agents paused", hit(dark(40, 3, paused("agent")), 0, 2, 32, "m1,m2,m3"), ringproof.Fail},
 		{"each cut off alone", hit(dark(40, 3, parted("isolate")), 0, 2, 32, "m1,m2"), ringproof.Pass},
+		{"each at the peer port", hit(dark(40, 3, at(ringproof.PortPeer)), 0, 2, 32, "m1,m2"), ringproof.Pass},
+		{"each at the client port, and members hear each other", hit(dark(40, 3, at(ringproof.PortClient)), 0, 2, 32, "m1,m2"), ringproof.Fail},
 		{"two cut off together are a quorum", hit(dark(40, 3, parted("split")), 0, 2, 32, "m1,m2"), ringproof.Fail},
 		{"they aren't, in five", hit(hit(dark(40, 5, parted("split"), off), 0, 2, 32, "m1,m2"), 1, 2, 32, "m3"), ringproof.Pass},
 		{"cut off and without power", hit(hit(dark(40, 3, parted(""), off), 0, 2, 32, "m1"), 1, 2, 32, "m2"), ringproof.Pass},

@@ -182,6 +182,7 @@ var catalogue = []Entry{
 			target,
 			{Name: "shape", Doc: "split: the targets on one side, all others on the other; isolate: each target alone; one-way: the others don't hear the targets, the targets hear them; pair: the target and one other machine don't hear each other, all others hear both", Values: []string{"split", "isolate", "one-way", "pair"}},
 			{Name: "from", Type: TypeTarget, Doc: "pair: the other one"},
+			{Name: "port", Doc: "all; peer: members don't hear each other, and clients on other machines hear them, as by a firewall that knows one port alone; client: members hear each other, and nobody on another machine gets an answer", Values: []string{ringproof.PortAll, ringproof.PortPeer, ringproof.PortClient}},
 			lasts,
 		},
 		Targets:  union(MemberForms(), MachineForms(), []string{"minority", "leader-minority", "majority"}),

@@ -150,10 +150,14 @@ func loseVolume(f ringproof.Fault) string {
 }
 
 func part(f ringproof.Fault) string {
-	if f.Shape == "pair" {
-		return "keep " + f.From + " and " + whom(f) + " from hearing each other"
+	at := ""
+	if f.OfPort() {
+		at = " at the " + f.Port + " port"
 	}
-	return worded(f.Shape, "split from the others ", "isolate", "cut off, each alone, ", "one-way", "keep the others from hearing ") + whom(f)
+	if f.Shape == "pair" {
+		return "keep " + f.From + " and " + whom(f) + " from hearing each other" + at
+	}
+	return worded(f.Shape, "split from the others ", "isolate", "cut off, each alone, ", "one-way", "keep the others from hearing ") + whom(f) + at
 }
 
 func failCalls(f ringproof.Fault) string {

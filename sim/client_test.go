@@ -22,8 +22,8 @@ func TestWhoLeavesIsHeard(t *testing.T) {
 	play(t, 7, &keeper{size: 3, machines: 4}, func(s *stage) {
 		s.formed()
 		asked, from := s.follower(), s.machine("m4")
-		s.block("alone", []*Machine{asked}, s.keep.initialMembers())
-		s.block("alone", s.keep.initialMembers(), []*Machine{asked})
+		s.block("alone", []*Machine{asked}, s.keep.initialMembers(), "")
+		s.block("alone", s.keep.initialMembers(), []*Machine{asked}, "")
 		s.until(10*time.Second, "it has no leader", func() bool {
 			said, err := say[*pb.StatusResponse](asked.etcd, &pb.StatusRequest{})
 			return err == nil && said.Leader == 0
@@ -38,7 +38,7 @@ func TestWhoLeavesIsHeard(t *testing.T) {
 			_, err := s.dial(from, asked).Put(ctx, key, "v")
 			require.Error(s, err)
 		}
-		cut := func() { s.network.cut("silent", from, asked) }
+		cut := func() { s.network.cut("silent", from, asked, "") }
 		put("leaves", time.Minute, func(leave context.CancelFunc) { leave() })
 		put("deadline", time.Second, func(context.CancelFunc) { cut() })
 		s.sleep(100 * time.Millisecond)

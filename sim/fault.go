@@ -527,7 +527,8 @@ func (m *Machine) powerOn() {
 }
 
 // partition cuts the targets off from the other machines, both ways; isolate
-// from each other too; one-way drops only what the others would hear of them.
+// from each other too; one-way drops only what the others would hear of them. It may be of
+// one port alone.
 func (w *World) partition(s ringproof.Step, targets []string) (string, error) {
 	var inside, outside []*Machine
 	for _, m := range w.present() {
@@ -543,24 +544,28 @@ func (w *World) partition(s ringproof.Step, targets []string) (string, error) {
 			return "", fmt.Errorf("%s and %s are no pair", strings.Join(targets, " "), s.Fault.From)
 		}
 	}
-	w.block(s.Name, inside, outside)
+	w.block(s.Name, inside, outside, s.Fault.Port)
 	if s.Fault.Shape == "isolate" {
-		w.block(s.Name, inside, inside)
+		w.block(s.Name, inside, inside, s.Fault.Port)
 	}
 	if s.Fault.Shape != "one-way" {
-		w.block(s.Name, outside, inside)
+		w.block(s.Name, outside, inside, s.Fault.Port)
+	}
+	at := ""
+	if s.Fault.OfPort() {
+		at = " at the " + s.Fault.Port + " port"
 	}
 	if s.Fault.Shape == "pair" {
-		return fmt.Sprintf("%s and %s don't hear each other", strings.Join(targets, " "), s.Fault.From), nil
+		return fmt.Sprintf("%s and %s don't hear each other%s", strings.Join(targets, " "), s.Fault.From, at), nil
 	}
-	return fmt.Sprintf("%s cut off, %s", strings.Join(targets, " "), cmp.Or(s.Fault.Shape, "split")), nil
+	return fmt.Sprintf("%s cut off%s, %s", strings.Join(targets, " "), at, cmp.Or(s.Fault.Shape, "split")), nil
 }
 
-func (w *World) block(step string, from, to []*Machine) {
+func (w *World) block(step string, from, to []*Machine, port string) {
 	for _, a := range from {
 		for _, b := range to {
 			if a != b {
-				w.network.cut(step, a, b)
+				w.network.cut(step, a, b, port)
 			}
 		}
 	}

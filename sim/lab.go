@@ -91,14 +91,14 @@ func (m *Machine) Wipe() { m.insert(newDisk(m.disk.capacity)) }
 // drops packets, which etcd notices after five seconds.
 func (m *Machine) Cut() {
 	w := m.world
-	w.block(m.name, []*Machine{m}, w.machines)
-	w.block(m.name, w.machines, []*Machine{m})
+	w.block(m.name, []*Machine{m}, w.machines, "")
+	w.block(m.name, w.machines, []*Machine{m}, "")
 }
 
 // Part cuts two machines off one another.
 func (m *Machine) Part(other *Machine) {
-	m.world.block(m.name, []*Machine{m}, []*Machine{other})
-	m.world.block(m.name, []*Machine{other}, []*Machine{m})
+	m.world.block(m.name, []*Machine{m}, []*Machine{other}, "")
+	m.world.block(m.name, []*Machine{other}, []*Machine{m}, "")
 }
 
 // Occupy has another program take one of the machine's ports, "peer" or "client".

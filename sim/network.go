@@ -35,7 +35,7 @@ type link struct{ from, to *Machine }
 // machine is nil, reach everyone.
 type network struct {
 	world *World
-	cuts  map[link]map[string]bool // by the step that made them
+	cuts  map[link]map[string]string // which port is cut, by the step that made it so; "": all
 	chaos *stream
 	slow  map[*Machine]map[string]time.Duration // added to each hop, by step
 	mute  map[*Machine]map[string]int           // of 100 replies, how many are lost, by step
@@ -46,17 +46,17 @@ type network struct {
 }
 
 func newNetwork(w *World) *network {
-	return &network{world: w, cuts: map[link]map[string]bool{}, chaos: w.engine.chance("network"),
+	return &network{world: w, cuts: map[link]map[string]string{}, chaos: w.engine.chance("network"),
 		slow: map[*Machine]map[string]time.Duration{}, mute: map[*Machine]map[string]int{}}
 }
 
-// cut drops what from sends to to, until the step is healed.
-func (n *network) cut(step string, from, to *Machine) {
+// cut drops what from sends to to, of one port or of all, until the step is healed.
+func (n *network) cut(step string, from, to *Machine, port string) {
 	l := link{from, to}
 	if n.cuts[l] == nil {
-		n.cuts[l] = map[string]bool{}
+		n.cuts[l] = map[string]string{}
 	}
-	n.cuts[l][step] = true
+	n.cuts[l][step] = port
 }
 
 // note notes in which way an etcd has spoken to another as its peer.
@@ -88,12 +88,21 @@ func (n *network) mend(step string) {
 	}
 }
 
-// passes reports whether a packet gets from one to the other.
-func (n *network) passes(from, to *Machine) bool {
+// passes reports whether a packet of a connection to a port gets from one to the other, whoever dialled.
+func (n *network) passes(from, to *Machine, port string) bool {
 	if from == nil || to == nil {
 		return true
 	}
-	return to.on && !to.lost && (len(n.cuts) == 0 || len(n.cuts[link{from, to}]) == 0)
+	return to.on && !to.lost && (len(n.cuts) == 0 || !n.drops(link{from, to}, port))
+}
+
+func (n *network) drops(l link, port string) bool {
+	for _, cut := range n.cuts[l] { // order: one of them is enough
+		if cut == "" || cut == ringproof.PortAll || cut == port {
+			return true
+		}
+	}
+	return false
 }
 
 // hop is how long one packet takes. What is slow is the way out of a machine and into it.
@@ -208,7 +217,7 @@ func (s *server) reach(address string, waits bool, f func(*server), failed func(
 	m := at.machine
 	late := func() { s.unheard(s.dials, failed) }
 	back := func(err error) {
-		if n.passes(m, s.machine) {
+		if n.passes(m, s.machine, ringproof.PortPeer) {
 			e.after(n.hop(m, s.machine), prioArrival, kindPacket, s.process, func() { failed(err) })
 		} else {
 			late()
@@ -216,7 +225,7 @@ func (s *server) reach(address string, waits bool, f func(*server), failed func(
 	}
 	e.after(n.hop(s.machine, m), prioArrival, kindPacket, nil, func() {
 		switch to := m.etcd; {
-		case !n.passes(s.machine, m):
+		case !n.passes(s.machine, m, ringproof.PortPeer):
 			late()
 		case to == nil || to.etcd == nil || !to.listens(at) && !(waits && to.bound(at)):
 			back(fmt.Errorf("dial tcp %s: connect: %w", at.host, errRefused))
@@ -390,7 +399,7 @@ func (x *parcel) happen() {
 		return fmt.Sprintf("%s to %s: %s", s.name, x.to.machine.name, raft.DescribeMessage(x.packet.Message, nil))
 	})
 	switch {
-	case !s.machine.world.network.passes(s.machine, x.to.machine):
+	case !s.machine.world.network.passes(s.machine, x.to.machine, ringproof.PortPeer):
 		x.to.with = nil
 		s.unheard(streamDead, x.failed)
 	case to == nil || to.etcd == nil || !x.packet.Back && !to.listens(x.to.place):
@@ -438,7 +447,7 @@ func (x *parcel) bounce(err error) {
 	s, failed := x.from, x.failed
 	n := s.machine.world.network
 	s.engine.trace.aside(func() string { return "refused: " + err.Error() })
-	if at := x.to.machine; n.passes(at, s.machine) {
+	if at := x.to.machine; n.passes(at, s.machine, ringproof.PortPeer) {
 		s.engine.after(n.hop(at, s.machine), prioArrival, kindPacket, s.process, func() { failed(err) })
 	} else {
 		s.unheard(streamDead, failed)
@@ -459,7 +468,7 @@ func (s *server) Ask(address string, question any, answer func(any, error)) {
 		to.etcd.Answer(question, func(a any, err error) {
 			n := s.machine.world.network
 			switch {
-			case n.passes(to.machine, s.machine):
+			case n.passes(to.machine, s.machine, ringproof.PortPeer):
 				s.engine.after(n.hop(to.machine, s.machine), prioArrival, kindPacket, s.process, func() { once(a, err) })
 			case n.reset:
 				s.unheard(streamDead, func(err error) { once(nil, err) })
@@ -498,7 +507,7 @@ func (c *call) end() {
 
 // answer sends the answer on its way, unless the way is cut.
 func (n *network) answer(c *call, at *Machine, reply any, err error) {
-	if c.over || c.back || !n.passes(at, c.from.from) || n.loses(at, c.from.from) {
+	if c.over || c.back || !n.passes(at, c.from.from, ringproof.PortClient) || n.loses(at, c.from.from) {
 		return
 	}
 	c.reply, c.err, c.back = reply, err, true
@@ -573,7 +582,7 @@ func (c *call) cease(deadline bool) {
 		d = 0
 	}
 	x.world.engine.after(d, prioArrival, kindRequest, nil, func() {
-		if !s.ended && (deadline || x.world.network.passes(x.from, c.to.machine)) {
+		if !s.ended && (deadline || x.world.network.passes(x.from, c.to.machine, ringproof.PortClient)) {
 			s.hear(c.asked.GiveUp)
 		}
 	})
@@ -591,7 +600,7 @@ func (x *connection) arrive(c *call) {
 	n, m := x.world.network, c.to.machine
 	s := m.etcd
 	switch {
-	case c.over || !n.passes(x.from, m) || !m.on || m.lost || x.from == nil && m.strange: // nothing comes back: the caller's patience ends it
+	case c.over || !n.passes(x.from, m, ringproof.PortClient) || !m.on || m.lost || x.from == nil && m.strange: // nothing comes back: the caller's patience ends it
 	case s != nil && s.holds():
 		s.open(c)
 		s.held = append(s.held, func() { x.arrive(c) })
@@ -665,7 +674,7 @@ func (w *World) breakPeersOff(s *server) {
 			continue
 		}
 		for _, r := range to.routes {
-			if r.with != s || !w.network.passes(s.machine, m) {
+			if r.with != s || !w.network.passes(s.machine, m, ringproof.PortPeer) {
 				continue
 			}
 			r.with = nil

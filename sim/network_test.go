@@ -30,13 +30,13 @@ func wired(machines int) *World {
 	return w
 }
 
-// TestCutsHealByStep: a link passes when no step that is in force cuts it. A
+// TestCutsHealByStep: a link passes at a port when no step that is in force cuts that, or all. A
 // heal that took the whole link's cuts away would end another step's partition.
 func TestCutsHealByStep(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := wired(3)
 		n := w.network
-		inForce := map[string]map[link]bool{"a": {}, "b": {}, "c": {}}
+		inForce := map[string]map[link]string{"a": {}, "b": {}, "c": {}}
 		for range rapid.IntRange(1, 30).Draw(t, "changes") {
 			step := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "step")
 			if rapid.Bool().Draw(t, "mend") {
@@ -45,16 +45,22 @@ func TestCutsHealByStep(t *testing.T) {
 				continue
 			}
 			l := link{rapid.SampledFrom(w.machines).Draw(t, "from"), rapid.SampledFrom(w.machines).Draw(t, "to")}
-			n.cut(step, l.from, l.to)
-			inForce[step][l] = true
+			port := rapid.SampledFrom([]string{"all", "peer", "client"}).Draw(t, "port")
+			n.cut(step, l.from, l.to, port)
+			inForce[step][l] = port
 		}
 		for _, from := range w.machines {
 			for _, to := range w.machines {
-				l := link{from, to}
-				cut := inForce["a"][l] || inForce["b"][l] || inForce["c"][l]
-				require.Equal(t, !cut, n.passes(from, to), "%s to %s", from.name, to.name)
+				for _, port := range []string{"peer", "client"} {
+					cut := false
+					for _, links := range inForce { // order: one of them is enough
+						by := links[link{from, to}]
+						cut = cut || by == port || by == "all"
+					}
+					require.Equal(t, !cut, n.passes(from, to, port), "%s to %s at %s", from.name, to.name, port)
+				}
 			}
-			require.True(t, n.passes(nil, from) && n.passes(from, nil), "the harness is beside the network")
+			require.True(t, n.passes(nil, from, "client") && n.passes(from, nil, "client"), "the harness is beside the network")
 		}
 	})
 }
@@ -70,18 +76,40 @@ func TestPartitions(t *testing.T) {
 	} {
 		play(t, 7, &keeper{machines: 4}, func(s *stage) {
 			f := ringproof.Fault{Kind: ringproof.FaultPartition, Shape: shape}
-			s.do("cut", f, "m1", "m2")
-			assert.Equal(s, heard, s.heard(), shape)
-			s.heal("cut", f, "m1", "m2")
-			assert.Len(s, s.heard(), 12*len("m1>m2 ")-1, shape)
+			for _, port := range []string{"", "all", "peer", "client"} {
+				f.Port = port
+				s.do("cut", f, "m1", "m2")
+				for at, cut := range map[string]bool{"peer": port != "client", "client": port != "peer"} {
+					want := heard
+					if !cut {
+						want = s.everybody()
+					}
+					assert.Equal(s, want, s.heard(at), "%s %s at %s", shape, port, at)
+				}
+				s.heal("cut", f, "m1", "m2")
+				assert.Equal(s, s.everybody(), s.heard("peer"), shape)
+				assert.Equal(s, s.everybody(), s.heard("client"), shape)
+			}
 		})
 	}
 }
 
-func (s *stage) heard() (all string) {
+// everybody is what is heard where nothing is cut.
+func (s *stage) everybody() (all string) {
 	for _, from := range s.machines {
 		for _, to := range s.machines {
-			if from != to && s.network.passes(from, to) {
+			if from != to {
+				all += " " + from.name + ">" + to.name
+			}
+		}
+	}
+	return all[1:]
+}
+
+func (s *stage) heard(port string) (all string) {
+	for _, from := range s.machines {
+		for _, to := range s.machines {
+			if from != to && s.network.passes(from, to, port) {
 				all += " " + from.name + ">" + to.name
 			}
 		}
@@ -193,11 +221,11 @@ func TestALostReplyIsOfARequestThatWasDone(t *testing.T) {
 func TestAReplyThatIsCutOff(t *testing.T) {
 	ring(t, 3, func(s *stage) {
 		asker, asked := s.follower(), s.leader()
-		s.network.cut("way back", asked, asker)
+		s.network.cut("way back", asked, asker, "")
 		_, err := s.put(s.dial(asker, asked), "a", "1", time.Second)
 		require.ErrorIs(s, err, context.DeadlineExceeded)
 		s.network.mend("way back")
-		s.network.cut("way in", asker, asked)
+		s.network.cut("way in", asker, asked, "")
 		_, err = s.put(s.dial(asker, asked), "b", "2", time.Second)
 		require.ErrorIs(s, err, context.DeadlineExceeded)
 		s.network.mend("way in")

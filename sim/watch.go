@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/internal/client"
 	"github.com/ringproof/ringproof/sim/etcd"
 )
@@ -72,7 +73,7 @@ func (s *streams) start(r *pb.WatchCreateRequest, leaderless bool) (*channel, er
 	arrive = func() {
 		to := m.etcd
 		switch {
-		case c.closed || !x.world.network.passes(x.from, m) || !m.on || m.lost || x.from == nil && m.strange:
+		case c.closed || !x.world.network.passes(x.from, m, ringproof.PortClient) || !m.on || m.lost || x.from == nil && m.strange:
 		case to != nil && to.holds():
 			c.server = to
 			to.streams = append(to.streams, c)
@@ -104,7 +105,7 @@ func (c *channel) accepted(to *server, r *pb.WatchCreateRequest) {
 // send is a response on its way to the client, behind those sent before it.
 func (c *channel) send(r *pb.WatchResponse) {
 	x := c.owner.connection
-	if c.closed || !x.world.network.passes(c.server.machine, x.from) {
+	if c.closed || !x.world.network.passes(c.server.machine, x.from, ringproof.PortClient) {
 		return
 	}
 	d := &delivery{to: c, response: r}
@@ -115,7 +116,7 @@ func (c *channel) send(r *pb.WatchResponse) {
 // end is the end of the stream on its way to the client.
 func (c *channel) end(at *Machine, err error) {
 	x := c.owner.connection
-	if !x.world.network.passes(at, x.from) {
+	if !x.world.network.passes(at, x.from, ringproof.PortClient) {
 		return
 	}
 	x.world.engine.after(x.world.network.inOrder(at, x.from), prioArrival, kindReply, nil, func() {

@@ -257,25 +257,34 @@ func (w *World) partition(f ringproof.Fault, targets []string) (string, error) {
 			return "", fmt.Errorf("%s and %s are no pair", strings.Join(targets, " "), f.From)
 		}
 	}
-	evidence, err := block(outside, inside)
+	t := w.dropped(f)
+	evidence, err := block(t, outside, inside)
 	if err != nil || f.Shape == "one-way" {
 		return evidence, err
 	}
 	if f.Shape == "isolate" {
 		outside = append(outside, inside...)
 	}
-	back, err := block(inside, outside)
+	back, err := block(t, inside, outside)
 	return evidence + "; " + back, err
 }
 
-func block(at, from []*node) (string, error) {
+// dropped is what a partition drops of what goes between two machines.
+func (w *World) dropped(f ringproof.Fault) machines.Traffic {
+	if !f.OfPort() {
+		return machines.Traffic{}
+	}
+	return machines.Traffic{Port: uint16(w.Subject.Etcd().Client), But: f.Port == ringproof.PortPeer}
+}
+
+func block(t machines.Traffic, at, from []*node) (string, error) {
 	var said []string
 	for _, n := range at {
 		for _, other := range from {
 			if other == n {
 				continue
 			}
-			e, err := n.machine.Block(other.machine.Addr())
+			e, err := n.machine.Block(t, other.machine.Addr())
 			if err != nil {
 				return "", err
 			}
@@ -340,7 +349,7 @@ func (w *World) Heal(ctx context.Context, s ringproof.Step, targets []string) er
 				return err
 			}
 			if n.taken {
-				if _, err := n.machine.Block(w.lab.Gateway()); err != nil {
+				if _, err := n.machine.Block(machines.Traffic{}, w.lab.Gateway()); err != nil {
 					return err
 				}
 			}

@@ -80,7 +80,7 @@ type Host interface {
 	FillVolume() (machines.Evidence, error)
 	FreeVolume() (machines.Evidence, error)
 
-	Block(from ...netip.Addr) (machines.Evidence, error)
+	Block(t machines.Traffic, from ...netip.Addr) (machines.Evidence, error)
 	Unblock(context.Context) (machines.Evidence, error)
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 }

@@ -39,7 +39,7 @@ func (w *World) replaceByStranger(ctx context.Context, n *node, step string) (ma
 	if _, err := n.machine.PowerOn(ctx); err != nil {
 		return machines.Evidence{}, err
 	}
-	if _, err := n.machine.Block(w.lab.Gateway()); err != nil {
+	if _, err := n.machine.Block(machines.Traffic{}, w.lab.Gateway()); err != nil {
 		return machines.Evidence{}, err
 	}
 	ports := w.Subject.Etcd()

@@ -26,6 +26,23 @@ type port struct {
 // path is the way from one machine to another.
 type path struct{ from, to byte }
 
+// cut is what waits on a path: what is dialled at a port, all but that, or, with port 0, all.
+type cut struct {
+	path
+	port uint16
+	but  bool
+}
+
+// cuts reports whether what goes one way on a connection to a port waits.
+func (n network) cuts(from, to byte, port uint16) bool {
+	for c := range n.cut { // order: one of them is enough
+		if c.path == (path{from, to}) && (c.port == 0 || (c.port == port) != c.but) {
+			return true
+		}
+	}
+	return false
+}
+
 // connection is who dialled and who accepted; nil: it has ended.
 type connection struct {
 	dialler, acceptor *process
@@ -53,7 +70,7 @@ type network struct {
 	connections map[uint64]connection
 	sent        map[uint64]uint64 // how many frames went to an end
 	last        map[uint64]int64  // when the last one arrives
-	cut         map[path]bool
+	cut         map[cut]bool
 	held        []frame // that wait for a cut to end
 	dark        map[byte]bool
 	orphans     []orphan
@@ -113,7 +130,7 @@ func (n network) longer(f frame) (by time.Duration) {
 
 func newNetwork() network {
 	return network{ports: map[port]*process{}, connections: map[uint64]connection{}, sent: map[uint64]uint64{}, last: map[uint64]int64{},
-		cut: map[path]bool{}, dark: map[byte]bool{}, walls: map[byte]time.Duration{}, disks: map[byte]time.Duration{}, slow: map[byte]slowness{}, heard: map[dialled]*Heard{},
+		cut: map[cut]bool{}, dark: map[byte]bool{}, walls: map[byte]time.Duration{}, disks: map[byte]time.Duration{}, slow: map[byte]slowness{}, heard: map[dialled]*Heard{},
 		services: map[netip.AddrPort]*behind{}}
 }
 
@@ -158,7 +175,11 @@ func (w *world) route(f frame) {
 // connections on which nothing ever came, and waited for them when it was to stop. What
 // follows on a connection stays behind what came before.
 func (w *world) waits(f frame) bool {
-	return w.cut[path{f.SrcHost, f.DstHost}] || f.Kind == syn && w.cut[path{f.DstHost, f.SrcHost}] ||
+	port := f.DstPort
+	if f.Kind != syn {
+		port = w.connections[f.Conn&^acceptor].port
+	}
+	return w.cuts(f.SrcHost, f.DstHost, port) || f.Kind == syn && w.cuts(f.DstHost, f.SrcHost, port) ||
 		slices.ContainsFunc(w.held, func(h frame) bool { return h.Conn == f.Conn })
 }
 
@@ -270,7 +291,7 @@ func (w *world) resetFor(other *process, host byte, number uint64, at int64) {
 	switch {
 	case other == nil || !other.alive():
 	case w.dark[host]:
-		o := orphan{of: other, from: host, number: number, quiet: max(w.last[number], w.last[number^acceptor])}
+		o := orphan{of: other, from: host, number: number, port: w.connections[number&^acceptor].port, quiet: max(w.last[number], w.last[number^acceptor])}
 		w.orphans = append(w.orphans, o)
 		o.reset(o.quiet + int64(keptIdle+keptProbes*keptInterval))
 	default:
@@ -294,6 +315,7 @@ type orphan struct {
 	of     *process
 	from   byte   // the machine that lost it
 	number uint64 // of what the end is sent
+	port   uint16 // that was dialled
 	quiet  int64  // when something came last
 	lost   int64  // when it first sent what nobody got; 0: never
 }
@@ -329,7 +351,7 @@ func (w *world) lose(f frame) {
 // leader that was sending a snapshot had waited for an answer for ever, and sent no other.
 func (w *world) refuse(m byte) {
 	w.orphans = slices.DeleteFunc(w.orphans, func(o orphan) bool {
-		if o.from == m && !w.cut[path{o.of.host, m}] && !w.cut[path{m, o.of.host}] {
+		if o.from == m && !w.cuts(o.of.host, m, o.port) && !w.cuts(m, o.of.host, o.port) {
 			o.reset(max(o.next(w.now), w.soonest(o.of, w.now)))
 		}
 		return o.from == m

@@ -49,11 +49,12 @@ type Deed struct {
 	Path     string         `json:"path,omitempty"`
 	At       netip.AddrPort `json:"at,omitzero"`
 	Port     uint16         `json:"port,omitempty"`
+	But      bool           `json:"but,omitempty"`
 }
 
 // The deeds.
 const (
-	DoCut    = "cut"    // what Machines send To others waits from now on
+	DoCut    = "cut"    // what Machines send To others waits from now on; if Port is not 0, what is dialled there, or all but that
 	DoMend   = "mend"   // and comes now
 	DoOff    = "off"    // Machines have no power: their processes end, and nobody hears of it
 	DoOn     = "on"     // they have power again
@@ -175,9 +176,9 @@ func (w *world) tear(d Deed) {
 	for _, from := range d.Machines {
 		for _, to := range d.To {
 			if d.Do == DoCut {
-				w.cut[path{from, to}] = true
+				w.cut[cut{path{from, to}, d.Port, d.But}] = true
 			} else {
-				delete(w.cut, path{from, to})
+				delete(w.cut, cut{path{from, to}, d.Port, d.But})
 			}
 		}
 	}

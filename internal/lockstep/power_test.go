@@ -75,3 +75,49 @@ func TestPowerLossIsNoticed(t *testing.T) {
 		})
 	}
 }
+
+// TestCutOfAPort holds what goes over the connections that were dialled there, both ways and dials
+// too, or all but that, and nothing else.
+func TestCutOfAPort(t *testing.T) {
+	const a, b, peer, client = 2, 3, 2380, 2379
+	for _, c := range []struct {
+		name string
+		cut  Deed
+		held []uint64 // connections of which something waits
+	}{
+		{"all", Deed{}, []uint64{peer, client, peer + 10, client + 10}},
+		{"a port", Deed{Port: client}, []uint64{client, client + 10}},
+		{"all but a port", Deed{Port: client, But: true}, []uint64{peer, peer + 10}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := &world{network: newNetwork(), Options: Options{Latency: time.Millisecond, Jitter: time.Millisecond}}
+			met := &process{host: b, sock: &socket{}}
+			for _, port := range []uint16{peer, client} {
+				w.connections[uint64(port)] = connection{dialler: met, acceptor: met, port: port}
+			}
+			both := []byte{a, b}
+			c.cut.Do, c.cut.Machines, c.cut.To = DoCut, both, both
+			w.tear(c.cut)
+			for _, port := range []uint16{peer, client} {
+				w.route(frame{Kind: payload, SrcHost: a, DstHost: b, Conn: uint64(port)})
+				w.route(frame{Kind: payload, SrcHost: b, DstHost: a, Conn: uint64(port) | acceptor})
+				w.route(frame{Kind: syn, SrcHost: a, DstHost: b, DstPort: port, Conn: uint64(port) + 10})
+			}
+			held := map[uint64]int{}
+			for _, f := range w.held {
+				held[f.Conn&^acceptor]++
+			}
+			want := map[uint64]int{}
+			for _, conn := range c.held {
+				want[conn] = 2
+				if conn > peer {
+					want[conn] = 1 // the dial
+				}
+			}
+			assert.Equal(t, want, held)
+			c.cut.Do = DoMend
+			w.tear(c.cut)
+			assert.Empty(t, w.held)
+		})
+	}
+}

@@ -42,7 +42,7 @@ var mutants = []Mutant{
 	kubeDegradedStays, kubeDropsResources, kubeReadyWhileItLives, kubeBesideAnother,
 	adoptsAtOnce, distrustsBeginnings,
 	upgradesAtOnce, upgradesLeaderFirst, upgradesOverSilent, upgradesUnread, replacesUpgraded, tellsAgain,
-	countsStrangers, forgetsFailing, addsUpAbsences,
+	countsStrangers, servesLeaderless, forgetsFailing, addsUpAbsences,
 	closesBeforeListed, joinsByOldURLs, keepsPlainPort, movesInBatches,
 }
 

@@ -38,9 +38,9 @@ type host struct {
 
 	mu       sync.Mutex
 	on       bool
-	bare     bool          // its volume isn't mounted
-	blocked  [][]byte      // the numbers of each other machine
-	skew     time.Duration // of its wall clock
+	bare     bool            // its volume isn't mounted
+	blocked  []lockstep.Deed // what is cut off of others
+	skew     time.Duration   // of its wall clock
 	slow     time.Duration
 	sluggish time.Duration // how much longer its disk takes to sync
 	tasks    map[string]*task

@@ -288,32 +288,34 @@ func (h *host) FreeVolume() (machines.Evidence, error) { return machines.Free(h.
 
 // Block drops what comes to this machine from the others, or the gateway. What was sent
 // meanwhile comes when the block is lifted, as TCP sends it again.
-func (h *host) Block(from ...netip.Addr) (machines.Evidence, error) {
+func (h *host) Block(t machines.Traffic, from ...netip.Addr) (machines.Evidence, error) {
 	e := machines.Evidence{What: "block on machine " + h.name}
 	for _, a := range from {
 		other := h.lab.at(a)
 		if len(other) == 0 || other[0] == h.number {
 			return e, fmt.Errorf("refused to block %v on machine %s: give the address of another machine, or the gateway", a, h.name)
 		}
-		if err := h.lab.orders.Do(lockstep.Deed{Do: lockstep.DoCut, Machines: other, To: h.numbers()}); err != nil {
+		cut := lockstep.Deed{Do: lockstep.DoCut, Machines: other, To: h.numbers(), Port: t.Port, But: t.But}
+		if err := h.lab.orders.Do(cut); err != nil {
 			return e, err
 		}
-		h.mark(func() { h.blocked = append(h.blocked, other) })
-		e.Detail += fmt.Sprintf("from %v ", a)
+		h.mark(func() { h.blocked = append(h.blocked, cut) })
+		e.Detail += fmt.Sprintf("%sfrom %v ", t, a)
 	}
 	return e, nil
 }
 
 // Unblock lifts every block on this machine.
 func (h *host) Unblock(context.Context) (machines.Evidence, error) {
-	var blocked [][]byte
+	var blocked []lockstep.Deed
 	h.mark(func() { blocked, h.blocked = h.blocked, nil })
 	e := machines.Evidence{What: "unblock of machine " + h.name}
-	for _, other := range blocked {
-		if err := h.lab.orders.Do(lockstep.Deed{Do: lockstep.DoMend, Machines: other, To: h.numbers()}); err != nil {
+	for _, d := range blocked {
+		d.Do, d.To = lockstep.DoMend, h.numbers()
+		if err := h.lab.orders.Do(d); err != nil {
 			return e, err
 		}
-		e.Detail += fmt.Sprintf("from %v ", lockstep.Address(other[0]))
+		e.Detail += fmt.Sprintf("from %v ", lockstep.Address(d.Machines[0]))
 	}
 	return e, nil
 }

@@ -52,8 +52,8 @@ type node struct {
 	last    kubectl.Member    // that was here
 	linked  string            // the uid of the pod whose files the run's directory leads to
 	dns     string            // of that
-	blocked []netip.Prefix
-	heard   []keeper.Heard // by its keepers before this one
+	blocked [][]string        // rules of iptables
+	heard   []keeper.Heard    // by its keepers before this one
 }
 
 var (
@@ -469,7 +469,7 @@ func (n *node) FreeVolume() (machines.Evidence, error) {
 }
 
 // Block drops what pods of the others' nodes send to pods here.
-func (n *node) Block(from ...netip.Addr) (machines.Evidence, error) {
+func (n *node) Block(t machines.Traffic, from ...netip.Addr) (machines.Evidence, error) {
 	n.lab.mu.Lock()
 	others := slices.Clone(n.lab.nodes)
 	n.lab.mu.Unlock()
@@ -477,14 +477,28 @@ func (n *node) Block(from ...netip.Addr) (machines.Evidence, error) {
 		if !slices.ContainsFunc(from, other.has) {
 			continue
 		}
-		if err := n.rule("-I", other.pods); err != nil {
-			return machines.Evidence{}, err
+		for _, rule := range dropping(other.pods, t) {
+			if err := n.rule("-I", rule); err != nil {
+				return machines.Evidence{}, err
+			}
+			n.mark(func() { n.blocked = append(n.blocked, rule) })
 		}
-		n.mark(func() { n.blocked = append(n.blocked, other.pods) })
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return machines.Evidence{What: "partition of machine " + n.name, Detail: fmt.Sprintf("dropped is what comes from %v", n.blocked)}, nil
+	return machines.Evidence{What: "partition of machine " + n.name, Detail: fmt.Sprintf("dropped is %v", n.blocked)}, nil
+}
+
+// dropping are the rules of iptables that drop traffic from pods.
+func dropping(from netip.Prefix, t machines.Traffic) [][]string {
+	source, port := []string{"-s", from.String()}, strconv.Itoa(int(t.Port))
+	switch {
+	case t.Port == 0:
+		return [][]string{source}
+	case t.But:
+		return [][]string{append(source, "-p", "tcp", "!", "--sport", port, "!", "--dport", port)}
+	}
+	return [][]string{append(slices.Clip(source), "-p", "tcp", "--sport", port), append(slices.Clip(source), "-p", "tcp", "--dport", port)}
 }
 
 // has reports whether an address is the node's, or one of its pods'.
@@ -494,8 +508,8 @@ func (n *node) has(at netip.Addr) bool {
 	return at == n.addr || n.pods.Contains(at)
 }
 
-func (n *node) rule(verb string, from netip.Prefix) error {
-	return n.lab.Run(n.container, "iptables", "-w", verb, "FORWARD", "-s", from.String(), "-j", "DROP")
+func (n *node) rule(verb string, rule []string) error {
+	return n.lab.Run(n.container, "iptables", slices.Concat([]string{"-w", verb, "FORWARD"}, rule, []string{"-j", "DROP"})...)
 }
 
 // Unblock lets everybody through.
@@ -505,9 +519,9 @@ func (n *node) Unblock(context.Context) (machines.Evidence, error) {
 	n.blocked = nil
 	n.mu.Unlock()
 	var errs []error
-	for _, from := range blocked {
+	for _, rule := range blocked {
 		if on {
-			errs = append(errs, n.rule("-D", from))
+			errs = append(errs, n.rule("-D", rule))
 		}
 	}
 	return machines.Evidence{What: "machine " + n.name, Detail: "nothing is dropped"}, errors.Join(errs...)

@@ -7,6 +7,7 @@ package machines
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -25,13 +26,14 @@ import (
 type block struct {
 	addr netip.Addr
 	to   bool
+	of   Traffic
 }
 
 func (b block) String() string {
 	if b.to {
-		return fmt.Sprintf("to %v", b.addr)
+		return fmt.Sprintf("%sto %v", b.of, b.addr)
 	}
-	return fmt.Sprintf("from %v", b.addr)
+	return fmt.Sprintf("%sfrom %v", b.of, b.addr)
 }
 
 const tableName = "ringproof"
@@ -71,22 +73,59 @@ func (f *firewall) close() {
 	unix.Close(f.ns)
 }
 
-// deny queues a rule. The address is kept beside it, so that its counter can be found again.
+// deny queues a block's rules, with what tells of which block their counters are.
 func (f *firewall) deny(b block) {
 	chain, offset := f.in, uint32(12) // the source in an IPv4 header
 	if b.to {
 		chain, offset = f.out, 16
 	}
 	a := b.addr.As4()
-	f.AddRule(&nftables.Rule{
-		Table: f.table, Chain: chain, UserData: a[:],
-		Exprs: []expr.Any{
+	for _, ports := range b.of.rules() {
+		exprs := []expr.Any{
 			&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4},
 			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: a[:]},
-			&expr.Counter{},
-			&expr.Verdict{Kind: expr.VerdictDrop},
-		},
-	})
+		}
+		f.AddRule(&nftables.Rule{Table: f.table, Chain: chain, UserData: b.tag(), Exprs: append(append(exprs, ports...), &expr.Counter{}, &expr.Verdict{Kind: expr.VerdictDrop})})
+	}
+}
+
+// tag is kept beside a block's rules.
+func (b block) tag() []byte {
+	tag := binary.BigEndian.AppendUint16(b.addr.AsSlice(), b.of.Port)
+	if b.of.But {
+		tag = append(tag, 1)
+	}
+	return tag
+}
+
+// tagged is the block of a rule, which has no tag if it isn't ours.
+func tagged(tag []byte, to bool) (b block, ours bool) {
+	if len(tag) < 6 {
+		return b, false
+	}
+	a, ours := netip.AddrFromSlice(tag[:4])
+	return block{a, to, Traffic{binary.BigEndian.Uint16(tag[4:]), len(tag) > 6}}, ours
+}
+
+// rules are the matches of the rules that drop the traffic: TCP from its port or to it takes two,
+// and all but that one.
+func (t Traffic) rules() [][]expr.Any {
+	const from, to = 0, 2 // where the ports are in a TCP header
+	number := binary.BigEndian.AppendUint16(nil, t.Port)
+	port := func(offset uint32, op expr.CmpOp) []expr.Any {
+		return []expr.Any{
+			&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: offset, Len: 2},
+			&expr.Cmp{Op: op, Register: 1, Data: number},
+		}
+	}
+	tcp := []expr.Any{&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1}, &expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{unix.IPPROTO_TCP}}}
+	switch {
+	case t.Port == 0:
+		return [][]expr.Any{nil}
+	case t.But:
+		return [][]expr.Any{slices.Concat(tcp, port(from, expr.CmpOpNeq), port(to, expr.CmpOpNeq))}
+	}
+	return [][]expr.Any{slices.Concat(tcp, port(from, expr.CmpOpEq)), slices.Concat(tcp, port(to, expr.CmpOpEq))}
 }
 
 // drops counts the dropped packets of each block that is in force.
@@ -101,10 +140,10 @@ func (f *firewall) drops() (map[block]uint64, error) {
 			return nil, fmt.Errorf("reading drop counters: %w", err)
 		}
 		for _, r := range rules {
-			a, _ := netip.AddrFromSlice(r.UserData)
+			b, ours := tagged(r.UserData, chain == f.out)
 			for _, e := range r.Exprs {
-				if c, ok := e.(*expr.Counter); ok {
-					counts[block{a, chain == f.out}] += c.Packets
+				if c, ok := e.(*expr.Counter); ok && ours {
+					counts[b] += c.Packets
 				}
 			}
 		}
@@ -148,12 +187,14 @@ func (m *Machine) note(blocks []block) {
 
 // Block drops what arrives at this machine from the given addresses: machines, or the gateway. The other
 // way stays open, so a reply can come but no acknowledgement; for a partition block both machines.
-func (m *Machine) Block(from ...netip.Addr) (Evidence, error) { return m.block(from, false) }
+func (m *Machine) Block(t Traffic, from ...netip.Addr) (Evidence, error) {
+	return m.block(t, from, false)
+}
 
 // BlockTo drops what this machine sends to the given addresses.
-func (m *Machine) BlockTo(to ...netip.Addr) (Evidence, error) { return m.block(to, true) }
+func (m *Machine) BlockTo(to ...netip.Addr) (Evidence, error) { return m.block(Traffic{}, to, true) }
 
-func (m *Machine) block(addrs []netip.Addr, to bool) (Evidence, error) {
+func (m *Machine) block(t Traffic, addrs []netip.Addr, to bool) (Evidence, error) {
 	m.whole.Lock()
 	defer m.whole.Unlock()
 	if err := m.lab.limits; err != nil {
@@ -164,7 +205,7 @@ func (m *Machine) block(addrs []netip.Addr, to bool) (Evidence, error) {
 		if !m.lab.subnet.Contains(a) || a == m.addr {
 			return Evidence{}, fmt.Errorf("refused to block %v on machine %s: give the address of another machine, or the gateway", a, m.name)
 		}
-		if b := (block{a, to}); !slices.Contains(m.inForce(), b) && !slices.Contains(fresh, b) {
+		if b := (block{a, to, t}); !slices.Contains(m.inForce(), b) && !slices.Contains(fresh, b) {
 			fresh = append(fresh, b)
 		}
 	}
@@ -221,8 +262,8 @@ func (m *Machine) witness(t *tether, blocks []block) (string, error) {
 	return strings.Join(seen, ", "), nil
 }
 
-// poke sends one datagram that the block must drop; to a port where nobody listens, if it does not. It
-// returns false if its source is off, or blocks its own packets.
+// poke sends one packet that the block must drop: a datagram to a port where nobody listens, or, if
+// the block is of TCP alone, a dial. It returns false if its source is off, or blocks its own packets.
 func (m *Machine) poke(t *tether, b block) bool {
 	from, to := t.pid(), b.addr
 	if !b.to {
@@ -232,7 +273,7 @@ func (m *Machine) poke(t *tether, b block) bool {
 		case b.addr == m.lab.Gateway():
 			datagram(to)
 			return true
-		case src == nil || slices.Contains(src.inForce(), block{m.addr, true}):
+		case src == nil || slices.Contains(src.inForce(), block{addr: m.addr, to: true}):
 			return false
 		}
 		s, err := src.powered()
@@ -241,7 +282,26 @@ func (m *Machine) poke(t *tether, b block) bool {
 		}
 		from = s.pid()
 	}
-	return inNetworkOf(from, func() error { datagram(to); return nil }) == nil
+	return inNetworkOf(from, func() error {
+		if b.of.Port == 0 {
+			datagram(to)
+		} else {
+			knockAt(to, b.of)
+		}
+		return nil
+	}) == nil
+}
+
+// knockAt asks for a connection that is of the traffic. Nobody waits for an answer.
+func knockAt(to netip.Addr, t Traffic) {
+	port := t.Port
+	if t.But {
+		port = 9
+	}
+	c, err := net.DialTimeout("tcp4", netip.AddrPortFrom(to, port).String(), 50*time.Millisecond)
+	if err == nil {
+		c.Close()
+	}
 }
 
 // datagram ignores errors: a packet dropped on its way out is told to its sender.

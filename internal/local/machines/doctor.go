@@ -126,7 +126,7 @@ func tryLab(ctx context.Context) []Capability {
 		}
 	}
 	err = m.dialsNobody(ctx, peer.addr, time.Minute)
-	dropped, dropErr := m.Block(peer.addr)
+	dropped, dropErr := m.Block(Traffic{}, peer.addr)
 	full, fullErr := m.FillVolume()
 	return []Capability{
 		verdict(canNetwork, fmt.Sprintf("%v answers over the bridge", peer.addr), err),

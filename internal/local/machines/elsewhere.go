@@ -72,16 +72,16 @@ func (*Machine) Thaw() (Evidence, error)                    { return Evidence{},
 func (*Machine) SwapVolume(context.Context, ...string) (Evidence, error) {
 	return Evidence{}, errElsewhere
 }
-func (*Machine) LoseDirectory(string) (Evidence, error)    { return Evidence{}, errElsewhere }
-func (*Machine) Environ(Process) ([]string, error)         { return nil, errElsewhere }
-func (*Machine) Unmount(context.Context) (Evidence, error) { return Evidence{}, errElsewhere }
-func (*Machine) Mount(context.Context) error               { return errElsewhere }
-func (*Machine) FillVolume() (Evidence, error)             { return Evidence{}, errElsewhere }
-func (*Machine) FreeVolume() (Evidence, error)             { return Evidence{}, errElsewhere }
-func (*Machine) Block(...netip.Addr) (Evidence, error)     { return Evidence{}, errElsewhere }
-func (*Machine) BlockTo(...netip.Addr) (Evidence, error)   { return Evidence{}, errElsewhere }
-func (*Machine) Unblock(context.Context) (Evidence, error) { return Evidence{}, errElsewhere }
-func (*Machine) Drops() (uint64, error)                    { return 0, errElsewhere }
+func (*Machine) LoseDirectory(string) (Evidence, error)         { return Evidence{}, errElsewhere }
+func (*Machine) Environ(Process) ([]string, error)              { return nil, errElsewhere }
+func (*Machine) Unmount(context.Context) (Evidence, error)      { return Evidence{}, errElsewhere }
+func (*Machine) Mount(context.Context) error                    { return errElsewhere }
+func (*Machine) FillVolume() (Evidence, error)                  { return Evidence{}, errElsewhere }
+func (*Machine) FreeVolume() (Evidence, error)                  { return Evidence{}, errElsewhere }
+func (*Machine) Block(Traffic, ...netip.Addr) (Evidence, error) { return Evidence{}, errElsewhere }
+func (*Machine) BlockTo(...netip.Addr) (Evidence, error)        { return Evidence{}, errElsewhere }
+func (*Machine) Unblock(context.Context) (Evidence, error)      { return Evidence{}, errElsewhere }
+func (*Machine) Drops() (uint64, error)                         { return 0, errElsewhere }
 func (*Machine) DialContext(context.Context, string, string) (net.Conn, error) {
 	return nil, errElsewhere
 }

@@ -151,7 +151,7 @@ func TestFallback(t *testing.T) {
 	require.NoError(t, dial(ms[1], m, surely))
 
 	for _, refused := range []func() error{
-		func() error { _, err := m.Block(ms[1].Addr()); return err },
+		func() error { _, err := m.Block(Traffic{}, ms[1].Addr()); return err },
 		func() error { _, err := m.BlockTo(ms[1].Addr()); return err },
 		func() error { _, err := m.Unblock(t.Context()); return err },
 		func() error { _, err := m.FillVolume(); return err },

@@ -157,7 +157,7 @@ func TestBlocks(t *testing.T) {
 	}
 	a, b, c := ms[0], ms[1], ms[2]
 
-	e, err := a.Block(b.Addr(), a.lab.Gateway())
+	e, err := a.Block(Traffic{}, b.Addr(), a.lab.Gateway())
 	shown(t, e, err)
 	require.True(t, isTimeout(dial(b, a, soon)))
 	require.True(t, isTimeout(dialFromRun(a, soon)))
@@ -194,17 +194,34 @@ func TestBlocks(t *testing.T) {
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, kept, n)
 
+	all, port := a.Addr(), Traffic{Port: 7000}
+	e, err = a.Block(port, b.Addr())
+	shown(t, e, err)
+	require.True(t, isTimeout(dial(b, a, soon)), "what is dialled at the port")
+	require.True(t, isTimeout(dial(a, b, soon)), "nor comes an answer of who was dialled there")
+	require.NoError(t, b.dialsNobody(t.Context(), all, surely), "another port")
+	_, err = a.Unblock(t.Context())
+	require.NoError(t, err)
+	port.But = true
+	e, err = a.Block(port, b.Addr())
+	shown(t, e, err)
+	require.NoError(t, dial(b, a, surely), "the port that is spared")
+	require.NoError(t, dial(a, b, surely))
+	require.Error(t, b.dialsNobody(t.Context(), all, soon), "another port")
+	_, err = a.Unblock(t.Context())
+	require.NoError(t, err)
+
 	e, err = b.BlockTo(c.Addr())
 	shown(t, e, err)
 	require.Error(t, dial(b, c, soon))
 	require.NoError(t, dial(b, a, surely))
-	e, err = c.Block(b.Addr())
+	e, err = c.Block(Traffic{}, b.Addr())
 	require.Contains(t, shown(t, e, err).Detail, "no packet can come from there")
-	e, err = c.Block(a.Addr(), b.Addr())
+	e, err = c.Block(Traffic{}, a.Addr(), b.Addr())
 	shown(t, e, err)
-	e, err = c.Block(a.Addr())
+	e, err = c.Block(Traffic{}, a.Addr())
 	require.Contains(t, shown(t, e, err).Detail, "already in force")
-	_, err = b.Block(b.Addr())
+	_, err = b.Block(Traffic{}, b.Addr())
 	require.ErrorContains(t, err, "refused to block")
 }
 

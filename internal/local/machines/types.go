@@ -145,3 +145,19 @@ func Roll(ps []Process) string {
 func unsupported(format string, args ...any) error {
 	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), errors.ErrUnsupported)
 }
+
+// Traffic is a part of what goes between two machines; the zero value is all of it.
+type Traffic struct {
+	Port uint16 // the TCP connections to this port, whoever of the two dialled
+	But  bool   // not these, but all others
+}
+
+func (t Traffic) String() string {
+	switch {
+	case t.Port == 0:
+		return ""
+	case t.But:
+		return fmt.Sprintf("all but port %d ", t.Port)
+	}
+	return fmt.Sprintf("port %d ", t.Port)
+}
