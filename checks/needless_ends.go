@@ -26,8 +26,9 @@ func needlessEnds(h *ringproof.History) (all []ringproof.Event) {
 				delete(t.spent, e.Machine) // the next member there has its own turn
 			}
 		case ringproof.EventProcessExited:
-			excused := misinformed(e) && (amongFaults(h, e.At) || !misled[e.Machine])
-			misled[e.Machine] = misled[e.Machine] || misinformed(e)
+			beside, first := amongFaults(h, e.At), !misled[e.Machine]
+			excused := misinformed(e) && (beside || first) || undecided(e) && beside && first
+			misled[e.Machine] = misled[e.Machine] || misinformed(e) || undecided(e)
 			excused = excused || unanswered(h, e)
 			excused = excused || strings.Contains(e.Text, "panic: ") // nobody ended it, and no-panic judges it
 			if !excused && !vain[e.Machine] && !byFault(h, e.Machine, e.At) && !askedToEnd(h, e) && !gone.explain(h, e) && !take(turns, e) {
@@ -153,6 +154,13 @@ func (o overtaken) see(e ringproof.Event) {
 // such end on a machine is etcd's, and the second its starter's.
 func misinformed(e ringproof.Event) bool {
 	return strings.Contains(e.Text, "fatal: ") && strings.Contains(e.Text, "error validating peerURLs")
+}
+
+// undecided reports whether an etcd ended itself because no peer told it a version of the cluster that
+// it can join. In a ring that has just been bootstrapped the leader first asks every member for its own,
+// for seconds if one is off. A release that can't join ends so again and again.
+func undecided(e ringproof.Event) bool {
+	return strings.Contains(e.Text, "fatal: incompatible with current running cluster")
 }
 
 // unanswered reports whether an etcd that was to join ended itself because no peer told it who the

@@ -32,6 +32,11 @@ func TestWhatAnEndIsExcusedBy(t *testing.T) {
 		h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: "fault", Fault: &ringproof.Fault{Kind: kind}})
 		event(h, ringproof.Event{At: sec(at), Kind: ringproof.EventFaultLanded, Step: "fault", Fault: kind, Machine: machine})
 	}
+	early := func(h *ringproof.History, at ...float64) {
+		for _, s := range at {
+			event(h, ringproof.Event{At: sec(s), Kind: ringproof.EventProcessExited, Machine: "m1", Text: "etcd, pid 7, fatal: incompatible with current running cluster"})
+		}
+	}
 	restart := ringproof.Op{Kind: ringproof.OpRestart, Target: "m3"}
 	for _, test := range []struct {
 		name  string
@@ -108,6 +113,15 @@ func TestWhatAnEndIsExcusedBy(t *testing.T) {
 			bounced(h, ringproof.Op{Kind: ringproof.OpUpgrade}, 40, 60, "")
 			ends(h, "m1", 42, 45)
 		}, ringproof.Fail},
+		{"a ring whose version is not decided on yet, as a member is off", func(h *ringproof.History) {
+			fault(h, 40, ringproof.FaultSleep, "m3")
+			early(h, 41)
+		}, ringproof.Pass},
+		{"an etcd that can't join, started again and again", func(h *ringproof.History) {
+			fault(h, 40, ringproof.FaultSleep, "m3")
+			early(h, 41, 43)
+		}, ringproof.Fail},
+		{"an etcd that can't join where all is well", func(h *ringproof.History) { early(h, 41) }, ringproof.Fail},
 		{"one is upgraded, and so is the member that comes in its place", func(h *ringproof.History) {
 			bounced(h, ringproof.Op{Kind: ringproof.OpUpgrade}, 40, 60, "")
 			ends(h, "m1", 42, 45)
