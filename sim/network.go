@@ -4,6 +4,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,8 +60,9 @@ func (n *network) cut(step string, from, to *Machine, port string) {
 	n.cuts[l][step] = port
 }
 
-// note notes in which way an etcd has spoken to another as its peer.
-func (n *network) note(from *Machine, to *place) {
+// note notes in which way an etcd has spoken to another as its peer. A machine that sleeps reads
+// later what it was sent before.
+func (n *network) note(from *Machine, to *place, at ringproof.Instant) {
 	if n.talks == nil || from == to.machine {
 		return
 	}
@@ -69,9 +71,9 @@ func (n *network) note(from *Machine, to *place) {
 		n.talks[l] = &ringproof.Talk{From: from.name, To: to.machine.name}
 	}
 	if to.secure {
-		n.talks[l].TLS = n.world.Now()
+		n.talks[l].TLS = max(n.talks[l].TLS, at)
 	} else {
-		n.talks[l].Plain = n.world.Now()
+		n.talks[l].Plain = max(n.talks[l].Plain, at)
 	}
 }
 
@@ -93,10 +95,10 @@ func (n *network) passes(from, to *Machine, port string) bool {
 	if from == nil || to == nil {
 		return true
 	}
-	return to.on && !to.lost && (len(n.cuts) == 0 || !n.drops(link{from, to}, port))
+	return to.on && !to.lost && (len(n.cuts) == 0 || !n.isCut(link{from, to}, port))
 }
 
-func (n *network) drops(l link, port string) bool {
+func (n *network) isCut(l link, port string) bool {
 	for _, cut := range n.cuts[l] { // order: one of them is enough
 		if cut == "" || cut == ringproof.PortAll || cut == port {
 			return true
@@ -230,12 +232,13 @@ func (s *server) reach(address string, waits bool, f func(*server), failed func(
 		case to == nil || to.etcd == nil || !to.listens(at) && !(waits && to.bound(at)):
 			back(fmt.Errorf("dial tcp %s: connect: %w", at.host, errRefused))
 		default:
+			came := n.world.Now()
 			to.hear(func() {
 				if err := s.greet(to, at); err != nil {
 					back(err)
 					return
 				}
-				n.note(s.machine, at)
+				n.note(s.machine, at, came)
 				f(to)
 			})
 		}
@@ -307,6 +310,7 @@ type parcel struct {
 	to     *route
 	packet etcd.Packet
 	failed func(error)
+	came   ringproof.Instant // when it first got there
 }
 
 // Send delivers a packet to a peer.
@@ -405,7 +409,7 @@ func (x *parcel) happen() {
 	case to == nil || to.etcd == nil || !x.packet.Back && !to.listens(x.to.place):
 		x.bounce(fmt.Errorf("dial tcp %s: connect: %w", x.to.host, errRefused))
 	case to.stands():
-		x.owner = to.process
+		x.owner, x.came = to.process, cmp.Or(x.came, to.machine.world.Now())
 		to.keep(slot{timer: &x.timer})
 		return
 	default:
@@ -432,7 +436,7 @@ func (s *server) receive(x *parcel) {
 	}
 	if err == nil {
 		if !x.packet.Back { // the stream was noted when it was opened
-			s.machine.world.network.note(x.from.machine, x.to.place)
+			s.machine.world.network.note(x.from.machine, x.to.place, cmp.Or(x.came, s.machine.world.Now()))
 		}
 		s.engine.actor = s.process
 		err = s.etcd.Receive(x.packet)
