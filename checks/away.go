@@ -19,9 +19,20 @@ func (l *ledger) away(member ringproof.MemberID, at ringproof.Instant) bool {
 	if !known || l.h.Plan.Ring.ReplaceAfter == 0 {
 		return false
 	}
-	unseen := l.unseen(member, at)
-	since := min(l.severed(where.machine, at), unseen)
-	return at.Sub(since) >= l.h.Plan.Ring.ReplaceAfter.Std() || l.aged(unseen, at)
+	patience, unseen := l.h.Plan.Ring.ReplaceAfter.Std(), l.unseen(member, at)
+	long := func(m ringproof.Instant) bool { return m.Sub(l.severed(where.machine, m)) >= patience }
+	return at.Sub(unseen) >= patience || l.aged(unseen, at) || long(at) || slices.ContainsFunc(l.justHealed(at), long)
+}
+
+// justHealed are the last moments of what has healed since nobody can have heard of it: a machine
+// whose packets took half a second longer was given up by who had asked it a moment before.
+func (l *ledger) justHealed(at ringproof.Instant) (moments []ringproof.Instant) {
+	for _, e := range events(l.h, ringproof.EventFaultHealed) {
+		if e.At <= at && e.At > at.Add(-visit.Std()) {
+			moments = append(moments, e.At-1)
+		}
+	}
+	return moments
 }
 
 // aged reports whether hours passed between the two moments, by the clocks of the

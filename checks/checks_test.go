@@ -1270,17 +1270,24 @@ func TestTheMarginOfWhoIsAway(t *testing.T) {
 	for name, test := range map[string]struct {
 		scope   string
 		patient float64 // seconds
+		back    float64 // when it is; 0: never
 		says    string
 	}{
-		"off for longer":      {"machine", 3, ""},
-		"off for less":        {"machine", 8, "remove of 3"},
-		"its agent is silent": {"agent", 3, "remove of 3"},
+		"off for longer":                        {"machine", 3, 0, ""},
+		"off for less":                          {"machine", 8, 0, "remove of 3"},
+		"its agent is silent":                   {"agent", 3, 0, "remove of 3"},
+		"back before anybody can have heard it": {"machine", 3, 14.5, ""},
+		"back in time":                          {"machine", 3, 12.5, "remove of 3"},
+		"back after less, though just now":      {"machine", 4.8, 14.5, "remove of 3"},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			h := healthy()
 			h.Plan.Ring.ReplaceAfter = ringproof.Duration(test.patient * float64(time.Second))
 			h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: "off", Fault: &ringproof.Fault{Kind: ringproof.FaultKill, Scope: test.scope, Target: "m3"}})
 			event(h, ringproof.Event{At: sec(10), Kind: ringproof.EventFaultLanded, Step: "off", Fault: ringproof.FaultKill, Machine: "m3"})
+			if test.back > 0 {
+				event(h, ringproof.Event{At: sec(test.back), Kind: ringproof.EventFaultHealed, Step: "off", Fault: ringproof.FaultKill, Machine: "m3"})
+			}
 			look(h, seen(14, 1, 1, 2, 3))
 			insert(h, 3, entry("remove", 3, 15))
 			judged(t, quorumMargin.Finding(h, nil), test.says)
