@@ -444,7 +444,7 @@ type Fault struct {
 	Effect   string    `json:"effect,omitempty"`   // agent-crash: one call at the subject's seams, "etcd member-add"; instead of Action
 	Phase    string    `json:"phase,omitempty"`    // agent-crash: "before", "after", "reply-lost", "refused", "late", "unseen"
 	Decision string    `json:"decision,omitempty"` // stale-view, skipped-view: "next" (about the ring) or "boot" (about a start)
-	Leave    string    `json:"leave,omitempty"`    // volume-loss: "nothing", "directories", "identity", "copy-of-before", "damaged-log" or "ring-of-one"; keys-damaged: "nothing" or "nonsense"
+	Leave    string    `json:"leave,omitempty"`    // volume-loss: "nothing", "directories", "identity", "copy-of-before", "damaged-log", "holed-log", "damaged-keyspace" or "ring-of-one"; keys-damaged: "nothing" or "nonsense"
 	At       string    `json:"at,omitempty"`       // start-failure: "before-log", "after-log" or "unreadable-log"
 	Remount  string    `json:"remount,omitempty"`  // volume-unmounted: "live" or "reboot"
 	Does     string    `json:"does,omitempty"`     // foreign-hand: "member-remove", "member-add" or "learner-add"; admission-denied: "create", "update" or "delete"
@@ -491,10 +491,11 @@ func (s Step) At() Seams {
 // The logs that a volume-loss may leave where it leaves one: none of them may run again
 // under its ID.
 const (
-	LeaveCopy    = "copy-of-before" // the disk as it was By ago
-	LeaveDamaged = "damaged-log"    // the log has a wrong checksum in the middle
-	LeaveHoled   = "holed-log"      // a block in the middle of the log reads as zeros
-	LeaveForced  = "ring-of-one"    // somebody has started etcd on it with --force-new-cluster
+	LeaveCopy    = "copy-of-before"   // the disk as it was By ago
+	LeaveDamaged = "damaged-log"      // the log has a wrong checksum in the middle
+	LeaveHoled   = "holed-log"        // a block in the middle of the log reads as zeros
+	LeaveGarbled = "damaged-keyspace" // the log is whole, and etcd can't open the keyspace beside it
+	LeaveForced  = "ring-of-one"      // somebody has started etcd on it with --force-new-cluster
 )
 
 // EndsUnread is when an etcd ends that can't read its log, as a disk answers with an error for a
@@ -555,7 +556,7 @@ func (f Fault) OfPort() bool { return f.Port == PortPeer || f.Port == PortClient
 
 // LeavesLog reports whether the fault leaves a log on the disk that it takes.
 func (f Fault) LeavesLog() bool {
-	return f.Kind == FaultVolumeLoss && slices.Contains([]string{LeaveCopy, LeaveDamaged, LeaveHoled, LeaveForced}, f.Leave)
+	return f.Kind == FaultVolumeLoss && slices.Contains([]string{LeaveCopy, LeaveDamaged, LeaveHoled, LeaveGarbled, LeaveForced}, f.Leave)
 }
 
 // Permanent reports whether nothing ever heals f: what it took is gone. A claim that was

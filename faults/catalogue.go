@@ -741,8 +741,8 @@ var catalogue = []Entry{
 			target,
 			{Name: "leave", Doc: "what is on the disk after: nothing; etcd's directories with no files in them; all but etcd's data, so that the disk says it is the one it was; " +
 				"all that was on it some time ago, as from a snapshot of the volume; all, with a wrong checksum in the middle of the log, " +
-				"or with a block of zeros there, which is for etcd its end; " +
-				"or all, and in the log what etcd --force-new-cluster writes: every other member is removed", Values: []string{"nothing", "directories", "identity", ringproof.LeaveCopy, ringproof.LeaveDamaged, ringproof.LeaveHoled, ringproof.LeaveForced}},
+				"with a block of zeros there, which is for etcd its end, or with a keyspace that can't be opened; " +
+				"or all, and in the log what etcd --force-new-cluster writes: every other member is removed", Values: []string{"nothing", "directories", "identity", ringproof.LeaveCopy, ringproof.LeaveDamaged, ringproof.LeaveHoled, ringproof.LeaveGarbled, ringproof.LeaveForced}},
 			{Name: "by", Type: TypeShift, Doc: "copy-of-before: how old the copy is; 10s when absent. It is made first, and put back then"},
 			{Name: "for", Type: TypeDuration, Doc: "how long the machine is off before it starts with the new disk; at once when absent"},
 		},

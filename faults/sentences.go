@@ -142,6 +142,7 @@ func loseVolume(f ringproof.Fault) string {
 		ringproof.LeaveCopy, fmt.Sprintf("put the disk of %s back as it was %s before", whom(f), span(ringproof.Duration(f.Age()))),
 		ringproof.LeaveDamaged, "damage the log of "+whom(f)+" in the middle",
 		ringproof.LeaveHoled, "leave zeros in the middle of the log of "+whom(f),
+		ringproof.LeaveGarbled, "damage the keyspace of "+whom(f),
 		ringproof.LeaveForced, "make the log of "+whom(f)+" that of a ring of one, as etcd --force-new-cluster does")
 	if f.For > 0 {
 		text += fmt.Sprintf(", off for %s first", span(f.For))

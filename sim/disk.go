@@ -138,7 +138,9 @@ func (d *disk) open(name string) (*etcd.Dir, error) {
 	if d.data[name] == nil {
 		d.data[name] = etcd.NewDir()
 	}
-	delete(d.foreign, name)
+	if d.data[name].Unopened() == "" {
+		delete(d.foreign, name)
+	}
 	return d.data[name], nil
 }
 
@@ -296,7 +298,7 @@ func (m mount) WAL(dir string) (host.WAL, error) {
 	case m.machine.unreadable():
 		return host.WAL{}, fmt.Errorf("reading the WAL in %s: %w", dir, ioError(m.Path(dir)))
 	}
-	log := host.WAL{Member: member, Cluster: cluster, Last: last, V2: data.V2()}
+	log := host.WAL{Member: member, Cluster: cluster, Last: last, V2: data.V2(), Unopened: data.Unopened()}
 	if data.Cut() {
 		log.Cut = "the log goes on behind its end for etcd"
 	}

@@ -264,6 +264,8 @@ func (w *World) loseVolume(m *Machine, s ringproof.Step) (string, error) {
 		said = "%s: the log on disk %d is damaged"
 	case ringproof.LeaveHoled:
 		said = "%s: the log on disk %d has a hole"
+	case ringproof.LeaveGarbled:
+		said = "%s: the keyspace on disk %d is damaged"
 	case ringproof.LeaveForced:
 		said = "%s: the log on disk %d is that of a ring of one"
 	}
@@ -284,6 +286,8 @@ func (m *Machine) replaceVolume(leave string) {
 		m.spoil((*etcd.Dir).Damage)
 	case ringproof.LeaveHoled:
 		m.spoil((*etcd.Dir).Hole)
+	case ringproof.LeaveGarbled:
+		m.spoil((*etcd.Dir).Garble)
 	case ringproof.LeaveForced:
 		m.spoil(func(d *etcd.Dir) { d.ForceNew(raftlog.Removals) })
 	case "directories":

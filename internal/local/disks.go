@@ -129,6 +129,8 @@ func (w *World) spoilVolume(ctx context.Context, n *node, f ringproof.Fault) (ma
 		how, said = raftlog.Damage, "its log is damaged"
 	case ringproof.LeaveHoled:
 		how, said = raftlog.Hole, "its log has a hole"
+	case ringproof.LeaveGarbled:
+		how, said = raftlog.Garble, "its keyspace is damaged"
 	}
 	return machines.Evidence{What: n.name, Detail: said}, w.whileOff(ctx, n, f.For.Std(), func() error { return how(w.data(n)) })
 }

@@ -93,6 +93,17 @@ func Hole(dataDir string) error {
 	return spoil(dataDir, block, block, func(part []byte) { clear(part) })
 }
 
+// Garble writes other bytes over the beginning of the keyspace beside the log, both pages that say
+// where the rest is among them: etcd ends at every start.
+func Garble(dataDir string) error {
+	file, err := os.OpenFile(filepath.Join(dataDir, "member", "snap", "db"), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteAt(bytes.Repeat([]byte("x"), 4*block*8), 0)
+	return errors.Join(err, file.Sync(), file.Close())
+}
+
 const block = 512 // bytes
 
 // spoil does something to so many bytes in the middle of what was written, which begin at a multiple

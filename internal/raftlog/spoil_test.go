@@ -5,11 +5,13 @@ package raftlog
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/ringproof/ringproof/internal/needs"
 	"github.com/ringproof/ringproof/reference/host"
 )
 
@@ -100,4 +102,62 @@ func TestHoleEndsALogForEtcd(t *testing.T) {
 	after, err := logOf(t, a.dir)
 	require.NoError(t, err)
 	require.Empty(t, after.Cut, "etcd has written over what was behind")
+}
+
+// TestKeyspacesThatEtcdOpens has etcd itself start beside what is left of its keyspace: it opens what
+// it finds, or ends, and makes one anew only where there is none and its log begins at its beginning.
+func TestKeyspacesThatEtcdOpens(t *testing.T) {
+	keyspace := func(dir string) string { return filepath.Join(dir, "member", "snap", "db") }
+	gone := func(dir string) error { return os.Remove(keyspace(dir)) }
+	empty := func(dir string) error { return os.Truncate(keyspace(dir), 0) }
+	torn := func(dir string) error { return os.Truncate(keyspace(dir), 5000) }
+	for _, test := range []struct {
+		name  string
+		flags []string
+		do    func(dir string) error
+		why   string // "": etcd starts
+	}{
+		{"whole", nil, func(string) error { return nil }, ""},
+		{"damaged", nil, Garble, "invalid database"},
+		{"cut off", nil, torn, "file size too small"},
+		{"gone where the log makes it", nil, gone, ""},
+		{"empty where the log makes it", nil, empty, ""},
+		{"gone where the log begins after a snapshot", []string{"--snapshot-count=10"}, gone, "the log begins after a snapshot"},
+		{"empty where the log begins after a snapshot", []string{"--snapshot-count=10"}, empty, "the log begins after a snapshot"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a := newServer(t, "a")
+			start(t, a, nil, test.flags...)
+			for range 40 {
+				put(t, a, "k", "v")
+			}
+			whole, err := logOf(t, a.dir)
+			require.NoError(t, err)
+			require.Empty(t, whole.Unopened, "its etcd runs")
+			a.stop()
+
+			require.NoError(t, test.do(a.dir))
+			log, err := logOf(t, a.dir)
+			require.NoError(t, err)
+			require.Equal(t, whole.Member, log.Member)
+			if test.why == "" {
+				require.Empty(t, log.Unopened)
+				start(t, a, nil, test.flags...)
+				return
+			}
+			require.Contains(t, log.Unopened, test.why)
+			require.Error(t, ends(t, a, test.flags...))
+		})
+	}
+	require.Error(t, Garble(t.TempDir()))
+}
+
+// ends starts the server's etcd, which is to end by itself, and returns how.
+func ends(t *testing.T, s *server, flags ...string) error {
+	t.Helper()
+	process := exec.CommandContext(t.Context(), needs.Etcd(t).Etcd, append([]string{
+		"--name", s.name, "--data-dir", s.dir, "--initial-cluster", s.name + "=" + s.peer, "--listen-peer-urls", s.peer,
+		"--initial-advertise-peer-urls", s.peer, "--listen-client-urls", s.url, "--advertise-client-urls", s.url,
+	}, flags...)...)
+	return process.Run()
 }

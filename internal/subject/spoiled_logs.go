@@ -32,7 +32,22 @@ var resumesCut = Mutant{
 	Check:    "no-identity-reuse",
 	Scenario: "log-holed[victim=leader]",
 	layer: only(booting(func(_ host.Host, inner boot, e launcher.Evidence) launcher.Boot {
-		if e.WAL != nil {
+		if e.WAL != nil && e.WAL.Cut != "" {
+			e.Damaged = ""
+		}
+		return inner(e)
+	})),
+}
+
+// The log is whole, so its member needn't be replaced: etcd ends, and is started again, for ever.
+var startsUnopened = Mutant{
+	Name:     "starts-beside-a-damaged-keyspace",
+	Hazard:   "A log whose keyspace can't be opened is started like any other, and its member is waited for.",
+	Source:   "etcd's backend, which opens what it finds or panics; restarts by an init system or a kubelet, which mend nothing",
+	Check:    "converges",
+	Scenario: "keyspace-damaged[victim=follower]",
+	layer: only(booting(func(_ host.Host, inner boot, e launcher.Evidence) launcher.Boot {
+		if e.WAL != nil && e.WAL.Unopened != "" {
 			e.Damaged = ""
 		}
 		return inner(e)

@@ -91,6 +91,9 @@ type WAL struct {
 	// Cut says where etcd would end reading the log, which goes on behind that, and go on
 	// without what is there; "": nowhere. Last is of what is before.
 	Cut string
+	// Unopened says why etcd can't open the keyspace beside the log, and would end at every start;
+	// "": it can, or makes it anew.
+	Unopened string
 }
 
 // Process is the machine's one etcd process. It outlives the agent that

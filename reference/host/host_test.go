@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/bbolt"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
@@ -306,6 +307,10 @@ func newLog(t *testing.T) (host.Disk, *wal.WAL) {
 	require.NoError(t, err)
 	w, err := wal.Create(zap.NewNop(), dir, metadata)
 	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(d.Path("etcd/member/snap"), 0o700))
+	keyspace, err := bbolt.Open(d.Path("etcd/member/snap/db"), 0o600, nil)
+	require.NoError(t, err)
+	require.NoError(t, keyspace.Close())
 	return d, w
 }
 

@@ -26,7 +26,7 @@ type Evidence struct {
 	Strange  bool      // no etcd was ever to be started on this disk, for all that it says: a log on it was made elsewhere
 	Ran      ring.ID   // the member that ran on this disk last, or was to be started on it; 0: not known
 	WAL      *host.WAL // whose log the disk holds
-	Damaged  string    // the log is there, and can't be read to its end: why
+	Damaged  string    // the log is there, and it or its keyspace can't be read to its end: why
 	Lost     string    // by which the etcd that ran on the log knew that it ends too early; "": it didn't
 	Spoiled  ring.ID   // whose log on this disk may never run again, as was found before; 0: nobody's
 	Accepted uint64    // a raft index up to which the log is the ring's by a person's word, whoever made it that of a ring of one; 0: none
@@ -117,20 +117,20 @@ func Decide(e Evidence) Boot {
 	}
 }
 
-// withDamage has the member replaced whose log can't be read, by what its record says,
+// withDamage has the member replaced whose log or keyspace can't be read, by what its record says,
 // and sets the log aside once it has left, whoever let it go. Where the record is gone it
 // is the member at this machine's address: should its log be elsewhere, it isn't on this
 // disk, and its ID may run here no more either way.
 func withDamage(e Evidence) Boot {
-	why := "the log on this disk can't be read: " + e.Damaged
+	why := "the data on this disk can't be read: " + e.Damaged
 	m, in := member(e, func(m ring.Member) bool { return m.Machine == e.Machine && (m.Disk == e.Disk || m.Disk == "") })
 	switch {
 	case in:
 		return Boot{Do: Halt, Spoils: m.ID, Why: why}
 	case e.Listed && e.Spoiled != 0 && e.LetGo:
-		return Boot{Do: Clear, Why: fmt.Sprintf("member %s has left the ring, and its log can't be read", e.Spoiled)}
+		return Boot{Do: Clear, Why: fmt.Sprintf("member %s has left the ring, and its data can't be read", e.Spoiled)}
 	case e.Listed && e.LetGo && !e.Strange && boundElsewhere(e.Members):
-		return Boot{Do: Clear, Why: "the log on this disk can't be read, and every member of the ring lives on another"}
+		return Boot{Do: Clear, Why: "the data on this disk can't be read, and every member of the ring lives on another"}
 	}
 	return Boot{Do: Halt, Why: why}
 }

@@ -222,7 +222,7 @@ func ReadLog(h host.Host, e *Evidence) {
 	log, err := h.Disk().WAL(DataDir)
 	switch {
 	case err == nil:
-		e.WAL, e.Damaged = &log, log.Cut
+		e.WAL, e.Damaged = &log, cmp.Or(log.Cut, log.Unopened)
 	case !errors.Is(err, fs.ErrNotExist):
 		e.Damaged = err.Error()
 	}

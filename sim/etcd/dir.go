@@ -205,6 +205,9 @@ func (d *Dir) Copy() *Dir {
 // Damage leaves a log that can't be read, as when half of its files are gone.
 func (d *Dir) Damage() { d.broken = true }
 
+// Garble leaves a keyspace that can't be opened.
+func (d *Dir) Garble() { d.garbled = true }
+
 // Hole leaves zeros in the middle of the log. They are its end for etcd, which starts without what
 // is behind.
 func (d *Dir) Hole() {
@@ -312,23 +315,42 @@ func (d *Dir) DamagePart(part string) error {
 	case "wal-block":
 		d.Hole()
 	case "db":
-		d.garbled = true
+		d.Garble()
 	default:
 		return fmt.Errorf("a damaged %s is not modelled", part)
 	}
 	return nil
 }
 
+// Unopened says why etcd can't open its keyspace; "": it can, or makes it anew.
+func (d *Dir) Unopened() string {
+	if !d.garbled && !d.missing {
+		return ""
+	}
+	if err := d.opens(d.head()); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
 // open is what etcd does with its keyspace before it looks at the log. One that is
 // missing it makes of the log, if that begins at its beginning.
 func (d *Dir) open(log log) error {
+	if err := d.opens(log); err != nil {
+		return err
+	}
+	if d.missing {
+		d.missing, d.made = false, made{}
+	}
+	return nil
+}
+
+func (d *Dir) opens(log log) error {
 	switch {
 	case d.garbled:
 		return errors.New("invalid database")
 	case d.missing && log.snap != nil:
 		return errors.New("failed to find database snapshot file (snap: snapshot file doesn't exist)")
-	case d.missing:
-		d.missing, d.made = false, made{}
 	}
 	return nil
 }
