@@ -104,11 +104,12 @@ func left(h *ringproof.History, last int, machine string) bool {
 
 // anotherAway reports whether another voter was away as an etcd ended that was last seen to
 // serve in the last look: neither that nor the next found it serve, or it ended in between
-// too, of which no look tells. Who ended and served again by the next look was back before an
-// etcd that still ran then: one may take seconds to end, and answers nobody meanwhile. Who
-// ended after that look ended while this one was away, and is judged by that. Whom a fault had
-// end counts no more than where it keeps him away: he may be back before an etcd has ended that
-// was asked to before the fault.
+// too, of which no look tells. Who ended and served again by the next look may have been back
+// before another ended, if it was started before that, and was back before an etcd that still
+// ran at that look: one may take seconds to end, and answers nobody meanwhile. Who ended after
+// that look ended while this one was away, and is judged by that. Whom a fault had end counts
+// no more than where it keeps him away: he may be back before an etcd has ended that was asked
+// to before the fault.
 func anotherAway(h *ringproof.History, v ringproof.MemberView, last int, end ringproof.Event) bool {
 	from, next := h.Observations[last].At, h.Observations[last+1]
 	now, still := next.Member(v.ID)
@@ -116,8 +117,17 @@ func anotherAway(h *ringproof.History, v ringproof.MemberView, last int, end rin
 		return !backWithin(h, v.ID, last+1, end.At)
 	}
 	return slices.ContainsFunc(events(h, ringproof.EventProcessExited), func(e ringproof.Event) bool {
-		back := now.Serving && e.At < next.At && next.At < end.At
+		back := now.Serving && (e.At < next.At && next.At < end.At || startedAgain(h, e, end.At))
 		return e.Machine == v.Machine && e.At >= from && e.At <= min(next.At, end.At) && !back && !mayEnd(h, e.Machine, e.At)
+	})
+}
+
+// startedAgain reports whether an etcd was started between the end of one on its machine and an
+// instant: a look is a fifth of a second after the other, and less is enough for one to end, to be
+// started, to be heard of, and for the next to be told.
+func startedAgain(h *ringproof.History, ended ringproof.Event, by ringproof.Instant) bool {
+	return slices.ContainsFunc(events(h, ringproof.EventProcessStarted), func(e ringproof.Event) bool {
+		return e.Machine == ended.Machine && e.At >= ended.At && e.At < by
 	})
 }
 

@@ -48,6 +48,14 @@ func TestRestartsInTurn(t *testing.T) {
 		{"two between two looks", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(10.6), Kind: ringproof.EventProcessExited, Machine: "m3"})
 		}, ringproof.Fail, "etcd of m3 to be ended while all other voters serve, saw m2 away"},
+		{"two between two looks, of which the one was started again before the other ended", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(20.2), Kind: ringproof.EventProcessExited, Machine: "m2"})
+			event(h, ringproof.Event{At: sec(20.3), Kind: ringproof.EventProcessStarted, Machine: "m2"})
+		}, ringproof.Pass, "4 ends"},
+		{"two between two looks, of which the one was started again when the other had ended", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(20.2), Kind: ringproof.EventProcessExited, Machine: "m2"})
+			event(h, ringproof.Event{At: sec(20.6), Kind: ringproof.EventProcessStarted, Machine: "m2"})
+		}, ringproof.Fail, "saw m2 away"},
 		{"two that cease to serve at once, and take their time to end", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
 			away(h, "m1", 14, 18)
 			away(h, "m3", 14, 18)
