@@ -111,6 +111,8 @@ func left(h *ringproof.History, last int, machine string) bool {
 // no more than where it keeps him away: he may be back before an etcd has ended that was asked
 // to before the fault.
 func anotherAway(h *ringproof.History, v ringproof.MemberView, last int, end ringproof.Event) bool {
+	last = untilLed(h, v, last, end.At)
+	v, _ = h.Observations[last].Member(v.ID)
 	from, next := h.Observations[last].At, h.Observations[last+1]
 	now, still := next.Member(v.ID)
 	if still && !v.Serving && !now.Serving {
@@ -120,6 +122,28 @@ func anotherAway(h *ringproof.History, v ringproof.MemberView, last int, end rin
 		back := now.Serving && (e.At < next.At && next.At < end.At || startedAgain(h, e, end.At))
 		return e.Machine == v.Machine && e.At >= from && e.At <= min(next.At, end.At) && !back && !mayEnd(h, e.Machine, e.At)
 	})
+}
+
+// untilLed is the last look before an etcd ended, of those that follow a look and in which no quorum
+// served, though that of another voter ran: that it didn't serve either is no sign that it was about
+// to end. A ring elects for a second, and a member is ended as soon as all have a leader.
+func untilLed(h *ringproof.History, other ringproof.MemberView, look int, end ringproof.Instant) int {
+	from := h.Observations[look].At
+	if slices.ContainsFunc(events(h, ringproof.EventProcessExited), func(e ringproof.Event) bool {
+		return e.Machine == other.Machine && e.At >= from && e.At <= end
+	}) {
+		return look
+	}
+	for look+2 < len(h.Observations) {
+		next := h.Observations[look+1]
+		voters := next.Voters()
+		serving := slices.DeleteFunc(slices.Clone(voters), func(m ringproof.MemberView) bool { return !m.Serving })
+		if len(serving) >= ringproof.Quorum(len(voters)) || max(next.At, next.Until) > end {
+			break
+		}
+		look++
+	}
+	return look
 }
 
 // startedAgain reports whether an etcd was started between the end of one on its machine and an

@@ -48,6 +48,16 @@ func TestRestartsInTurn(t *testing.T) {
 		{"two between two looks", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(10.6), Kind: ringproof.EventProcessExited, Machine: "m3"})
 		}, ringproof.Fail, "etcd of m3 to be ended while all other voters serve, saw m2 away"},
+		{"after an election in which nobody served", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
+			away(h, "m2", 16, 21)
+			away(h, "m1", 17, 21)
+			away(h, "m3", 17, 21)
+		}, ringproof.Pass, "3 ends"},
+		{"after an election in which nobody served, and one doesn't yet", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
+			away(h, "m2", 16, 23)
+			away(h, "m1", 17, 21)
+			away(h, "m3", 17, 21)
+		}, ringproof.Fail, "etcd of m3 to be ended while all other voters serve, saw m2 away"},
 		{"two between two looks, of which the one was started again before the other ended", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(20.2), Kind: ringproof.EventProcessExited, Machine: "m2"})
 			event(h, ringproof.Event{At: sec(20.3), Kind: ringproof.EventProcessStarted, Machine: "m2"})
