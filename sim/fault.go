@@ -272,6 +272,9 @@ func (w *World) loseVolume(m *Machine, s ringproof.Step) (string, error) {
 	if s.Fault.LeavesLog() && !m.lost && !m.logged() {
 		return "", fmt.Errorf("%s holds no log", m.name)
 	}
+	if s.Fault.Leave == ringproof.LeaveHoled && !m.lost && !m.tellsHole() {
+		return "", fmt.Errorf("the log of %s is too short: a hole in it could not be told from a write that was torn", m.name)
+	}
 	if err := w.takeVolume(m, s, func() { m.replaceVolume(s.Fault.Leave) }); err != nil {
 		return "", err
 	}
@@ -296,6 +299,16 @@ func (m *Machine) replaceVolume(leave string) {
 	default:
 		m.insert(newDisk(m.world.plan.Ring.Volume))
 	}
+}
+
+// tellsHole reports whether a hole in each log on the disk can be known.
+func (m *Machine) tellsHole() bool {
+	for name, data := range m.disk.data { // order: all must
+		if !m.disk.foreign[name] && !data.TellsHole() {
+			return false
+		}
+	}
+	return true
 }
 
 // spoil does something to the member's log after which it is nobody's memory.

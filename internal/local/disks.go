@@ -4,6 +4,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -122,6 +123,9 @@ func (w *World) putBackCopies(ctx context.Context, s ringproof.Step, targets []s
 func (w *World) spoilVolume(ctx context.Context, n *node, f ringproof.Fault) (machines.Evidence, error) {
 	if !w.logged(n) {
 		return machines.Evidence{}, fmt.Errorf("%s holds no log", n.name)
+	}
+	if tells, err := raftlog.TellsHole(w.data(n)); f.Leave == ringproof.LeaveHoled && !tells {
+		return machines.Evidence{}, cmp.Or(err, fmt.Errorf("the log of %s is too short: a hole in it could not be told from a write that was torn", n.name))
 	}
 	how, said := raftlog.ForceNew, "its log is that of a ring of one"
 	switch f.Leave {

@@ -93,6 +93,25 @@ func Hole(dataDir string) error {
 	return spoil(dataDir, block, block, func(part []byte) { clear(part) })
 }
 
+// TellsHole reports whether so much was written to the newest file of the log that what was saved after
+// its middle tells of a hole there: two batches. Of a log that is shorter it may be all that was
+// saved at once, which is cut off where it was torn.
+func TellsHole(dataDir string) (bool, error) {
+	_, content, err := newest(dataDir)
+	return len(bytes.TrimRight(content, "\x00")) >= 16*block, err
+}
+
+// newest is the newest file of the log, and what it holds.
+func newest(dataDir string) (name string, content []byte, err error) {
+	files, err := filepath.Glob(filepath.Join(dataDir, "member", "wal", "*.wal"))
+	if err != nil || len(files) == 0 {
+		return "", nil, fmt.Errorf("%s holds no log: %w", dataDir, os.ErrNotExist)
+	}
+	name = slices.Max(files)
+	content, err = os.ReadFile(name)
+	return name, content, err
+}
+
 // Garble writes other bytes over the beginning of the keyspace beside the log, both pages that say
 // where the rest is among them: etcd ends at every start.
 func Garble(dataDir string) error {
@@ -109,19 +128,14 @@ const block = 512 // bytes
 // spoil does something to so many bytes in the middle of what was written, which begin at a multiple
 // of a number.
 func spoil(dataDir string, multiple, size int, how func([]byte)) error {
-	files, err := filepath.Glob(filepath.Join(dataDir, "member", "wal", "*.wal"))
-	if err != nil || len(files) == 0 {
-		return fmt.Errorf("%s holds no log: %w", dataDir, os.ErrNotExist)
-	}
-	newest := slices.Max(files)
-	content, err := os.ReadFile(newest)
+	name, content, err := newest(dataDir)
 	if err != nil {
 		return err
 	}
 	at := len(bytes.TrimRight(content, "\x00")) / 2 / multiple * multiple
 	part := content[at : at+size]
 	how(part)
-	file, err := os.OpenFile(newest, os.O_WRONLY, 0)
+	file, err := os.OpenFile(name, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}

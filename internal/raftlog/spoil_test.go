@@ -89,6 +89,19 @@ func TestDamage(t *testing.T) {
 func TestHoleEndsALogForEtcd(t *testing.T) {
 	a, whole := stopped(t)
 	require.Empty(t, whole.Cut)
+	tells, err := TellsHole(a.dir)
+	require.NoError(t, err)
+	require.False(t, tells, "forty puts are too few to be sure of")
+	start(t, a, nil)
+	for range 100 {
+		put(t, a, "k", "v")
+	}
+	a.stop()
+	whole, err = logOf(t, a.dir)
+	require.NoError(t, err)
+	tells, err = TellsHole(a.dir)
+	require.NoError(t, err)
+	require.True(t, tells)
 
 	require.NoError(t, Hole(a.dir))
 	holed, err := logOf(t, a.dir)

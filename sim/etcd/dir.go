@@ -212,10 +212,14 @@ func (d *Dir) Garble() { d.garbled = true }
 // is behind.
 func (d *Dir) Hole() {
 	at := d.wal.Len() / 2
-	d.cut = batches(d.wal.Slice()[at:])
+	d.cut = d.TellsHole()
 	d.keep(at)
 	d.synced, d.made = d.wal.Len(), made{}
 }
+
+// TellsHole reports whether what is behind the middle of the log would tell of a hole there. Of what was
+// saved at once nothing does: it may have been torn as the power went.
+func (d *Dir) TellsHole() bool { return batches(d.wal.Slice()[d.wal.Len()/2:]) }
 
 // batches reports whether the records were saved at two times at least: an entry, the hard state
 // that is saved with it or after it, and another entry.
