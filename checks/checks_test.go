@@ -1378,6 +1378,14 @@ func TestTheMarginsGrace(t *testing.T) {
 	}
 }
 
+// swapDisks has machines have each other's disks for so long, in seconds.
+func swapDisks(h *ringproof.History, step string, from, to float64, machines ...string) {
+	for _, m := range machines {
+		event(h, ringproof.Event{At: sec(from), Kind: ringproof.EventFaultLanded, Step: step, Fault: ringproof.FaultDiskSwap, Machine: m})
+	}
+	event(h, ringproof.Event{At: sec(to), Kind: ringproof.EventFaultHealed, Step: step, Fault: ringproof.FaultDiskSwap, Machine: strings.Join(machines, ",")})
+}
+
 // TestTheMarginOnASwappedDisk: m4 has the disk of m6 for so long. Member 5 is put on it,
 // and is lost as the disks are back; its log is found on m6 at the end.
 func TestTheMarginOnASwappedDisk(t *testing.T) {
@@ -1390,10 +1398,7 @@ func TestTheMarginOnASwappedDisk(t *testing.T) {
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			h := healthy()
-			for _, m := range []string{"m4", "m6"} {
-				event(h, ringproof.Event{At: sec(2), Kind: ringproof.EventFaultLanded, Step: "swap", Fault: ringproof.FaultDiskSwap, Machine: m})
-			}
-			event(h, ringproof.Event{At: sec(test.back), Kind: ringproof.EventFaultHealed, Step: "swap", Fault: ringproof.FaultDiskSwap, Machine: "m4,m6"})
+			swapDisks(h, "swap", 2, test.back, "m4", "m6")
 			for at := 5.5; at < 24; at++ {
 				o := seen(at, 1, 1, 2, 3, 5, 6)
 				m := slices.IndexFunc(o.Machines, func(m ringproof.MachineView) bool { return m.Name == "m4" })
@@ -1422,10 +1427,7 @@ func TestADiskThatASwapTakesBack(t *testing.T) {
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			h := healthy()
-			for _, m := range []string{"m4", "m6"} {
-				event(h, ringproof.Event{At: sec(2), Kind: ringproof.EventFaultLanded, Step: "swap", Fault: ringproof.FaultDiskSwap, Machine: m})
-			}
-			event(h, ringproof.Event{At: sec(test.back), Kind: ringproof.EventFaultHealed, Step: "swap", Fault: ringproof.FaultDiskSwap, Machine: "m4,m6"})
+			swapDisks(h, "swap", 2, test.back, "m4", "m6")
 			h.Observations = nil
 			for at := 5.5; at < 24; at++ {
 				members := []ringproof.MemberID{1, 2, 3, 5}
@@ -1518,12 +1520,7 @@ func TestHearsayExcusesARemoval(t *testing.T) {
 // a member there may run where its disk is.
 func TestSwappedDisks(t *testing.T) {
 	swap := func(step string, from, to float64, machines ...string) func(h *ringproof.History) {
-		return func(h *ringproof.History) {
-			for _, m := range machines {
-				event(h, ringproof.Event{At: sec(from), Kind: ringproof.EventFaultLanded, Step: step, Fault: ringproof.FaultDiskSwap, Machine: m})
-			}
-			event(h, ringproof.Event{At: sec(to), Kind: ringproof.EventFaultHealed, Step: step, Fault: ringproof.FaultDiskSwap, Machine: strings.Join(machines, ",")})
-		}
+		return func(h *ringproof.History) { swapDisks(h, step, from, to, machines...) }
 	}
 	on := func(o ringproof.Observation, machine string) ringproof.Observation { // puts member 3 there
 		o.Members[1].Machine = machine

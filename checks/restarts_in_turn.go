@@ -119,7 +119,7 @@ func anotherAway(h *ringproof.History, v ringproof.MemberView, last int, end rin
 		return !backWithin(h, v.ID, last+1, end.At)
 	}
 	return slices.ContainsFunc(events(h, ringproof.EventProcessExited), func(e ringproof.Event) bool {
-		back := now.Serving && (e.At < next.At && next.At < end.At || startedAgain(h, e, end.At))
+		back := now.Serving && (e.At < next.At && next.At < end.At || started(h, end.At)[e.Machine]) // less than the time between two looks is enough
 		return e.Machine == v.Machine && e.At >= from && e.At <= min(next.At, end.At) && !back && !mayEnd(h, e.Machine, e.At)
 	})
 }
@@ -144,15 +144,6 @@ func untilLed(h *ringproof.History, other ringproof.MemberView, look int, end ri
 		look++
 	}
 	return look
-}
-
-// startedAgain reports whether an etcd was started between the end of one on its machine and an
-// instant: a look is a fifth of a second after the other, and less is enough for one to end, to be
-// started, to be heard of, and for the next to be told.
-func startedAgain(h *ringproof.History, ended ringproof.Event, by ringproof.Instant) bool {
-	return slices.ContainsFunc(events(h, ringproof.EventProcessStarted), func(e ringproof.Event) bool {
-		return e.Machine == ended.Machine && e.At >= ended.At && e.At < by
-	})
 }
 
 // backWithin reports whether a member may have been back at an instant, though a look that spans it

@@ -273,7 +273,7 @@ func (w *World) loseVolume(m *Machine, s ringproof.Step) (string, error) {
 		return "", fmt.Errorf("%s holds no log", m.name)
 	}
 	if s.Fault.Leave == ringproof.LeaveHoled && !m.lost && !m.tellsHole() {
-		return "", fmt.Errorf("the log of %s is too short: a hole in it could not be told from a write that was torn", m.name)
+		return "", fmt.Errorf("the log of %s is too short: a hole in it could not be told from a write that was torn; let clients write first", m.name)
 	}
 	if err := w.takeVolume(m, s, func() { m.replaceVolume(s.Fault.Leave) }); err != nil {
 		return "", err

@@ -119,7 +119,7 @@ func Garble(dataDir string) error {
 	if err != nil {
 		return err
 	}
-	_, err = file.WriteAt(bytes.Repeat([]byte("x"), 4*block*8), 0)
+	_, err = file.WriteAt(bytes.Repeat([]byte("x"), 32*block), 0)
 	return errors.Join(err, file.Sync(), file.Close())
 }
 

@@ -138,9 +138,7 @@ func (d disk) WAL(dir string) (WAL, error) {
 	if found.Cut, err = cutOff(path); err != nil {
 		return WAL{}, fmt.Errorf("reading the WAL in %s: %w", dir, err)
 	}
-	if found.Unopened, err = unopened(filepath.Join(d.Path(dir), "member", "snap"), last); err != nil {
-		return WAL{}, fmt.Errorf("reading the keyspace in %s: %w", dir, err)
-	}
+	found.Unopened = unopened(filepath.Join(d.Path(dir), "member", "snap"), last)
 	if n := len(entries); n > 0 {
 		found.Last = entries[n-1].GetIndex()
 	}

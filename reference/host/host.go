@@ -92,7 +92,7 @@ type WAL struct {
 	// without what is there; "": nowhere. Last is of what is before.
 	Cut string
 	// Unopened says why etcd can't open the keyspace beside the log, and would end at every start;
-	// "": it can, or makes it anew.
+	// "": it can, or makes it anew, or only its start will tell.
 	Unopened string
 }
 

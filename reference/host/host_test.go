@@ -444,3 +444,22 @@ func TestNowIsTheWallClock(t *testing.T) {
 	now := host.NewReal("m1", t.TempDir(), t.TempDir(), nil).Now()
 	require.Equal(t, now.Round(0), now)
 }
+
+// TestAKeyspaceThatCantBeReadIsUnknown: a member is replaced for a damaged one, and not for a disk that
+// doesn't answer now, as a folder in the file's place doesn't.
+func TestAKeyspaceThatCantBeReadIsUnknown(t *testing.T) {
+	d, w := newLog(t)
+	require.NoError(t, w.Close())
+	keyspace := d.Path("etcd/member/snap/db")
+	require.NoError(t, os.WriteFile(keyspace, make([]byte, 32<<10), 0o600))
+	found, err := d.WAL("etcd")
+	require.NoError(t, err)
+	require.Contains(t, found.Unopened, "invalid database")
+
+	require.NoError(t, os.Remove(keyspace))
+	require.NoError(t, os.Mkdir(keyspace, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(keyspace, "x"), nil, 0o600))
+	found, err = d.WAL("etcd")
+	require.NoError(t, err)
+	require.Empty(t, found.Unopened)
+}
