@@ -316,6 +316,21 @@ func TestVisualize(t *testing.T) {
 	require.Less(t, len(page), 2<<20)
 }
 
+// TestPictureOfASearchThatGaveUp: porcupine takes the steps of the search again to draw them, and
+// panics where one is refused that was taken before.
+func TestPictureOfASearchThatGaveUp(t *testing.T) {
+	h := realistic(200, false)
+	all := rebuild(&h)
+	segments, attempts := all.around(wrong{op: -1})
+	for _, budget := range []int{0, 1, 50} {
+		m := all.model(segments)
+		m.budget = budget
+		_, drawn := picture(m, attempts, nil)
+		require.True(t, m.spent, "else the search came to its end")
+		require.True(t, drawn)
+	}
+}
+
 // heapWatch samples the heap while f runs; its peak is what a run must have.
 func heapWatch(f func()) (peak uint64) {
 	var stop atomic.Bool

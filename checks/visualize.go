@@ -33,12 +33,17 @@ func Visualize(h *ringproof.History, f ringproof.Finding) ([]byte, bool) {
 	}
 	slices.SortStableFunc(t.wrongs, func(a, b wrong) int { return cmp.Compare(a.revision, b.revision) })
 	segments, attempts := t.around(t.gravest())
-	m := t.model(segments)
-	model := m.porcupine()
-	_, drawn := porcupine.CheckOperationsVerbose(model, operations(attempts), 10*time.Second)
-	drawn.AddAnnotations(faultMarks(h, attempts))
+	return picture(t.model(segments), attempts, faultMarks(h, attempts))
+}
+
+// picture is porcupine's page. It takes every step of the search once more, for which the search may
+// have left nothing of its budget.
+func picture(m *etcdModel, attempts []attempt, marks []porcupine.Annotation) ([]byte, bool) {
+	_, drawn := porcupine.CheckOperationsVerbose(m.porcupine(), operations(attempts), 10*time.Second)
+	drawn.AddAnnotations(marks)
+	m.budget = math.MaxInt
 	var page bytes.Buffer
-	if err := porcupine.Visualize(model, drawn, &page); err != nil {
+	if err := porcupine.Visualize(m.porcupine(), drawn, &page); err != nil {
 		return nil, false
 	}
 	return page.Bytes(), true

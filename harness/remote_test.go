@@ -67,3 +67,19 @@ func TestTwice(t *testing.T) {
 		assert.Equal(t, wanders, found)
 	}
 }
+
+// TestBroken: a bug of ringproof's own judges no plan, and takes no other along.
+func TestBroken(t *testing.T) {
+	w := remote{trace: func() string { return "same" }}
+	s := Suite{Jobs: []Job{{Plan: ringproof.Plan{Cell: "near#1"}}, {Plan: ringproof.Plan{Cell: "far#1"}}}, Out: t.TempDir(), World: func(p ringproof.Plan) (ringproof.World, error) {
+		if p.Cell == "near#1" {
+			panic("a world without a bottom")
+		}
+		return w, nil
+	}}
+	cells := s.Run(t.Context())
+	assert.Equal(t, ringproof.Inconclusive, cells[0].Verdict)
+	require.Len(t, cells[0].Findings, 1)
+	assert.Contains(t, cells[0].Findings[0].Message, "ringproof itself broke, which is a bug of it: a world without a bottom")
+	assert.Equal(t, "same", cells[1].Trace)
+}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -105,7 +106,7 @@ func (s Suite) job(ctx context.Context, job Job, n int, told func(ringproof.Even
 		blank.Skipped = Interrupted
 		return blank
 	}
-	cell, err := s.run(ctx, p, n, told)
+	cell, err := s.whole(ctx, p, n, told)
 	if err != nil {
 		why := err.Error()
 		if ctx.Err() != nil {
@@ -120,6 +121,17 @@ func (s Suite) job(ctx context.Context, job Job, n int, told func(ringproof.Even
 	}
 	cell.Baseline = job.Baseline
 	return cell
+}
+
+// whole runs a plan. One in which ringproof itself breaks has judged nothing, and takes no other
+// along.
+func (s Suite) whole(ctx context.Context, p ringproof.Plan, n int, told func(ringproof.Event)) (cell reports.Cell, err error) {
+	defer func() {
+		if broken := recover(); broken != nil {
+			err = fmt.Errorf("ringproof itself broke, which is a bug of it: %v\n%s", broken, debug.Stack())
+		}
+	}()
+	return s.run(ctx, p, n, told)
 }
 
 func (s Suite) run(ctx context.Context, p ringproof.Plan, n int, told func(ringproof.Event)) (reports.Cell, error) {
