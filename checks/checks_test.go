@@ -425,6 +425,11 @@ func TestPlantedBugs(t *testing.T) {
 			drop(h, ringproof.EventStepDone)
 			event(h, ringproof.Event{At: sec(51), Kind: ringproof.EventStepMissed, Step: "even", Text: "nobody leads"})
 		}, says: "not tried: nobody leads"},
+		{check: "steps", name: "an operation that nobody asked for, in a disaster", want: gap, plant: func(h *ringproof.History) {
+			h.Plan.Mode = ringproof.ModeDisaster
+			drop(h, ringproof.EventStepDone)
+			event(h, ringproof.Event{At: sec(51), Kind: ringproof.EventStepMissed, Step: "even", Text: "leader-changed did not come for the 20th time"})
+		}, says: "step even was not tried: leader-changed did not come"},
 		{check: "steps", name: "a step that never began", want: gap, plant: func(h *ringproof.History) { drop(h, ringproof.EventStepDone) }, says: "the run ended before it"},
 		{check: "steps", name: "nothing asked", want: gap, plant: func(h *ringproof.History) { h.Plan.Steps = h.Plan.Steps[:1] }, says: "asks for nothing"},
 		{check: "steps", name: "no end", want: gap, plant: func(h *ringproof.History) { drop(h, ringproof.EventRunEnds) }, says: "cut off"},
@@ -621,6 +626,18 @@ func TestPlantedBugs(t *testing.T) {
 		{check: "refusals", name: "not refused", want: bug, plant: func(h *ringproof.History) { drop(h, ringproof.EventRefused) }, says: "to be refused"},
 		{check: "refusals", name: "half done", want: bug, plant: func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(50.5), Kind: ringproof.EventMemberAdded, Member: 5})
+		}, says: "unchanged"},
+		{check: "refusals", name: "clears a disk meanwhile", want: bug, plant: func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(50.5), Kind: ringproof.EventActionBegun, Action: "clear", Machine: "m9"})
+		}, says: "unchanged"},
+		{check: "refusals", name: "clears the disk of a member that left before", want: ok, plant: func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(49.9), Kind: ringproof.EventMemberRemoved, Member: 9, Machine: "m9"})
+			event(h, ringproof.Event{At: sec(50.5), Kind: ringproof.EventActionBegun, Action: "clear", Machine: "m9"})
+		}},
+		{check: "refusals", name: "clears it twice", want: bug, plant: func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(49.9), Kind: ringproof.EventMemberRemoved, Member: 9, Machine: "m9"})
+			event(h, ringproof.Event{At: sec(50.4), Kind: ringproof.EventActionBegun, Action: "clear", Machine: "m9"})
+			event(h, ringproof.Event{At: sec(50.5), Kind: ringproof.EventActionBegun, Action: "clear", Machine: "m9"})
 		}, says: "unchanged"},
 		{check: "refusals", name: "never asked", want: gap, plant: func(h *ringproof.History) { drop(h, ringproof.EventStepBegun) }, says: "never began"},
 
@@ -1747,7 +1764,7 @@ func TestWhatSomebodyElseDidIsNotTheSubjects(t *testing.T) {
 		removal := entry("remove", 3, 24)
 		removal.Foreign = foreign
 		insert(h, 3, entry("add-learner", 5, 23), removal)
-		for check, says := range map[*Check]string{&quorumMargin: "to leave a margin", &oneChangeAtATime: "to be promoted or removed before remove of 3", &workBounded: "expected at most 1 membership changes"} {
+		for check, says := range map[*Check]string{&quorumMargin: "to leave a margin", &oneChangeAtATime: "to be promoted or removed before remove of 3", &workBounded: "expected at most 1 membership change"} {
 			if foreign {
 				says = ""
 			}

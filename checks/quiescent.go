@@ -109,28 +109,49 @@ func uncleared(h *ringproof.History, by ringproof.Instant) map[string]int {
 	return machines
 }
 
+// debts are what follows of itself from what was done by some moment, and may come after it: a
+// record of each member that was added, a disk cleared for each that left, and until it is,
+// one start of its etcd, which ends.
+type debts struct {
+	bound                map[ringproof.MemberID]bool
+	clears, starts, ends map[string]int
+}
+
+func owedAt(h *ringproof.History, at ringproof.Instant) debts {
+	left := uncleared(h, at)
+	return debts{bound(h, at), left, maps.Clone(left), maps.Clone(left)}
+}
+
+// pays reports whether the event is one that is owed. Begun is enough: no fault excuses a second
+// attempt.
+func (d debts) pays(e ringproof.Event) bool {
+	take := func(from map[string]int) bool {
+		owed := d.clears[e.Machine] > 0 && from[e.Machine] > 0
+		if owed {
+			from[e.Machine]--
+		}
+		return owed
+	}
+	switch {
+	case e.Action == bind:
+		owed := !d.bound[e.Member]
+		d.bound[e.Member] = true
+		return owed
+	case e.Action == clearing, e.Action == disowning:
+		return take(d.clears)
+	case e.Action == launching:
+		return take(d.starts)
+	case e.Kind == ringproof.EventProcessExited:
+		return take(d.ends)
+	}
+	return false
+}
+
 func disturbed(h *ringproof.History, from, to ringproof.Instant) (ringproof.Finding, bool) {
-	done, owed := bound(h, from), uncleared(h, from)
-	starts, ends := maps.Clone(owed), maps.Clone(owed)
+	owed := owedAt(h, from)
 	for _, e := range events(h, ringproof.EventActionBegun, ringproof.EventProcessExited,
 		ringproof.EventMemberAdded, ringproof.EventMemberPromoted, ringproof.EventMemberRemoved) {
-		if e.At <= from || e.At >= to {
-			continue
-		}
-		if e.Action == bind && !done[e.Member] {
-			done[e.Member] = true // begun is enough: in the rest no fault excuses a second attempt
-			continue
-		}
-		if (e.Action == clearing || e.Action == disowning) && owed[e.Machine] > 0 {
-			owed[e.Machine]-- // as above
-			continue
-		}
-		if e.Action == launching && owed[e.Machine] > 0 && starts[e.Machine] > 0 {
-			starts[e.Machine]--
-			continue
-		}
-		if e.Kind == ringproof.EventProcessExited && owed[e.Machine] > 0 && ends[e.Machine] > 0 {
-			ends[e.Machine]--
+		if e.At <= from || e.At >= to || owed.pays(e) {
 			continue
 		}
 		return with(fail(e.At, "expected rest after the convergence at %s, saw %s", from, e.Kind), e.String()), true

@@ -18,11 +18,15 @@ var steps = Check{
 	Source: "a level-triggered subject that ignores what it is asked for rests, converges, and loses nothing",
 	Timed:  true,
 	Judge: func(h *ringproof.History, _ Values) ringproof.Finding {
-		asked := owed(h.Plan.Mode, took(h))
-		ends := map[string][]ringproof.Event{}
+		all := took(h)
+		asked, ends := owed(h.Plan.Mode, all), map[string][]ringproof.Event{}
 		for _, e := range events(h, ringproof.EventStepDone, ringproof.EventStepFailed, ringproof.EventStepMissed) {
-			if slices.Contains(asked, e.Step) {
-				ends[e.Step] = append(ends[e.Step], e)
+			ends[e.Step] = append(ends[e.Step], e)
+		}
+		for _, s := range all { // who owes nobody an operation must have been asked for it all the same
+			tried := func(e ringproof.Event) bool { return e.Kind != ringproof.EventStepMissed }
+			if s.Op != nil && len(ends[s.Name]) > 0 && !slices.ContainsFunc(ends[s.Name], tried) && !slices.Contains(asked, s.Name) {
+				asked = append(asked, s.Name)
 			}
 		}
 		if _, over := ended(h); !over {

@@ -47,7 +47,7 @@ var workBounded = Check{
 		case stirs:
 			return with(fail(stir.At, "expected nothing to be changed while the ring is suspended, saw %s", stir.Action), stir.String())
 		case len(changed) > budget:
-			return with(fail(changed[budget].At, "expected at most %d membership changes, saw %d", budget, len(changed)), texts(changed)...)
+			return with(fail(changed[budget].At, "expected at most %s, saw %d", ringproof.Counted(budget, "membership change"), len(changed)), texts(changed)...)
 		case len(ends) > spare:
 			return with(fail(ends[spare].At, "expected at most %s of etcd on machines that no fault hit and nobody restarted, saw %d", ringproof.Counted(spare, "end"), len(ends)), lines(ends)...)
 		}
