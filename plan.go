@@ -242,7 +242,7 @@ const (
 	OpSuspend       OpKind = "suspend"        // leave the ring as it is
 	OpResume        OpKind = "resume"         // go on
 
-	OpEdit  OpKind = "edit"  // the object by which an operator is asked for the ring has Params["field"] as Params["value"], its pods made anew where they must
+	OpEdit  OpKind = "edit"  // the object by which an operator is asked for the ring, or Params["object"], has Params["field"] as Params["value"], its pods made anew where they must
 	OpReset OpKind = "reset" // end the subject's process on machine Target, empty its disk by the subject's own command, and start it again
 	OpAsk   OpKind = "ask"   // ask the member on machine Target for Request, beside the subject
 
@@ -289,6 +289,12 @@ func (o Op) Bounces() bool {
 // InTurn reports whether the subject itself may restart one member after another for the
 // operation.
 func (o Op) InTurn() bool { return slices.Contains([]OpKind{OpUpgrade, OpPeers, OpEdit}, o.Kind) }
+
+// Object is what an edit is of, as KIND/NAME, where that isn't the ring's object; "" and "": it is.
+func (o Op) Object() (kind, name string) {
+	kind, name, _ = strings.Cut(o.Params["object"], "/")
+	return kind, name
+}
 
 // MergePatch is an edit as a JSON merge patch (RFC 7386). A value that is no JSON is a string.
 func (o Op) MergePatch() ([]byte, error) {

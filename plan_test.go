@@ -23,6 +23,8 @@ func TestMergePatch(t *testing.T) {
 		require.NoError(t, err, value)
 		assert.JSONEq(t, want, got, value)
 	}
+	kind, name := Op{Params: map[string]string{"object": "RingDefaults/default"}}.Object()
+	assert.Equal(t, []string{"RingDefaults", "default"}, []string{kind, name})
 	for _, field := range []string{"", ".", "spec.", "spec..a"} {
 		_, err := patch(field, "1")
 		assert.ErrorContains(t, err, "names no field; write it as spec.resources", field)

@@ -5,6 +5,7 @@ package checks
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -47,16 +48,20 @@ func askedToEnd(h *ringproof.History, end ringproof.Event) bool {
 }
 
 // turnsFor is how often each etcd is ended for what is asked of every member in its turn. For TLS
-// it listens for both ways in between; for other authorities it trusts both.
+// it listens for both ways in between, also where it is given a launcher for that; for other
+// authorities it trusts both.
 func turnsFor(op ringproof.Op) int {
 	switch {
-	case op.Kind == ringproof.OpPeers, op.Kind == ringproof.OpEdit && strings.Contains(op.Params["field"], "authorit"):
+	case op.Kind == ringproof.OpPeers, op.Kind == ringproof.OpEdit && twice.MatchString(op.Params["field"]):
 		return 2
 	case op.Kind == ringproof.OpRoll, op.InTurn():
 		return 1
 	}
 	return 0
 }
+
+// twice are the fields whose edit ends each etcd twice, of the ring or of the defaults of all.
+var twice = regexp.MustCompile(`authorit|[eE]tcdLauncher`)
 
 // turn is what a step asks of each machine's etcd, and while it may be carried out.
 type turn struct {

@@ -92,6 +92,10 @@ func TestWhatAnEndIsExcusedBy(t *testing.T) {
 			bounced(h, ringproof.Op{Kind: ringproof.OpEdit, Params: map[string]string{"field": "spec.certificates.authority", "value": "2"}}, 40, 60, "")
 			ends(h, "m1", 42, 45)
 		}, ringproof.Pass},
+		{"launchers are on for all, and each is given one and moved to TLS", func(h *ringproof.History) {
+			bounced(h, ringproof.Op{Kind: ringproof.OpEdit, Params: map[string]string{"object": "RingDefaults/default", "field": "spec.featureGates.EtcdLauncher", "value": "true"}}, 40, 60, "")
+			ends(h, "m1", 42, 45)
+		}, ringproof.Pass},
 		{"each is moved to TLS, and closes its other port after that was done", func(h *ringproof.History) {
 			bounced(h, ringproof.Op{Kind: ringproof.OpPeers, Peers: "tls"}, 40, 60, "")
 			ends(h, "m1", 42, 63)

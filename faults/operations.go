@@ -6,6 +6,7 @@ package faults
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ringproof/ringproof"
@@ -212,6 +213,7 @@ var operations = []Operation{
 		Params: Params{
 			{Name: "field", Doc: "its path: spec.resources", Required: true},
 			{Name: "value", Doc: "what it is to be: JSON, or else a string; null takes it away", Required: true},
+			{Name: "object", Doc: "another object of the operator's, as KIND/NAME, of the ring's group and version, and of its namespace if it is in one; made, where it isn't there"},
 		},
 		Owes:   "Members whose pods must be others for that are restarted one at a time, while all others serve, the leader last; none is replaced.",
 		Worlds: onNodes,
@@ -221,7 +223,7 @@ var operations = []Operation{
 		},
 		Undrawn: true, // what fields there are the subject knows; of the reference some are drawn
 		Sentence: func(op ringproof.Op) string {
-			return fmt.Sprintf("edit %s to %s", op.Params["field"], op.Params["value"])
+			return fmt.Sprintf("edit %s to %s", strings.TrimPrefix(op.Params["object"]+" "+op.Params["field"], " "), op.Params["value"])
 		},
 	},
 	{

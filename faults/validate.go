@@ -98,6 +98,9 @@ func ValidateOperation(op ringproof.Op) []Problem {
 		if _, err := op.MergePatch(); err != nil {
 			problems = append(problems, Problem{Field: "field", Value: op.Params["field"], Message: err.Error()})
 		}
+		if kind, name := op.Object(); op.Params["object"] != "" && (kind == "" || name == "") {
+			problems = append(problems, Problem{Field: "object", Value: op.Params["object"], Message: fmt.Sprintf("edit refused: %q is no object; write it as KIND/NAME", op.Params["object"])})
+		}
 	}
 	return problems
 }

@@ -95,7 +95,7 @@ func (p *program) runCommand() *cobra.Command {
 	c.Flags().StringVar(&f.baseline, "compare-with", "", "another subject to run the same cells with, which is in no count")
 	renamedFlag(c, "beside", "compare-with")
 	c.Flags().StringArrayVar(&f.cells, "run", nil, "only cells of this name, or beginning of a name: scenario, scenario[k=v] or scenario[k=v]#seed; repeatable")
-	c.Flags().StringVarP(&f.labels, "selector", "l", "", "only scenarios with these labels, as kubectl selects: suite=crashes, suite!=kubernetes, 'suite in (faults, views)', beside")
+	c.Flags().StringVarP(&f.labels, "selector", "l", "", "only scenarios with these labels, as kubectl selects: suite=crashes, suite!=kubernetes, 'suite in (faults, views)'")
 	c.Flags().BoolVar(&f.first, "first", false, "only the first cell of each scenario: a short look at all of them")
 	c.Flags().Var(&f.shard, "shard", "only this part of the cells, as 2/5 for the second of five: for several machines, or several sittings")
 	c.Flags().BoolVar(&f.twice, "verify-determinism", false, "run each cell twice and compare the traces, in a world where a plan is the same in every run")

@@ -288,6 +288,9 @@ func (p *Pods) Inject(s ringproof.Seams, _ string) error {
 
 // Ask edits the ring's object.
 func (p *Pods) Ask(ctx context.Context, op ringproof.Op, _ []string, _ trial.Run) (string, error) {
+	if op.Params["object"] != "" {
+		return trial.EditOther(ctx, p.api, p.ring.GroupVersionKind().GroupVersion(), p.ring.GetNamespace(), op)
+	}
 	values := p.values()
 	values["To"] = strconv.Itoa(op.To)
 	if op.Version != "" {
@@ -304,11 +307,7 @@ func (p *Pods) Ask(ctx context.Context, op ringproof.Op, _ []string, _ trial.Run
 	if err := p.withdrawn.Await(ctx, p.api, kubeclient.ObjectKeyFromObject(p.ring), o); err != nil {
 		return "", err
 	}
-	err = p.api.Patch(ctx, o, kubeclient.RawPatch(types.MergePatchType, patch))
-	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
-		return "", fmt.Errorf("%w: %w", trial.ErrRefused, err)
-	}
-	return text, err
+	return text, trial.Refused(p.api.Patch(ctx, o, kubeclient.RawPatch(types.MergePatchType, patch)))
 }
 
 // patch is the edit that asks for an operation, as it is written and in JSON.

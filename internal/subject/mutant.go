@@ -40,6 +40,7 @@ var mutants = []Mutant{
 	kubeBudgetFromSpec, kubeClaimBeforeShrink, kubeHotStatus, kubeTerminalPods, kubeAnySickStopsAll, kubeFrozenCluster, kubeReplaceByReadiness, kubeURLNotHost,
 	kubeDeletesToRestart, kubeNameNotUID, kubeClaimByName, kubeStartsUnnamed, kubeSeedStaysNew, kubeClaimsGoWithSet, kubeRecordsGoWithRing, kubeMadeOnce, kubeReplicasLeft, kubeRollsForItself, kubeNeverForces, kubeEndsWithSet, kubeShowsKeys,
 	kubeDegradedStays, kubeDropsResources, kubeReadyWhileItLives, kubeBesideAnother,
+	kubeFoundAgain, kubeWrongVictim, kubeClosesBeforeListed, kubeJoinsByOldURLs, kubeFirstBootStale, kubeGateOverRing,
 	adoptsAtOnce, distrustsBeginnings,
 	upgradesAtOnce, upgradesLeaderFirst, upgradesOverSilent, upgradesUnread, replacesUpgraded, tellsAgain,
 	countsStrangers, servesLeaderless, forgetsFailing, addsUpAbsences,

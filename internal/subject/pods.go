@@ -420,6 +420,9 @@ func (p *Pods) flags(faulty bool) (flags []string, err error) {
 // Ask edits the EtcdRing, as kubectl patch does: what its controller writes at the same moment
 // stands in nobody's way.
 func (p *Pods) Ask(ctx context.Context, op ringproof.Op, _ []string, _ trial.Run) (string, error) {
+	if op.Params["object"] != "" {
+		return trial.EditOther(ctx, p.api, v1alpha1.GroupVersion, p.ring.Namespace, op)
+	}
 	r := &v1alpha1.EtcdRing{}
 	if err := p.withdrawn.Await(ctx, p.api, kubeclient.ObjectKey{Namespace: p.ring.Namespace, Name: p.ring.Ring}, r); err != nil {
 		return "", err
@@ -453,14 +456,10 @@ func (p *Pods) Ask(ctx context.Context, op ringproof.Op, _ []string, _ trial.Run
 	if err != nil {
 		return "", err
 	}
-	err = p.api.Patch(ctx, r, edit)
-	switch {
-	case apierrors.IsInvalid(err) || apierrors.IsForbidden(err):
-		return "", fmt.Errorf("%w: %w", trial.ErrRefused, err)
-	case apierrors.IsConflict(err):
+	if err := p.api.Patch(ctx, r, edit); apierrors.IsConflict(err) {
 		return "", fmt.Errorf("%w: %w", ringproof.ErrConflict, err)
-	case err != nil:
-		return "", err
+	} else if err != nil {
+		return "", trial.Refused(err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -93,9 +93,9 @@ func (x *automation) watch(ctx context.Context, s Seen) outcome {
 	for _, m := range x.observed.Voters() {
 		if !m.Serving {
 			o.wait = fmt.Sprintf("voter %s does not answer, and a ring without the launcher can't replace it", m)
-			x.log.Say(host.EventWaiting, o.wait)
 		}
 	}
+	x.log.Say(host.EventWaiting, o.wait)
 	return o
 }
 

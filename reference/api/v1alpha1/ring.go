@@ -41,6 +41,7 @@ type EtcdRing struct {
 // +kubebuilder:validation:XValidation:rule="!oldSelf.?features.etcdLauncher.orValue(false) || self.?features.etcdLauncher.orValue(true)",fieldPath=".features",message="etcdLauncher can't be disabled once it is on: the ring's peers speak TLS only, and may be more than three"
 // +kubebuilder:validation:XValidation:rule="self.?features.etcdLauncher.orValue(true) || self.clusterSize == 3",fieldPath=".clusterSize",message="a ring without the launcher has three members: enable features.etcdLauncher first"
 // +kubebuilder:validation:XValidation:rule="self.storage == oldSelf.storage",fieldPath=".storage",message="the claims of a StatefulSet's pods can't be changed: make a new ring"
+// +kubebuilder:validation:XValidation:rule="self.?certificates.authority.orValue(1) - oldSelf.?certificates.authority.orValue(1) in [0, 1]",fieldPath=".certificates.authority",message="authorities are renewed one at a time, and never taken back"
 type EtcdRingSpec struct {
 	// +optional
 	Features Features `json:"features,omitempty"`
@@ -156,7 +157,6 @@ type Certificates struct {
 	// gets new ones, while it runs: members trust both, are given certificates that the new
 	// ones signed, and then trust those alone. They restart twice, one in its turn.
 	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:XValidation:rule="self - oldSelf in [0, 1]",message="authorities are renewed one at a time, and never taken back"
 	// +optional
 	Authority int32 `json:"authority,omitempty"`
 	// ExtraNames are host names that clients reach the ring by.
