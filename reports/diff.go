@@ -16,6 +16,8 @@ const (
 	Better   = "better"   // it passes more than before
 	New      = "new"      // it is in the new report alone
 	Retraced = "retraced" // it came to the same by another run: the traces differ
+
+	Contradicted = "contradicted" // one world passes what the other fails
 )
 
 // changes are all kinds of differences, those first that need a look.
@@ -58,6 +60,39 @@ func Diff(old, now Report) []Difference {
 	})
 	return all
 }
+
+// Across compares reports of two worlds: it tells of the cells that one passes and the other fails, and
+// how many were judged in both. One that either world can't have, or couldn't tell, contradicts nothing.
+func Across(one, other Report) (all []Difference, both int) {
+	known := map[[2]string]Cell{}
+	identity := func(r Report, c Cell) [2]string {
+		id := r.identity(c)
+		return [2]string(id[:2])
+	}
+	for _, c := range one.Cells {
+		known[identity(one, c)] = c
+	}
+	all = []Difference{}
+	for _, c := range other.Cells {
+		was, is := known[identity(other, c)]
+		if !is || !was.decided() || !c.decided() {
+			continue
+		}
+		both++
+		if (was.shown() == failed) == (c.shown() == failed) {
+			continue
+		}
+		fails := c
+		if was.shown() == failed {
+			fails = was
+		}
+		all = append(all, Difference{Cell: c.Name, Subject: c.Subject, World: was.World + ", " + c.World, Change: Contradicted, Before: was.shown().String(), Now: c.shown().String(), Why: fails.why()})
+	}
+	return all, both
+}
+
+// decided reports whether the cell was judged to pass or to fail.
+func (c Cell) decided() bool { return slices.Contains([]outcome{passed, failed, flaky}, c.shown()) }
 
 // identity is what a cell is known by. Who is on trial may have another name by now.
 func (r Report) identity(c Cell) [3]string {

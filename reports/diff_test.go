@@ -56,3 +56,30 @@ func TestDiff(t *testing.T) {
 	}, got)
 	assert.Equal(t, []Difference{}, Diff(now, now))
 }
+
+// TestAcross: two worlds contradict each other where one passes what the other fails, and nowhere else.
+func TestAcross(t *testing.T) {
+	cell := func(world, name string, v ringproof.Verdict) Cell {
+		c := Cell{Name: name, Subject: "reference", World: world, Verdict: v, Trace: world}
+		if v == ringproof.Fail {
+			c.Findings = []ringproof.Finding{{Check: "available", Verdict: ringproof.Fail, Message: "in " + world}}
+		}
+		return c
+	}
+	lacking := cell("local", "lacking", ringproof.Inconclusive)
+	lacking.NotApplicable = "only in virtual time"
+	virtual := Report{Subject: "reference", Cells: []Cell{
+		cell("virtual", "both pass", ringproof.Pass), cell("virtual", "both fail", ringproof.Fail), cell("virtual", "slow", ringproof.Fail),
+		cell("virtual", "fails here", ringproof.Fail), cell("virtual", "fails there", ringproof.Pass), cell("virtual", "lacking", ringproof.Fail), cell("virtual", "here alone", ringproof.Fail),
+	}}
+	local := Report{Subject: "reference", Cells: []Cell{
+		cell("local", "both pass", ringproof.Pass), cell("local", "both fail", ringproof.Fail), cell("local", "slow", ringproof.Inconclusive),
+		cell("local", "fails here", ringproof.Pass), cell("local", "fails there", ringproof.Fail), lacking,
+	}}
+	all, both := Across(virtual, local)
+	assert.Equal(t, 4, both)
+	assert.Equal(t, []Difference{
+		{Cell: "fails here", Subject: "reference", World: "virtual, local", Change: Contradicted, Before: "fail", Now: "pass", Why: "available: in virtual"},
+		{Cell: "fails there", Subject: "reference", World: "virtual, local", Change: Contradicted, Before: "pass", Now: "fail", Why: "available: in local"},
+	}, all)
+}
