@@ -105,7 +105,7 @@ var (
 	turns   = Param{Name: "count", Type: TypeNumber, Least: 1, Doc: "for how many decisions; 1 when absent", Most: 1000}
 	lasts   = Param{Name: "for", Type: TypeDuration, Doc: "heals by itself after this long; when absent, at the end of all faults"}
 	stagger = Param{Name: "stagger", Type: TypeDuration, Doc: "heals one target after another, this far apart"}
-	scope   = Param{Name: "scope", Doc: "what dies: etcd's process, the subject's agent, or the machine with both", Values: []string{"process", "agent", "machine"}}
+	scope   = Param{Name: "scope", Doc: "whom it hits: etcd's process (when absent), the subject's agent, or the machine with both", Values: []string{"process", "agent", "machine"}}
 )
 
 const transient = "Always fair: nothing that a member promised is forgotten, and it ends. " +

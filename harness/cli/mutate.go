@@ -47,7 +47,7 @@ its runs took.
 
 With --known-bugs it runs releases of etcd instead: one with a known bug, which its
 check must fail, and the release that fixed it, which must pass. No simulated etcd
-has the bug, so they run in the local world, whatever the default is.
+has the bug, so they run in the local world unless you name another (--world virtual).
 
   killed          the intended check failed the mutant
   reproduced      the intended check failed the release with the bug
