@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -81,5 +82,6 @@ func TestBroken(t *testing.T) {
 	assert.Equal(t, ringproof.Inconclusive, cells[0].Verdict)
 	require.Len(t, cells[0].Findings, 1)
 	assert.Contains(t, cells[0].Findings[0].Message, "ringproof itself broke, which is a bug of it: a world without a bottom")
+	assert.Equal(t, filepath.Join("cells", "near_1_", "plan.yaml"), cells[0].PlanFile, "it can be replayed")
 	assert.Equal(t, "same", cells[1].Trace)
 }

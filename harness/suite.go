@@ -106,7 +106,7 @@ func (s Suite) job(ctx context.Context, job Job, n int, told func(ringproof.Even
 		blank.Skipped = Interrupted
 		return blank
 	}
-	cell, err := s.whole(ctx, p, n, told)
+	cell, err := s.run(ctx, p, n, told)
 	if err != nil {
 		why := err.Error()
 		if ctx.Err() != nil {
@@ -123,19 +123,14 @@ func (s Suite) job(ctx context.Context, job Job, n int, told func(ringproof.Even
 	return cell
 }
 
-// whole runs a plan. One in which ringproof itself breaks has judged nothing, and takes no other
+// run runs a plan. One in which ringproof itself breaks has judged nothing, and takes no other
 // along.
-func (s Suite) whole(ctx context.Context, p ringproof.Plan, n int, told func(ringproof.Event)) (cell reports.Cell, err error) {
+func (s Suite) run(ctx context.Context, p ringproof.Plan, n int, told func(ringproof.Event)) (cell reports.Cell, err error) {
 	defer func() {
 		if broken := recover(); broken != nil {
 			err = fmt.Errorf("ringproof itself broke, which is a bug of it: %v\n%s", broken, debug.Stack())
 		}
 	}()
-	return s.run(ctx, p, n, told)
-}
-
-func (s Suite) run(ctx context.Context, p ringproof.Plan, n int, told func(ringproof.Event)) (reports.Cell, error) {
-	var cell reports.Cell
 	dir, err := s.dir(p, n)
 	if err != nil {
 		return cell, err
