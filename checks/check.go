@@ -284,6 +284,30 @@ func starved(h *ringproof.History, span ringproof.Span, format string, args ...a
 	return f
 }
 
+// A host that takes so much of the time before something happened may be why: a machine without a
+// processor tells nothing of itself for seconds, and is taken for one that is away; and what
+// it does is seen as late.
+const (
+	explainsFor   = 30 * time.Second
+	explainsShare = 5 // one part in so many
+)
+
+// unlessStarved is a failure by what the subject did at a moment, or not known where the host took a good
+// part of the time before. A ring of three lost a filesystem for six seconds beside eight busy loops
+// and replaced its member, which nobody had heard of for ten.
+func unlessStarved(h *ringproof.History, f ringproof.Finding) ringproof.Finding {
+	if f.At == nil {
+		return f
+	}
+	before := ringproof.Span{From: max(0, f.At.Add(-explainsFor)), To: *f.At}
+	lost := h.Evidence.Starved.Within(before)
+	if lost == 0 || lost*explainsShare < before.Length() {
+		return f
+	}
+	return with(unknown("%s at %s; the host kept the run waiting for %s of the %s before",
+		f.Message, *f.At, lost.Round(time.Second/10), before.Length().Round(time.Second/10)), f.Evidence...)
+}
+
 // mostEvidence is how many lines of evidence a finding carries: a reader needs
 // the first ones, and a report has to stay small.
 const mostEvidence = 20

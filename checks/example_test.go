@@ -21,7 +21,7 @@ func ExampleJudge() {
 		fmt.Printf("%s: %s\n", f.Check, f.Verdict)
 	}
 	// Output:
-	// assumptions: pass
+	// assumptions: inconclusive
 	// no-leftovers: fail
 	// hash-equal: inconclusive
 }

@@ -206,6 +206,29 @@ func TestAConvergenceOnAStarvedHost(t *testing.T) {
 	}
 }
 
+// TestWorkThatAStarvedHostMakes: a healthy voter is replaced at 24 s. Who had no processor for half of
+// the time before was taken for one that is away.
+func TestWorkThatAStarvedHostMakes(t *testing.T) {
+	for name, test := range map[string]struct {
+		starve func(*ringproof.History)
+		want   ringproof.Verdict
+	}{
+		"on a quiet host":           {func(*ringproof.History) {}, ringproof.Fail},
+		"beside some starvation":    {func(h *ringproof.History) { starving(h, 10, 20, 3*time.Second) }, ringproof.Fail},
+		"on a starved host":         {func(h *ringproof.History) { starving(h, 8, 20, 8*time.Second) }, ringproof.Inconclusive},
+		"starvation long before it": {func(h *ringproof.History) { starving(h, 0, 1, time.Second) }, ringproof.Fail},
+		"starvation after it":       {func(h *ringproof.History) { starving(h, 25, 60, 30*time.Second) }, ringproof.Fail},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			got := verdictOf(workBounded, func(h *ringproof.History) {
+				insert(h, len(h.Evidence.Changes), entry("remove", 1, 24))
+				test.starve(h)
+			}, map[string]string{"changes": "0"})
+			require.Equal(t, test.want, got)
+		})
+	}
+}
+
 // TestWhatAHostCanFail: a check that forgives a starved run, or has a budget of time or
 // of work, says that it is timed; one that is about what was lost never is.
 func TestWhatAHostCanFail(t *testing.T) {

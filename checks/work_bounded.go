@@ -47,9 +47,9 @@ var workBounded = Check{
 		case stirs:
 			return with(fail(stir.At, "expected nothing to be changed while the ring is suspended, saw %s", stir.Action), stir.String())
 		case len(changed) > budget:
-			return with(fail(changed[budget].At, "expected at most %s, saw %d", ringproof.Counted(budget, "membership change"), len(changed)), texts(changed)...)
+			return unlessStarved(h, with(fail(changed[budget].At, "expected at most %s, saw %d", ringproof.Counted(budget, "membership change"), len(changed)), texts(changed)...))
 		case len(ends) > spare:
-			return with(fail(ends[spare].At, "expected at most %s of etcd on machines that no fault hit and nobody restarted, saw %d", ringproof.Counted(spare, "end"), len(ends)), lines(ends)...)
+			return unlessStarved(h, with(fail(ends[spare].At, "expected at most %s of etcd on machines that no fault hit and nobody restarted, saw %d", ringproof.Counted(spare, "end"), len(ends)), lines(ends)...))
 		}
 		f := pass("%s of %d that may be, %s of etcd", ringproof.Counted(len(changed), "membership change"), budget, ringproof.Counted(len(ends), "needless end"))
 		if still > 0 {

@@ -206,7 +206,7 @@ func (w *World) loseVolume(ctx context.Context, n *node, f ringproof.Fault) (mac
 	switch {
 	case !n.machine.On():
 	case f.For == 0:
-		err = w.revive(ctx, n)
+		err = w.afterBoot(ctx, n)
 	default:
 		if _, err = n.machine.PowerOff(); err == nil {
 			err = w.powerOn(ctx, n, f.For.Std())
@@ -224,11 +224,11 @@ func (w *World) revive(ctx context.Context, n *node) error {
 	return w.agent(ctx, n)
 }
 
-// afterBoot starts the agent of a machine that has just got power. That the one
-// before the boot has ended may not have been noticed yet, and whoever notices it
+// afterBoot starts the agent of a machine whose processes a fault has just ended. That the one
+// before has ended may not have been noticed yet, and whoever notices it
 // starts the agent too.
 func (w *World) afterBoot(ctx context.Context, n *node) (err error) {
-	for range 20 {
+	for range 100 { // on a busy host it takes seconds
 		if err = w.revive(ctx, n); err == nil {
 			return nil
 		}
@@ -407,9 +407,5 @@ func (w *World) letGo(ctx context.Context, n *node, step string) error {
 	if n.lost || n.taken || !n.machine.On() {
 		return nil
 	}
-	err := w.revive(ctx, n)
-	if err != nil && w.Sleep(ctx, restartAfter) == nil && w.life(n) != 0 {
-		return nil
-	}
-	return err
+	return w.afterBoot(ctx, n)
 }
