@@ -82,6 +82,7 @@ var codes = []Code{
 	{"S071", "machine that may have no member", "Of more machines than voters those bootstrap the ring that come first. Which they are is the subject's affair and the machines', so a fault or an assert that is about a member says which by a selector."},
 	{"S072", "old word", "The word still means what it meant, for one release. `ringproof schema` prints today's."},
 	{"S073", "assert that can't be met", "All members that are listed serve, or an assert of the ring is not met. A fault without an end of its own lasts until all faults end, after the last step."},
+	{"S074", "what can't come again", "times and every have a fault come several times, each begun so long after the last began. What a fault has taken for good, or puts back in the end, can't be taken again."},
 }
 
 // Codes lists every code.

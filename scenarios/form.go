@@ -91,6 +91,8 @@ type Step struct {
 	Timeout ringproof.Duration `json:"timeout,omitempty" jsonschema_description:"for the action, from its begin; 60s when absent"`
 	Op      *Op                `json:"op,omitempty" jsonschema_description:"an operation that is asked of the subject"`
 	Fault   *Fault             `json:"fault,omitempty" jsonschema_description:"what is broken"`
+	Times   int                `json:"times,omitempty" jsonschema:"minimum=1,maximum=100" jsonschema_description:"how often the fault comes, each time on whoever its target is by then; once when absent"`
+	Every   ringproof.Duration `json:"every,omitempty" jsonschema_description:"how long after the fault began it comes again; a second after its own end when absent"`
 	Assert  *Assert            `json:"assert,omitempty" jsonschema_description:"a state that the ring must reach"`
 }
 

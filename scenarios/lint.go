@@ -68,6 +68,7 @@ func (r review) all(world World, worlds []string) Diagnostics {
 		found = append(found, r.order(i)...)
 		found = append(found, r.trigger(i)...)
 		found = append(found, r.step(i)...)
+		found = append(found, r.repeated(i)...)
 	}
 	return append(found, r.portable(world, worlds)...)
 }
@@ -77,6 +78,26 @@ func (r review) say(path string, severity Severity, code, help, format string, a
 }
 
 func at(i int, rest string) string { return fmt.Sprintf("spec.steps[%d]%s", i, rest) }
+
+// oncePerPlan are the faults that a plan can have once: what they take isn't there again, or
+// isn't put back while they overlap.
+var oncePerPlan = []ringproof.FaultKind{ringproof.FaultMachineLoss, ringproof.FaultDiskSwap, ringproof.FaultTimePasses, ringproof.FaultVolumeCopy, ringproof.FaultRingDeleted}
+
+// repeated judges a fault that comes several times.
+func (r review) repeated(i int) (found Diagnostics) {
+	form, s := r.form.Spec.Steps[i], r.plan.Steps[i]
+	switch {
+	case s.Fault == nil && form.Times > 0:
+		return r.say(at(i, ".times"), Error, "S074", "write the step as often, each with a name of its own", "only a fault comes several times")
+	case s.Fault == nil && form.Every > 0, form.Every > 0 && form.Times < 2:
+		return r.say(at(i, ".every"), Error, "S074", "say how often: times: 3", "nothing comes again every %s", form.Every)
+	case form.Times > 1 && slices.Contains(oncePerPlan, s.Fault.Kind):
+		return r.say(at(i, ".times"), Error, "S074", "write a step for each, with a target of its own", "a %s can't come %d times", s.Fault.Kind, form.Times)
+	case form.Times > 1 && form.Every > 0 && form.Every <= s.Fault.For:
+		return r.say(at(i, ".every"), Error, "S074", "every counts from one beginning to the next", "the fault lasts for %s, and is to come again after %s", s.Fault.For, form.Every)
+	}
+	return nil
+}
 
 // sizes judges the sizes asked for and the machines that they need.
 func (r review) sizes() Diagnostics {

@@ -82,12 +82,39 @@ func (s *Scenario) Resolve(cell Cell, subject string, world World) (ringproof.Pl
 	p.draw()
 	refused := slices.DeleteFunc(d.found, func(f Diagnostic) bool { return f.Severity == Warning }) // which Parse told
 	found := append(refused, review{form: form, plan: p, decoder: d}.all(world, s.Worlds)...)
+	p.Steps = form.repeated(p.Steps)
 	return p.Plan, found.ordered()
 }
 
-// simRest is how long a simulated ring is watched at rest: longer than the
-// slowest loop of the reference, which waits a minute for a machine that is
-// absent. Virtual minutes are cheap; a real ring is watched for some seconds.
+// repeated has each fault that comes several times in the plan as often. The last of them has
+// the step's name, by which others wait for it: flap.1, flap.2, flap.
+func (f Form) repeated(steps []ringproof.Step) []ringproof.Step {
+	var all []ringproof.Step
+	for i, s := range steps {
+		form := f.Spec.Steps[i]
+		for n := 1; n < form.Times && s.Fault != nil; n++ {
+			before := s
+			before.Name, before.Detach = fmt.Sprintf("%s.%d", form.Name, n), false
+			all = append(all, before)
+			s.Fault, s.Join = new(*s.Fault), nil
+			s.After = &ringproof.Trigger{Event: ringproof.EventStepBegun, Step: before.Name, Nth: 1, Delay: form.period(s), Timeout: defaultTimeout + form.period(s)}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// period is how long after it began a fault comes again.
+func (s Step) period(of ringproof.Step) ringproof.Duration {
+	return cmp.Or(s.Every, of.Fault.For+ringproof.Duration(time.Second))
+}
+
+// simRest is how long a simulated ring is watched at rest: longer than anything that the
+// reference comes back to of itself takes. It looks at the ring each second, and what it does
+// again after the longest pause is to forget, a minute later, a start that was in vain
+// (launcher) and to look at certificates that are in order (controller). What it is more
+// patient with than that, a machine that is away or data that isn't sent, no ring that is
+// in sync has. Four times as long a rest makes a run of all scenarios take twice its time.
 const simRest = "3m0s"
 
 func (p *draft) watchAtRest() {

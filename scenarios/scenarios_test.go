@@ -6,6 +6,7 @@ package scenarios_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -145,6 +146,48 @@ func TestDrawsAreKeyed(t *testing.T) {
 		seen[targetsOf(t, drawn, seed)["first"]] = true
 	}
 	assert.Equal(t, map[string]bool{"leader": true, "follower/1": true, "follower/2": true, "follower/3": true, "follower/4": true}, seen)
+}
+
+const again = `apiVersion: ringproof.dev/v1alpha1
+kind: Scenario
+metadata: {name: again}
+spec:
+  hypothesis: It holds.
+  ring: {size: 3}
+  steps:
+  - {name: grow, op: {scale: {to: 5}}, detach: true}
+  - {name: flap, after: {event: member-added}, join: [grow], detach: true, fault: {partition: {target: follower, for: 2s}}, times: 3}
+  - {name: crash, fault: {kill: {target: leader}}, times: 2, every: 5s}
+  - {name: settle, join: [flap], assert: {within: 60s, ring: {voters: 5}}}
+`
+
+// Whoever waits for a fault that comes several times waits for the last.
+func TestAFaultComesSeveralTimes(t *testing.T) {
+	s, found := scenarios.Parse("again.yaml", []byte(again))
+	require.Empty(t, found.String())
+	p, found := s.Resolve(s.Cells(1)[0], "reference", scenarios.Anywhere("sim"))
+	require.Empty(t, found.String())
+	var steps []string
+	for _, step := range p.Steps {
+		after := ""
+		if step.After != nil {
+			after = strings.Join([]string{string(step.After.Event), step.After.Step, step.After.Delay.String()}, " ")
+		}
+		steps = append(steps, fmt.Sprintf("%s: %s, join %s, detach %v, at line %s", step.Name, after, step.Join, step.Detach, strings.TrimPrefix(step.Position, "again.yaml:")))
+	}
+	assert.Equal(t, []string{
+		"grow: , join [], detach true, at line 8",
+		"flap.1: member-added  0s, join [grow], detach false, at line 9",
+		"flap.2: step-begun flap.1 3s, join [], detach false, at line 9",
+		"flap: step-begun flap.2 3s, join [], detach true, at line 9",
+		"crash.1: , join [], detach false, at line 10",
+		"crash: step-begun crash.1 5s, join [], detach false, at line 10",
+		"settle: , join [flap], detach false, at line 11",
+	}, steps)
+	var text bytes.Buffer
+	require.NoError(t, scenarios.WritePlan(&text, p))
+	_, found = scenarios.ReadPlan("plan.yaml", text.Bytes())
+	require.False(t, found.Failed(), found.String())
 }
 
 func targetsOf(t *testing.T, src string, seed uint64) map[string]string {
