@@ -355,7 +355,7 @@ var catalogue = []Entry{
 			{Name: "does", Doc: "what is asked of etcd: that the target's member is removed; that one is added at the target, which has none: a voter, or a learner",
 				Values: []string{ringproof.MemberRemove, ringproof.MemberAdd, ringproof.LearnerAdd}},
 		},
-		Targets: union(MemberForms(), []string{"mN", "machine/N", "spare"}),
+		Targets: union(MemberForms(), []string{"mN", "machine/N", "spare", "step/NAME"}),
 		Fairness: "Fair where etcd itself does it: it refuses what would leave too few that are connected. What the hand did is no change of the subject's. " +
 			"The ring must become what was asked for again, or the subject must halt and say who is missing.",
 		Heals:  "never: who was removed comes back as another member, and who was added is the subject's to start or to remove",

@@ -86,18 +86,22 @@ type composer struct {
 
 	lengths   []ringproof.Duration // of faults and absences
 	focus     string               // a machine that many of the faults aim at; "": none
+	hit       string               // the fault step before, where it hits one voter at most
 	founding  int                  // how many of the first faults meet the bootstrap
 	suspended bool                 // the ring is to be left as it is
 	turns     []turn               // what every member is asked for
 	release   string               // that all members are to run in the end; "": nobody asks
 }
 
+// operator is the load that asks for alarms, and does what etcd's guide says about them.
+const operator = "operator"
+
 var (
 	versions  = []string{"v3.6.16", "v3.5.35", "v3.7.3"}
 	retention = []ringproof.Duration{10 * second, 5 * second, 60 * second} // no less than a member takes to come up
 	snapshots = []int{0, 10, 50, 500}
 	profiles  = []string{"kv-txn-watch", "kv", "patient-watch", "progress-watch", "tombstone-watch"}
-	tools     = []string{"operator", "apiserver"} // that ask what few clients do
+	tools     = []string{operator, "apiserver"} // that ask what few clients do
 
 	// domains are what machines' names are in. The last leaves room for m32.
 	domains = []string{"", "ring.example.internal", strings.Repeat(strings.Repeat("long", 15)+"-az.", 3) + strings.Repeat("ring.", 8) + "example.internal"}
@@ -186,6 +190,18 @@ func (c *composer) load() {
 		Keys:    one(c.draw, "load/keys", 8, 1, 3, 20),
 		Rate:    one(c.draw, "load/rate", 20.0, 40, 80),
 	}
+	if c.plan.Workload.Profile == operator && c.draw("load/growth", 2) == 1 {
+		c.outgrows()
+	}
+}
+
+// outgrows gives every member so little room that its keyspace reaches the quota while clients
+// write. The load's operator makes room then, and takes the alarm back.
+func (c *composer) outgrows() {
+	if c.plan.Ring.Flags == nil {
+		c.plan.Ring.Flags = map[string]string{}
+	}
+	c.plan.Ring.Flags["quota-backend-bytes"] = one(c.draw, "load/quota", "100000", "60000")
 }
 
 // safe is a plan whose faults a correct subject survives.

@@ -70,6 +70,9 @@ func fair(t *rapid.T, p ringproof.Plan) {
 			founding++
 		}
 		require.False(t, earlier[s.Name], "two steps are named %s", s.Name)
+		if of, is := faults.OfStep(target(s)); is {
+			require.True(t, earlier[of], "step %s aims at whom %s hit, which isn't before it", s.Name, of)
+		}
 		earlier[s.Name] = true
 		switch {
 		case s.Op != nil && strings.HasSuffix(s.Name, "-much"): // and is taken back
@@ -188,7 +191,7 @@ func TestPlansDoEverythingAndNotAlways(t *testing.T) {
 			did[what]++
 		}
 	}
-	want := []string{"mode disaster", "mode ", "size 1", "size 3", "size 5", "no fault", "overlap"}
+	want := []string{"mode disaster", "mode ", "size 1", "size 3", "size 5", "no fault", "overlap", "again", "the same machine", ringproof.LeaveCopy}
 	for _, e := range faults.All() {
 		if slices.Contains(e.Worlds, "sim") {
 			want = append(want, string(e.Kind))
@@ -215,7 +218,10 @@ func kindsOf(p ringproof.Plan) map[string]bool {
 			detached = detached || s.Detach
 		}
 		if s.Fault != nil {
-			kinds[string(s.Fault.Kind)] = true
+			kinds[string(s.Fault.Kind)], kinds[s.Fault.Leave] = true, true
+			_, same := faults.OfStep(s.Fault.Target)
+			kinds["the same machine"] = kinds["the same machine"] || same
+			kinds["again"] = kinds["again"] || strings.HasSuffix(s.Name, "-2") && strings.Count(s.Name, "-") == 2
 			kinds["overlap"] = kinds["overlap"] || detached
 		}
 	}

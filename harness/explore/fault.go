@@ -61,8 +61,51 @@ func (c *composer) fault(n int, way []ringproof.Trigger) {
 	if step.After != nil && ledBy(*step.After) && faults.Legal(faults.Lead, entry.Targets) && c.draw(label("lead"), 3) == 2 {
 		f.Target = faults.Lead
 	}
+	c.whomAgain(&f, entry, label, n)
 	c.charge(f)
 	c.add(step)
+	c.again(step, label)
+}
+
+// whomAgain has a fault hit whom the one before it hit: who is cut off is removed, whose
+// disk is full loses its power. Who that is no other selector says: who led doesn't lead any more.
+func (c *composer) whomAgain(f *ringproof.Fault, e faults.Entry, label func(string) string, n int) {
+	before := "step/" + c.hit
+	if n > c.founding && c.hit != "" && faults.Legal(before, e.Targets) && f.Adds() == "" && f.From == "" && c.draw(label("hit"), 6) == 5 {
+		f.Target, f.Stagger = before, 0
+	}
+	c.hit = ""
+	if f.Target != "" && f.Target != "spare" && f.From == "" && faults.MostVoters(f.Target, mostVoters) == 1 {
+		c.hit = fmt.Sprintf("fault-%d", n)
+	}
+}
+
+// again has the fault come back up to three times, as a process does that crashes over and over,
+// or a link that flaps: on the same machine, or on whoever is its target by then.
+func (c *composer) again(step ringproof.Step, label func(string) string) {
+	f := *step.Fault
+	if armed(f) || once(f.Kind) || step.Early() || c.draw(label("again"), 12) < 11 {
+		return
+	}
+	there := "step/" + step.Name
+	if entry, _ := faults.Lookup(f.Kind); c.hit == step.Name && faults.Legal(there, entry.Targets) && c.draw(label("again-there"), 2) == 0 {
+		f.Target = there
+	}
+	pause := one(c.draw, label("again-after"), second, second/5, 4*second, 12*second)
+	for i := range 1 + c.draw(label("again-times"), 3) {
+		next := step
+		next.Name, next.Fault = fmt.Sprintf("%s-%d", step.Name, i+2), new(f)
+		next.After = &ringproof.Trigger{Event: ringproof.EventStepBegun, Nth: 1, Delay: f.For + pause, Timeout: 20*second + f.For + pause}
+		c.charge(f)
+		c.add(next)
+	}
+}
+
+// once reports whether a plan has a fault of the kind once. Two swaps that overlap, healed in
+// their order, leave disks swapped; the authority lives for ten years; and whoever is added at a
+// spare by hand, or is copied there, uses it up.
+func once(kind ringproof.FaultKind) bool {
+	return slices.Contains([]ringproof.FaultKind{ringproof.FaultDiskSwap, ringproof.FaultTimePasses, ringproof.FaultForeignHand, ringproof.FaultVolumeCopy}, kind)
 }
 
 // ledBy reports whether what is waited for is a change that the lead has just begun: it has
@@ -150,7 +193,10 @@ func (c *composer) drawFault(e faults.Entry, label func(string) string) ringproo
 	case f.Answers == ringproof.AnswersOther && c.plan.Ring.Security == "plain":
 		f.Answers = ringproof.AnswersOldAddress // etcd itself may end of the other
 	case e.Kind == ringproof.FaultVolumeLoss:
-		f.By = 0 // nothing that is drawn has an age
+		f.By = 0 // only a copy has an age
+		if f.Leave == ringproof.LeaveCopy {
+			f.By = one(c.draw, label("age"), 60*second, 40*second)
+		}
 	case e.Kind == ringproof.FaultDiskSwap && c.fewest < 3:
 		f.Target, c.aims = "m1,m2", 1
 	case e.Kind == ringproof.FaultDiskSwap:
@@ -178,7 +224,7 @@ func (c *composer) param(f *ringproof.Fault, e faults.Entry, p faults.Param, lab
 			f.Target = c.focus
 		}
 	case "leave":
-		f.Leave = one(c.draw, label, slices.DeleteFunc(slices.Clone(p.Values), unknowable)...)
+		f.Leave = one(c.draw, label, slices.DeleteFunc(slices.Clone(p.Values), c.unknowable)...)
 	case "records":
 		f.Records = one(c.draw, label, records...)
 	case "nth":
@@ -215,8 +261,11 @@ func (c *composer) any(step any, p faults.Param, label string) {
 }
 
 // unknowable is what no subject can tell from what it is not, however right it is: a copy
-// of a disk that is younger than anybody's last word of that disk.
-func unknowable(leave string) bool { return leave == ringproof.LeaveCopy }
+// of a disk that is younger than anybody's last word of that disk. The copy is made first, and
+// put back long after all that a fault lasts for, but where one may last for as long.
+func (c *composer) unknowable(leave string) bool {
+	return leave == ringproof.LeaveCopy && (c.outlasts() || c.founding > 0)
+}
 
 func (c *composer) amounts(kind ringproof.FaultKind) []ringproof.Duration {
 	switch kind {
@@ -256,8 +305,6 @@ func (c *composer) charge(f ringproof.Fault) {
 		c.spares++ // a machine with a copy on it serves for nothing
 	}
 	if f.Kind == ringproof.FaultDiskSwap || f.Kind == ringproof.FaultTimePasses {
-		// Once a plan: two swaps that overlap, healed in their order, leave disks swapped,
-		// and the authority lives for ten years.
 		c.kinds = slices.DeleteFunc(c.kinds, func(e faults.Entry) bool { return e.Kind == f.Kind })
 	}
 	if f.Target == "spare" {

@@ -203,7 +203,15 @@ func (c *composer) faultInPods(n int, way []ringproof.Trigger) {
 		c.faulty += f.For
 	}
 	c.plan.Steps = append(c.plan.Steps, step)
+	if slices.Contains(flapping, f.Kind) && (f.Object == "" || f.Object == ringproof.ObjectPod) {
+		c.again(step, label)
+	}
 }
+
+// flapping are the faults of a cluster that come again and again: what crashes is started again,
+// and what is deleted is made anew.
+var flapping = []ringproof.FaultKind{ringproof.FaultKill, ringproof.FaultPause, ringproof.FaultPartition, ringproof.FaultKubeKill, ringproof.FaultKubePause,
+	ringproof.FaultKubeDelete, ringproof.FaultStatusEmptied}
 
 // drawInPods draws the fault's parameters, those that a cluster can have together.
 func (c *composer) drawInPods(e faults.Entry, label func(string) string) ringproof.Fault {
@@ -215,7 +223,7 @@ func (c *composer) drawInPods(e faults.Entry, label func(string) string) ringpro
 	f.Stagger = 0
 	switch {
 	case e.Kind == ringproof.FaultVolumeLoss:
-		f.Leave, f.For = "nothing", 0
+		f.Leave, f.For, f.By = "nothing", 0, 0
 	case e.Kind == ringproof.FaultKubePause && f.Scope != ringproof.ScopeKubelet:
 		f.Target = ""
 	case e.Kind == ringproof.FaultKubePause:

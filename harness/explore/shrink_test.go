@@ -5,6 +5,7 @@ package explore
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -138,4 +139,22 @@ func TestNamedMachinesAreKept(t *testing.T) {
 	assert.Equal(t, 6, needed(p), "five voters, and somewhere to move one to")
 	p.Steps[0].Op.Kind = ringproof.OpRestart
 	assert.Equal(t, 5, needed(p))
+}
+
+// A step that aims at whom another hit would hit nobody once that one is left out.
+func TestWhoAimsAtWhomAnotherHitAimsElsewhere(t *testing.T) {
+	cut := ringproof.Step{Name: "cut", Fault: &ringproof.Fault{Kind: ringproof.FaultPartition, Target: "m2", Shape: "isolate"}}
+	hand := ringproof.Step{Name: "hand", Fault: &ringproof.Fault{Kind: ringproof.FaultForeignHand, Does: ringproof.MemberRemove, Target: "step/cut"}}
+	lost := ringproof.Step{Name: "lost", Fault: &ringproof.Fault{Kind: ringproof.FaultVolumeLoss, Target: "step/hand"}}
+	p := ringproof.Plan{Ring: ringproof.RingSpec{Size: 3}, Steps: []ringproof.Step{cut, hand, lost}}
+	without := func(names ...string) (targets []string) {
+		for _, s := range Without(p, func(s ringproof.Step) bool { return slices.Contains(names, s.Name) }).Steps {
+			targets = append(targets, s.Fault.Target)
+		}
+		return targets
+	}
+	assert.Equal(t, []string{"m2", "step/hand"}, without("cut"))
+	assert.Equal(t, []string{"m2"}, without("cut", "hand"))
+	assert.Equal(t, []string{"m2", "step/cut"}, without("hand"))
+	assert.Equal(t, "step/cut", hand.Fault.Target, "the plan itself stays as it was")
 }

@@ -117,11 +117,12 @@ func Without(p ringproof.Plan, gone func(ringproof.Step) bool) ringproof.Plan {
 
 // drop takes steps out, and what refers to them.
 func drop(p *ringproof.Plan, gone []int) {
-	names := map[string]bool{}
+	names, targets := map[string]bool{}, map[string]string{}
 	var kept []ringproof.Step
 	for i, s := range p.Steps {
+		aimElsewhere(s, targets)
 		if slices.Contains(gone, i) {
-			names[s.Name] = true
+			names[s.Name], targets["step/"+s.Name] = true, target(s)
 			continue
 		}
 		s.Join = slices.DeleteFunc(s.Join, func(name string) bool { return names[name] })
@@ -132,6 +133,31 @@ func drop(p *ringproof.Plan, gone []int) {
 	}
 	p.Steps = kept
 	mend(p)
+}
+
+func target(s ringproof.Step) string {
+	switch {
+	case s.Fault != nil:
+		return s.Fault.Target
+	case s.Op != nil:
+		return s.Op.Target
+	}
+	return ""
+}
+
+// aimElsewhere has a step that aims at whom another hit, which is gone, aim at whom that one did.
+func aimElsewhere(s ringproof.Step, targets map[string]string) {
+	switch at, gone := targets[target(s)]; {
+	case !gone:
+	case s.Fault != nil:
+		entry, _ := faults.Lookup(s.Fault.Kind)
+		s.Fault.Target = at
+		if !faults.Legal(at, entry.Targets) {
+			s.Fault.Target = selectors[0]
+		}
+	case s.Op != nil:
+		s.Op.Target = at
+	}
 }
 
 // mend has each assert ask for what the operations before it ask for, of a ring
