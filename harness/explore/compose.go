@@ -87,6 +87,7 @@ type composer struct {
 	lengths   []ringproof.Duration // of faults and absences
 	focus     string               // a machine that many of the faults aim at; "": none
 	hit       string               // the fault step before, where it hits one voter at most
+	rewound   string               // the step before, where it puts a disk back as it was
 	founding  int                  // how many of the first faults meet the bootstrap
 	suspended bool                 // the ring is to be left as it is
 	turns     []turn               // what every member is asked for
@@ -139,7 +140,7 @@ func (c *composer) flags() {
 	} {
 		switch c.draw(to.label, 12) {
 		case 9:
-			to.set(map[string]string{"quota-backend-bytes": "1073741824"})
+			to.set(map[string]string{quota: "1073741824"})
 		case 10:
 			to.set(map[string]string{"auto-compaction-mode": "revision", "auto-compaction-retention": "1000"})
 		case 11:
@@ -195,13 +196,16 @@ func (c *composer) load() {
 	}
 }
 
-// outgrows gives every member so little room that its keyspace reaches the quota while clients
-// write. The load's operator makes room then, and takes the alarm back.
+const quota = "quota-backend-bytes"
+
+// outgrows gives every member so little room that its keyspace may reach the quota while clients
+// write. The load's operator makes room then, and takes the alarm back; with less room than for
+// some seconds' writes the alarm would stand for most of the run.
 func (c *composer) outgrows() {
 	if c.plan.Ring.Flags == nil {
 		c.plan.Ring.Flags = map[string]string{}
 	}
-	c.plan.Ring.Flags["quota-backend-bytes"] = one(c.draw, "load/quota", "100000", "60000")
+	c.plan.Ring.Flags[quota] = one(c.draw, "load/quota", "500000", "250000")
 }
 
 // safe is a plan whose faults a correct subject survives.
@@ -335,6 +339,13 @@ func (c *composer) nameable() {
 
 func (c *composer) add(s ringproof.Step) {
 	s.Timeout = cmp.Or(s.Timeout, 60*second)
+	if c.rewound != "" && s.Assert == nil && !s.Early() {
+		s.After = &ringproof.Trigger{Event: ringproof.EventFaultLanded, Step: c.rewound, Nth: 1, Delay: 20 * second, Timeout: 120 * second}
+		c.rewound = ""
+	}
+	if s.Fault != nil && s.Fault.Age() > 0 {
+		c.rewound = s.Name
+	}
 	c.plan.Steps = append(c.plan.Steps, s)
 	if s.Detach {
 		c.joins = append(c.joins, s.Name)

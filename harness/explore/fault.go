@@ -84,7 +84,7 @@ func (c *composer) whomAgain(f *ringproof.Fault, e faults.Entry, label func(stri
 // or a link that flaps: on the same machine, or on whoever is its target by then.
 func (c *composer) again(step ringproof.Step, label func(string) string) {
 	f := *step.Fault
-	if armed(f) || once(f.Kind) || step.Early() || c.draw(label("again"), 12) < 11 {
+	if armed(f) || once(f.Kind) || f.Age() > 0 || step.Early() || c.draw(label("again"), 12) < 11 {
 		return
 	}
 	there := "step/" + step.Name
@@ -262,7 +262,9 @@ func (c *composer) any(step any, p faults.Param, label string) {
 
 // unknowable is what no subject can tell from what it is not, however right it is: a copy
 // of a disk that is younger than anybody's last word of that disk. The copy is made first, and
-// put back long after all that a fault lasts for, but where one may last for as long.
+// put back long after all that a fault lasts for, but where one may last for as long. And
+// nothing else happens before the ring has been asked: its members know what the copy has
+// forgotten, and if all lose their power at that moment, nobody does.
 func (c *composer) unknowable(leave string) bool {
 	return leave == ringproof.LeaveCopy && (c.outlasts() || c.founding > 0)
 }

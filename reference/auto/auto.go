@@ -140,6 +140,9 @@ func (a *Agent) turn(ctx context.Context) error {
 		return nil
 	}
 	a.reconciler.Read()
+	if look.Second {
+		return nil
+	}
 	untold := a.launcher.Attend(ctx, look)
 	if untold != nil && !a.full(untold) {
 		a.reconciler.Barred(untold)

@@ -14,7 +14,7 @@ import (
 // is to, and the ring knows of the machine.
 func (l *Launcher) Alone(ctx context.Context) error {
 	look, err := l.Turn(ctx)
-	if look == nil || err != nil || look.Unread != nil {
+	if look == nil || err != nil || look.Unread != nil || look.Second {
 		return err
 	}
 	if err := l.Attend(ctx, look); err != nil {

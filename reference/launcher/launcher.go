@@ -104,8 +104,9 @@ func (l *Launcher) Turn(ctx context.Context) (*Look, error) {
 	l.rest = time.Time{}
 	look := l.look(ctx)
 	look.running = running
-	if l.Known.Identity != nil && look.Unread == nil && l.namesake(look.View) {
-		return nil, nil
+	look.Second = l.Known.Identity != nil && look.Unread == nil && l.namesake(look.View)
+	if look.Second {
+		return &look, nil
 	}
 	if look.Unread == nil {
 		if running, err = l.follow(ctx, look); err != nil {

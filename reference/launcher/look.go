@@ -17,6 +17,7 @@ import (
 type Look struct {
 	View    admin.View
 	Unread  error // why there is no view; nil: there is
+	Second  bool  // another machine of this one's name is there, so that this one does nothing
 	running bool  // an etcd ran here when the turn began
 }
 
