@@ -72,7 +72,9 @@ With --search it says what each mutant costs to find, as medians over searches
 from five starts: SEEDS of its own scenario until the intended check fails it,
 and RUNS of plans as explore draws them until any check fails it, with the
 SECONDS of one worker that they took. A plan that fails the reference too isn't
-counted. Nothing is kept, and exit code 1 says that a scenario missed its mutant.`
+counted. RUNS BEFORE is what ringproof list mutants prints, and what takes three
+times as many now is named. Nothing is kept, and exit code 1 says that a scenario
+missed its mutant.`
 
 func (p *program) mutateCommand() *cobra.Command {
 	f := mutateFlags{runFlags: runFlags{program: p}}

@@ -56,7 +56,8 @@ func (f mutateFlags) measure(c *cobra.Command, names []string) error {
 		found.Unsearched = m.Undrawn != ""
 		s.Mutants = append(s.Mutants, found)
 	}
-	return measured(c, s, f.asJSON)
+	before, err := f.own().costs()
+	return cmp.Or(err, measured(c, s, before, f.asJSON))
 }
 
 // searchScenarios runs each mutant's own scenario from every start.
@@ -209,14 +210,25 @@ func median[T cmp.Ordered](values []T) (middle T) {
 	return middle
 }
 
-// foundRow is what one mutant cost to find.
+// foundRow is what one mutant cost to find, and cost before.
 type foundRow struct {
 	harness.Cost
-	search harness.Costs
+	search, before harness.Costs
 }
 
 func (r foundRow) columns() []string {
-	return append([]string{r.Name}, append(figures(r.search, r.Cost), strings.Join(r.FailedBy, " "))...)
+	was := "-"
+	if f, known := r.before.Of(r.Name); known {
+		was = figures(r.before, f)[1]
+	}
+	return append([]string{r.Name}, append(figures(r.search, r.Cost), was, strings.Join(r.FailedBy, " "))...)
+}
+
+// slower reports whether a mutant takes more drawn plans than before, by more than the next search
+// from five starts may: it was found and isn't any more, or takes three times as many and ten.
+func slower(now, before harness.Cost) bool {
+	found := before.Runs > 0 && !before.Unsearched && !now.Unsearched
+	return found && (now.Runs == 0 || now.Runs > 3*before.Runs+10)
 }
 
 // figures are the columns SEEDS, RUNS and SECONDS of a mutant.
@@ -234,14 +246,19 @@ func figures(s harness.Costs, f harness.Cost) []string {
 	return []string{seeds, runs, seconds}
 }
 
-// measured prints the search, and ends with its verdict.
-func measured(c *cobra.Command, s harness.Costs, asJSON bool) error {
+// measured prints the search beside the one before, and ends with its verdict.
+func measured(c *cobra.Command, s, before harness.Costs, asJSON bool) error {
 	var err error
 	if asJSON {
 		err = printJSON(c.OutOrStdout(), s)
 	} else {
-		rows := rowsOf(s.Mutants, func(f harness.Cost) foundRow { return foundRow{f, s} })
-		err = listed{[]string{"MUTANT", "SEEDS", "RUNS", "SECONDS", "FAILED BY"}, rows}.print(c, false)
+		rows := rowsOf(s.Mutants, func(f harness.Cost) foundRow { return foundRow{f, s, before} })
+		err = listed{[]string{"MUTANT", "SEEDS", "RUNS", "SECONDS", "RUNS BEFORE", "FAILED BY"}, rows}.print(c, false)
+	}
+	for _, f := range s.Mutants {
+		if was, known := before.Of(f.Name); known && slower(f, was) {
+			fmt.Fprintf(c.ErrOrStderr(), "%s takes more drawn plans than before: %s, and took %d\n", f.Name, figures(s, f)[1], was.Runs)
+		}
 	}
 	if err == nil && slices.ContainsFunc(s.Mutants, func(f harness.Cost) bool { return f.Seeds == 0 }) {
 		return errVerdict{ringproof.Fail}
