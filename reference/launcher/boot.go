@@ -35,8 +35,9 @@ type Evidence struct {
 	Why      string
 	Cluster  uint64 // the ID of this ring; 0: not known
 	Members  []ring.Member
-	LetGo    bool // the member whose log the disk holds has left for certain, if it isn't listed
-	Recorded int  // members that are listed and on record; 0: the records are missing
+	LetGo    bool   // the member whose log the disk holds has left for certain, if it isn't listed
+	Recorded int    // members that are listed and on record; 0: the records are missing
+	Applied  uint64 // the raft index that who answers for a ring which doesn't list the log's member has come to; 0: not known
 
 	Unnamed  string          // why whoever looks this machine up by its name doesn't find it yet; "": it is found, or has no name
 	Identity *store.Identity // the ring's bootstrap record
@@ -193,7 +194,19 @@ func unlisted(e Evidence) Boot {
 	case e.Recorded == 0:
 		return Boot{Do: Wait, Why: fmt.Sprintf("member %x is not listed, and whether somebody let it go can't be told: the ring's records are missing", e.WAL.Member)}
 	}
-	return Boot{Do: Halt, Why: fmt.Sprintf("the ring that answers doesn't list member %x, whose log up to %d is on this disk, and nobody is on record to have let it go: if that ring was begun anew from one member (--force-new-cluster), this log may hold more. Nothing here is touched; if the member is to go, ringadm reset %x sets its log aside", e.WAL.Member, e.WAL.Last, e.WAL.Member)}
+	return Boot{Do: Halt, Why: fmt.Sprintf("the ring that answers doesn't list member %x, whose log up to %d is on this disk, and nobody is on record to have let it go: if that ring was begun anew from one member (--force-new-cluster), this log may hold more, and %s. Nothing here is touched; if the member is to go, ringadm reset %x sets its log aside", e.WAL.Member, e.WAL.Last, e.ahead(), e.WAL.Member)}
+}
+
+// ahead says which of the two goes further, the log on the disk or the ring that doesn't list its
+// member: not by how much, which changes while somebody writes.
+func (e Evidence) ahead() string {
+	switch {
+	case e.Applied == 0:
+		return "which of the two goes further is not known"
+	case e.WAL.Last > e.Applied:
+		return "it goes further than that ring"
+	}
+	return "that ring has gone further than it"
 }
 
 // withList starts a member that has never run where its peers find it by its name: etcd joins
@@ -253,6 +266,15 @@ func withNothing(e Evidence) Boot {
 func (e Evidence) unstarted() bool {
 	_, in := member(e, func(m ring.Member) bool { return m.Machine == e.Machine && m.Disk == e.Disk })
 	return in && e.WAL == nil && e.Damaged == "" && !e.Launched
+}
+
+// unheardOf reports whether the ring that answers doesn't list the member whose log the disk holds.
+func (e Evidence) unheardOf() bool {
+	if !e.Listed || e.WAL == nil {
+		return false
+	}
+	_, in := member(e, func(m ring.Member) bool { return uint64(m.ID) == e.WAL.Member })
+	return !in
 }
 
 // member returns the first listed member that is such.

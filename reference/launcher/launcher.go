@@ -249,6 +249,9 @@ func (l *Launcher) secure(ctx context.Context) error {
 // boot decides on the etcd that does not run, and carries it out.
 func (l *Launcher) boot(ctx context.Context, look Look) error {
 	e := l.evidence(look)
+	if e.unheardOf() {
+		e.Applied = l.appliedBy(ctx, look.View)
+	}
 	if l.Unnamed != nil && e.unstarted() {
 		e.Unnamed = l.Unnamed(ctx)
 	}
@@ -342,6 +345,16 @@ func (l *Launcher) evidence(look Look) Evidence {
 		e.LetGo = look.View.LetGo(whose)
 	}
 	return e
+}
+
+// appliedBy is the raft index that the member which gave the view has come to; 0: it doesn't say.
+func (l *Launcher) appliedBy(ctx context.Context, v admin.View) (index uint64) {
+	for _, m := range v.Members {
+		if ring.ID(m.ID) == v.Answered && len(m.ClientURLs) > 0 {
+			index, _, _ = l.Ring.Applied(ctx, m.ClientURLs[0], v.Answered)
+		}
+	}
+	return index
 }
 
 func (l *Launcher) launch(ctx context.Context, b Boot, alone bool) error {
