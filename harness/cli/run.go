@@ -447,6 +447,9 @@ func enclosed(c *cobra.Command, f runFlags, jobs []harness.Job, work func(runFla
 		os.Setenv(bare, "1")
 		return f.run2(c, args)
 	}
+	if err := f.proven(c, f.kit.Proof(), releases); err != nil {
+		return environment(err)
+	}
 	return work(f, releases)
 }
 

@@ -53,6 +53,14 @@ func Build(ctx context.Context, progress func(string)) (Kit, error) {
 	return kit, errors.Join(build(ctx, kit.root, kit.overlay, kit.Self, main), build(ctx, kit.root, kit.overlay, kit.Ringadm, module+"/cmd/ringadm"))
 }
 
+// Proof is the file that says that a plan was the same twice here; "": the kit has built nothing.
+func (k Kit) Proof() string {
+	if k.overlay.File == "" {
+		return ""
+	}
+	return filepath.Join(filepath.Dir(k.overlay.File), "same-twice")
+}
+
 // Parts are what a kit can build without this program: Kubernetes, programs, releases.
 func Parts(ctx context.Context) (Kit, error) {
 	kit, _, err := lay(ctx)
