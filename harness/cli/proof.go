@@ -30,7 +30,7 @@ func (f runFlags) proven(c *cobra.Command, mark string, releases map[string]etcd
 	if _, err := os.Stat(mark); err == nil {
 		return nil
 	}
-	p, ours, err := f.proof(slices.Min(slices.Collect(maps.Keys(releases))))
+	p, ours, err := f.proof(slices.Max(slices.Collect(maps.Keys(releases))))
 	if err != nil || !ours {
 		return err
 	}
