@@ -29,8 +29,8 @@ var assumptions = Check{
 			}
 		}
 		landed := events(h, ringproof.EventFaultLanded)
-		if acked == 0 && len(landed) == 0 && len(events(h, ringproof.EventStepDone)) == 0 {
-			return unknown("no operation was acknowledged, no fault landed and no step was done: nothing was tried")
+		if acked == 0 && len(landed) == 0 && len(events(h, ringproof.EventStepDone, ringproof.EventRingCreated)) == 0 {
+			return unknown("no ring was created, no operation acknowledged, no fault landed and no step done: nothing was tried")
 		}
 		return pass("%s, %s landed", ringproof.Counted(acked, "acknowledged operation"), ringproof.Counted(len(landed), "fault"))
 	},
