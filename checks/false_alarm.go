@@ -27,7 +27,7 @@ var noFalseAlarm = Check{
 				continue
 			}
 			called++
-			if o, answered := answeredBefore(h, e.At); answered {
+			if o, answered := answeredFor(h, e.At); answered {
 				return with(fail(e.At, "expected nobody to be called for a lost quorum within %s of an answer that took one, saw a call %s after one, which was given while no fault was on", calm, e.At.Sub(o.Return)), e.String(), operationText(o))
 			}
 		}
@@ -41,14 +41,24 @@ var noFalseAlarm = Check{
 // member come and go. For as long after it a fault is still the reason of what is told.
 const calm = 10 * time.Second
 
-// answeredBefore finds the last answer by a quorum in the calm before the moment, given while no fault was
-// on. Where months pass in a second the calm is long over by everybody's clock.
-func answeredBefore(h *ringproof.History, at ringproof.Instant) (*ringproof.Operation, bool) {
+// longLook is how long whoever is called may take to ask all members of a ring without a quorum once. A
+// ring that answered for a moment in between may have answered nobody who asked: of three voters one was
+// gone, and each time that the others were two for a third of a second one of them was killed.
+const longLook = 3 * time.Second
+
+// answeredFor finds the last answer by a quorum in the calm before the moment, given while no fault was
+// on, and a look or more after another such. Where months pass in a second the calm is long over by
+// everybody's clock.
+func answeredFor(h *ringproof.History, at ringproof.Instant) (last *ringproof.Operation, answered bool) {
 	l := newLedger(h)
 	for _, i := range slices.Backward(byReturn(h.Operations)) {
 		o := &h.Operations[i]
-		if o.Acked() && byQuorum(o.Request) && o.Return <= at && o.Return >= at.Add(-calm) && calmAt(h, o.Return) && !l.aged(o.Return, at) {
-			return o, true
+		switch {
+		case !o.Acked() || !byQuorum(o.Request) || o.Return > at || o.Return < at.Add(-calm) || !calmAt(h, o.Return) || l.aged(o.Return, at):
+		case last == nil:
+			last = o
+		case last.Return.Sub(o.Return) >= longLook:
+			return last, true
 		}
 	}
 	return nil, false

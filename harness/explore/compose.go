@@ -191,7 +191,8 @@ func (c *composer) load() {
 		Keys:    one(c.draw, "load/keys", 8, 1, 3, 20),
 		Rate:    one(c.draw, "load/rate", 20.0, 40, 80),
 	}
-	if c.plan.Workload.Profile == operator && c.draw("load/growth", 2) == 1 {
+	asks := func(s ringproof.Step) bool { return s.Op != nil }
+	if c.plan.Workload.Profile == operator && !slices.ContainsFunc(c.plan.Steps, asks) && c.draw("load/growth", 4) > 0 {
 		c.outgrows()
 	}
 }
@@ -199,9 +200,10 @@ func (c *composer) load() {
 const quota = "quota-backend-bytes"
 
 // outgrows gives every member so little room that its keyspace may reach the quota while clients
-// write. The load's operator makes room then, and takes the alarm back; with less room than for
-// some seconds' writes the alarm would stand for most of the run.
+// write. The load's operator makes room then, and takes the alarm back, time and again: a ring that
+// is to be changed meanwhile may not come to it, as each change is also a write.
 func (c *composer) outgrows() {
+	c.faulty += 120 * second
 	if c.plan.Ring.Flags == nil {
 		c.plan.Ring.Flags = map[string]string{}
 	}

@@ -34,7 +34,7 @@ var mutants = []Mutant{
 	probesByWriting, oneAuthority, logsKeys, dropsFlags, answersAnybody, keepsDiskID,
 	staleRead, forgottenValue, lostEvent, forgetsItsTerm, hashesOtherwise, halfBackup, oldBackup, leaseCutShort, discardsNothing, anotherAnswers, listsOtherwise, fallenBack,
 	answersAfterRemoval, panicsOnRequest, harmless, beginsAndRefuses,
-	removesHealthy, removesSlow, removesAlarmed, startsForced, resumesCut, startsUnopened, obeysForced, startsOlder, leavesDamaged,
+	removesHealthy, removesSlow, removesAlarmed, startsForced, resumesCut, startsUnopened, obeysForced, startsOlder, beginsOnCopies, leavesDamaged,
 	kubeResetAll, kubeNamesWhenReady, kubeLiveNeedsQuorum, kubeSetFollowsList, kubeShrinksSetFirst, kubeStatusFrozen, kubeSetByStatus,
 	kubeRollingUpdate, kubeCountsOnEnding, kubeReloadsAll, kubeForgetsClaims,
 	kubeBudgetFromSpec, kubeClaimBeforeShrink, kubeHotStatus, kubeTerminalPods, kubeAnySickStopsAll, kubeFrozenCluster, kubeReplaceByReadiness, kubeURLNotHost,

@@ -5,6 +5,7 @@ package subject
 
 import (
 	"math"
+	"slices"
 
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/reference/launcher"
@@ -89,10 +90,25 @@ var startsOlder = Mutant{
 	Source:   "etcd#13509, #15699: a data directory that was put back from a snapshot of its volume",
 	Check:    "no-identity-reuse",
 	Scenario: "disk-put-back",
-	Undrawn:  "explore puts no disk back as it was: of a copy that is young enough no subject can know",
 	layer: only(booting(func(_ host.Host, inner boot, e launcher.Evidence) launcher.Boot {
 		e.Lost = ""
 		return inner(misread(e, func(log *host.WAL) { log.Last = math.MaxUint64 }))
+	})),
+}
+
+// The disk says that no etcd ran on it, and its ID is the one that the ring has on record.
+var beginsOnCopies = Mutant{
+	Name:     "begins-anew-on-an-older-disk",
+	Hazard:   "A member begins anew on a disk that was put back as it was before it first ran.",
+	Source:   "explore, seed 22202; etcd#13509: a data directory that was put back from a snapshot of its volume",
+	Check:    "no-identity-reuse",
+	Scenario: "disk-put-back-blank",
+	layer: only(booting(func(_ host.Host, inner boot, e launcher.Evidence) launcher.Boot {
+		e.Members = slices.Clone(e.Members)
+		for i := range e.Members {
+			e.Members[i].Log = 0
+		}
+		return inner(e)
 	})),
 }
 

@@ -227,6 +227,8 @@ func withList(e Evidence) Boot {
 		return Boot{Do: Wait, Why: fmt.Sprintf("member %s lives on disk %s, and this is %s: it must be replaced", m.ID, m.Disk, e.Disk)}
 	case e.Launched:
 		return Boot{Do: Disown, Why: fmt.Sprintf("member %s ran on this disk, and its log is gone", m.ID)}
+	case m.Log > 0:
+		return Boot{Do: Disown, Why: fmt.Sprintf("member %s ran on this disk up to %d, and nothing here tells of that: the disk was put back as it was before", m.ID, m.Log)}
 	case e.Unnamed != "":
 		return Boot{Do: Wait, Why: fmt.Sprintf("member %s has never run, and its peers would not find it by name: %s", m.ID, e.Unnamed)}
 	}

@@ -130,6 +130,8 @@ func TestDecide(t *testing.T) {
 			"wait: member 9 has never run, and its peers would not find it by name: no such host"},
 		{"a log here, and nobody finds its member by name", with(listed(log, one, two), func(e *launcher.Evidence) { e.Unnamed = "no such host" }),
 			"start (resume): the disk holds the log of member 1 up to 77"},
+		{"a disk that was put back as it was before its member ever ran", listed(bare, further, two),
+			"disown: member 1 ran on this disk up to 90, and nothing here tells of that: the disk was put back as it was before"},
 		{"a member that ran here, and its log is gone", listed(ran, one, two),
 			"disown: member 1 ran on this disk, and its log is gone"},
 		{"a member that lives on another disk of this machine", with(listed(bare, one, two), func(e *launcher.Evidence) { e.Disk = "d9" }),
@@ -216,6 +218,7 @@ func breaks(e launcher.Evidence, b launcher.Boot) string {
 	listedMember := func(is func(ring.Member) bool) bool { return e.Listed && slices.ContainsFunc(e.Members, is) }
 	inList := listedMember(func(m ring.Member) bool { return e.WAL != nil && uint64(m.ID) == e.WAL.Member })
 	boundHere := listedMember(func(m ring.Member) bool { return m.Machine == e.Machine && m.Disk == e.Disk })
+	ranHere := listedMember(func(m ring.Member) bool { return m.Machine == e.Machine && m.Disk == e.Disk && m.Log > 0 })
 	nobodyHere := e.Listed && !listedMember(func(m ring.Member) bool { return m.Machine == e.Machine })
 	unbound := listedMember(func(m ring.Member) bool { return m.Disk == "" })
 	mayBeHere := e.Damaged != "" && listedMember(func(m ring.Member) bool { return m.Machine == e.Machine && m.Disk == "" })
@@ -240,10 +243,12 @@ func breaks(e launcher.Evidence, b launcher.Boot) string {
 		return "a log is deleted that may be a member's"
 	case b.Do == launcher.Clear && !e.LetGo && !e.WAL.Left:
 		return "a log is deleted as a list lacks its member, and nobody let that go"
-	case b.Do == launcher.Disown && (e.WAL != nil || !e.Launched || !boundHere && !nobodyHere):
+	case b.Do == launcher.Disown && (e.WAL != nil || !e.Launched && !ranHere || !boundHere && !nobodyHere):
 		return "the disk has a log, or never had one, or is nobody's"
 	case b.Do != launcher.Start:
 		return ""
+	case ranHere && b.State != launcher.Resume:
+		return "a member begins anew whose log the ring knows"
 	case e.WAL != nil && b.State != launcher.Resume:
 		return "there is a log, and it is not resumed"
 	case e.WAL != nil && listedMember(func(m ring.Member) bool {
