@@ -115,8 +115,11 @@ func anotherAway(h *ringproof.History, v ringproof.MemberView, last int, end rin
 	v, _ = h.Observations[last].Member(v.ID)
 	from, next := h.Observations[last].At, h.Observations[last+1]
 	now, still := next.Member(v.ID)
-	if still && !v.Serving && !now.Serving {
+	switch {
+	case still && !v.Serving && !now.Serving:
 		return !backWithin(h, v.ID, last+1, end.At)
+	case !still && next.Fresh:
+		return false // it has left: nobody misses it
 	}
 	return slices.ContainsFunc(events(h, ringproof.EventProcessExited), func(e ringproof.Event) bool {
 		back := now.Serving && (e.At < next.At && next.At < end.At || started(h, end.At)[e.Machine]) // less than the time between two looks is enough

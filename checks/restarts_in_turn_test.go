@@ -108,6 +108,12 @@ func TestRestartsInTurn(t *testing.T) {
 			away(h, "m2", 18, 19)
 			away(h, "m3", 18, 21)
 		}, ringproof.Pass, "3 ends"},
+		{"one that takes its time to end, while another leaves", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(18.3), Kind: ringproof.EventProcessExited, Machine: "m2"})
+			leaving(h, "m2", 19)
+			h.Plan.Ring.Size = 1
+			away(h, "m3", 19, 21)
+		}, ringproof.Pass, "ends"},
 		{"a fault was over long before", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(3), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultKill})
 			away(h, "m2", 12, 25)

@@ -284,14 +284,25 @@ func overstayed(h *ringproof.History) int {
 				all[c.Member] = true
 			}
 		case "add-learner":
+			at := askedFor(h, c)     // by which it is seen who was away may be back
 			for m := range l.homes { // order: into a map
-				if l.away(m, c.At) && (struck(m, c.At) || len(rests) > 0 && l.lingered(m, c.At, slices.Max(rests))) {
+				if l.away(m, at) && (struck(m, at) || len(rests) > 0 && l.lingered(m, at, slices.Max(rests))) {
 					all[m] = true
 				}
 			}
 		}
 	}
 	return len(all)
+}
+
+// askedFor is when the subject began what made the change: the last such action before it was seen.
+func askedFor(h *ringproof.History, c ringproof.ConfChange) ringproof.Instant {
+	for _, e := range slices.Backward(events(h, ringproof.EventActionBegun)) {
+		if e.At <= c.At && e.Action == c.Kind {
+			return e.At
+		}
+	}
+	return c.At
 }
 
 // briefly lists the faults that took members for a short time.

@@ -87,7 +87,7 @@ type composer struct {
 	lengths   []ringproof.Duration // of faults and absences
 	focus     string               // a machine that many of the faults aim at; "": none
 	hit       string               // the fault step before, where it hits one voter at most
-	rewound   string               // the step before, where it puts a disk back as it was
+	rewound   ringproof.Duration   // how old the copy is that the step before puts back; 0: it puts none back
 	founding  int                  // how many of the first faults meet the bootstrap
 	suspended bool                 // the ring is to be left as it is
 	turns     []turn               // what every member is asked for
@@ -341,12 +341,12 @@ func (c *composer) nameable() {
 
 func (c *composer) add(s ringproof.Step) {
 	s.Timeout = cmp.Or(s.Timeout, 60*second)
-	if c.rewound != "" && s.Assert == nil && !s.Early() {
-		s.After = &ringproof.Trigger{Event: ringproof.EventFaultLanded, Step: c.rewound, Nth: 1, Delay: 20 * second, Timeout: 120 * second}
-		c.rewound = ""
+	if c.rewound > 0 && s.Assert == nil && !s.Early() {
+		s.After = &ringproof.Trigger{Event: ringproof.EventStepBegun, Nth: 1, Delay: c.rewound + 20*second, Timeout: c.rewound + 40*second}
+		c.rewound = 0
 	}
-	if s.Fault != nil && s.Fault.Age() > 0 {
-		c.rewound = s.Name
+	if s.Fault != nil {
+		c.rewound = max(c.rewound, ringproof.Duration(s.Fault.Age()))
 	}
 	c.plan.Steps = append(c.plan.Steps, s)
 	if s.Detach {

@@ -239,7 +239,9 @@ func TestAGraftChangesOnePart(t *testing.T) {
 		grafted := Genome{Seed: g.Seed, Graft: map[string]uint64{"load": rapid.Uint64().Draw(t, "graft")}}
 		p, q := g.Plan(1), grafted.Plan(1)
 		q.Workload, q.Assumptions, q.Invariants = p.Workload, p.Assumptions, p.Invariants
-		q.Ring.Flags = p.Ring.Flags // how much room the load is given
+		if p.Ring.Flags[quota] != q.Ring.Flags[quota] {
+			return // a load that outgrows its room is a matter of the ring's, which takes longer
+		}
 		assert.Equal(t, digest(p), digest(q))
 	})
 }
