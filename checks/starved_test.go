@@ -206,10 +206,11 @@ func TestAConvergenceOnAStarvedHost(t *testing.T) {
 	}
 }
 
-// TestWorkThatAStarvedHostMakes: a healthy voter is replaced at 24 s. Who had no processor for half of
-// the time before was taken for one that is away.
+// TestWorkThatAStarvedHostMakes: of what happens at 24 s none may be the subject's, where it had no
+// processor for half of the time before. Who has none is taken for one that is away, and what
+// he ends is seen late.
 func TestWorkThatAStarvedHostMakes(t *testing.T) {
-	for name, test := range map[string]struct {
+	hosts := map[string]struct {
 		starve func(*ringproof.History)
 		want   ringproof.Verdict
 	}{
@@ -218,14 +219,34 @@ func TestWorkThatAStarvedHostMakes(t *testing.T) {
 		"on a starved host":         {func(h *ringproof.History) { starving(h, 8, 20, 8*time.Second) }, ringproof.Inconclusive},
 		"starvation long before it": {func(h *ringproof.History) { starving(h, 0, 1, time.Second) }, ringproof.Fail},
 		"starvation after it":       {func(h *ringproof.History) { starving(h, 25, 60, 30*time.Second) }, ringproof.Fail},
-	} {
-		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
-			got := verdictOf(workBounded, func(h *ringproof.History) {
-				insert(h, len(h.Evidence.Changes), entry("remove", 1, 24))
+	}
+	works := map[string]func() (Check, *ringproof.History, map[string]string){
+		"a healthy voter is replaced": func() (Check, *ringproof.History, map[string]string) {
+			h := healthy()
+			insert(h, len(h.Evidence.Changes), entry("remove", 1, 24))
+			return workBounded, h, map[string]string{"changes": "0"}
+		},
+		"an etcd is ended that no fault hit": func() (Check, *ringproof.History, map[string]string) {
+			h := healthy()
+			event(h, ringproof.Event{At: sec(24), Kind: ringproof.EventProcessExited, Machine: "m3"})
+			return workBounded, h, nil
+		},
+		"a voter is ended while another is away": func() (Check, *ringproof.History, map[string]string) {
+			h := rolled("3.5.35", 2, 3, 1)
+			away(h, "m2", 23, 26)
+			event(h, ringproof.Event{At: sec(24), Kind: ringproof.EventProcessExited, Machine: "m3"})
+			return restartsInTurn, h, nil
+		},
+	}
+	for work, of := range works {
+		for host, test := range hosts {
+			t.Run(strings.ReplaceAll(work+" "+host, " ", "-"), func(t *testing.T) {
+				c, h, params := of()
 				test.starve(h)
-			}, map[string]string{"changes": "0"})
-			require.Equal(t, test.want, got)
-		})
+				f := c.Finding(h, params)
+				require.Equal(t, test.want, f.Verdict, f.String())
+			})
+		}
 	}
 }
 

@@ -284,7 +284,8 @@ func overstayed(h *ringproof.History) int {
 				all[c.Member] = true
 			}
 		case "add-learner":
-			at := askedFor(h, c)     // by which it is seen who was away may be back
+			// By which the addition is seen who was away may be back.
+			at := askedFor(h, c)
 			for m := range l.homes { // order: into a map
 				if l.away(m, at) && (struck(m, at) || len(rests) > 0 && l.lingered(m, at, slices.Max(rests))) {
 					all[m] = true

@@ -53,7 +53,7 @@ func (f runFlags) proven(c *cobra.Command, mark string, releases map[string]etcd
 				break
 			}
 		}
-		return fmt.Errorf("the %s world is refused on this machine: a ring that is created, twice, came to %s: %s; see %s", f.world, cell.Verdict, why, out)
+		return fmt.Errorf("the %s world is refused on this machine: a ring that is created, twice, came to %s: %s; try again beside less, take another --world meanwhile, and see %s", f.world, cell.Verdict, why, out)
 	}
 	return errors.Join(os.RemoveAll(out), os.WriteFile(mark, []byte(cell.Trace+"\n"), 0o644))
 }
