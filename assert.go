@@ -36,6 +36,9 @@ func (a Assert) OfRing() bool {
 	return a.Voters > 0 || a.Learners != nil || a.HashKV != "" || a.Left != nil || a.Stayed != nil || a.Leader != "" || a.Release != "" || a.Alarms != nil
 }
 
+// OfLeaving reports whether it asks for who left or stayed, or how much was changed.
+func (a Assert) OfLeaving() bool { return a.Left != nil || a.Stayed != nil || a.Changes != nil }
+
 // Empty reports whether it asks for nothing.
 func (a Assert) Empty() bool { return !a.OfRing() && !a.Halted && a.Said == "" && a.Changes == nil }
 

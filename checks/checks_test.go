@@ -1190,13 +1190,16 @@ func TestYearsOutwearAnyPatience(t *testing.T) {
 // it is to have five again, it may not be left with four.
 func TestTheMarginIsThatOfTheSizeAskedForThen(t *testing.T) {
 	for name, test := range map[string]struct {
+		less  float64 // from when on it is to have three; 0: 3
 		back  float64 // from when on it is to have five again
 		plant func(h *ringproof.History)
 		says  string
 	}{
-		"while three are asked for": {back: 70},
-		"long after five are":       {back: 6, says: "expected remove of 6 to leave a margin of at least 2, saw 1"},
-		"just after five are":       {back: 17},
+		"while three are asked for":                 {back: 70},
+		"long after five are":                       {back: 6, says: "expected remove of 6 to leave a margin of at least 2, saw 1"},
+		"just after five are":                       {back: 17},
+		"as three are asked for, between two looks": {less: 18.6, back: 70, plant: func(h *ringproof.History) { h.Observations[1].At = sec(16.5) }},
+		"before three are asked for":                {less: 21, back: 70, says: "expected remove of 6 to leave a margin of at least 2, saw 1"},
 		"while it can't hear of the five": {back: 6, plant: func(h *ringproof.History) {
 			event(h, ringproof.Event{At: sec(5), Kind: ringproof.EventFaultLanded, Fault: ringproof.FaultStoreOutage, Step: "deaf"})
 		}},
@@ -1215,7 +1218,7 @@ func TestTheMarginIsThatOfTheSizeAskedForThen(t *testing.T) {
 				name string
 				to   int
 				at   float64
-			}{{"less", 3, 3}, {"more", 5, test.back}} {
+			}{{"less", 3, cmp.Or(test.less, 3)}, {"more", 5, test.back}} {
 				h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: s.name, Op: &ringproof.Op{Kind: ringproof.OpScale, To: s.to}})
 				event(h, ringproof.Event{At: sec(s.at), Kind: ringproof.EventStepBegun, Step: s.name})
 				event(h, ringproof.Event{At: sec(s.at + 0.5), Kind: ringproof.EventStepDone, Step: s.name})

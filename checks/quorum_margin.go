@@ -172,7 +172,7 @@ func (w *marginWalk) step(c ringproof.ConfChange) (ringproof.Finding, bool) {
 	grace := w.grace + w.starvedBefore(at, w.grace)
 	moments := append(slices.Clip(commit), max(at.Add(-grace), 0))
 	moments = append(moments, w.lately(at, grace)...)
-	earlier, target := w.ahead(c, at, moments), w.smallest(w.made(c).From)
+	earlier, target := w.ahead(c, at, moments), w.smallest(w.made(c))
 	silent := w.silent(commit)
 	leaves := c.Kind == "remove" && w.away(c.Member, at) // who is away takes nobody from those that serve
 	speaks := func(m ringproof.MemberID) bool { return w.intact(m, at) && !silent[m] && !(leaves && m == c.Member) }
@@ -310,7 +310,7 @@ func (w *marginWalk) took(disk home, old, o *ringproof.Observation) (f ringproof
 			continue
 		}
 		before, after := w.marginOf(s.config, old.At), w.marginOf(s.config, o.At)
-		if !w.votes(s.config, disk) || after >= min(before, margin(w.smallest(taken.From))) && (after >= before || after >= w.least) {
+		if !w.votes(s.config, disk) || after >= min(before, margin(w.smallest(taken))) && (after >= before || after >= w.least) {
 			return ringproof.Finding{}, false
 		}
 		if !bad {
@@ -417,14 +417,15 @@ func sizesOf(h *ringproof.History) []sizing {
 	return all
 }
 
-// smallest is the smallest size that the subject may have gone by: what was asked for, or before,
-// as long as somebody may not have heard of the other.
-func (w *marginWalk) smallest(at ringproof.Instant) int { return smallest(w.h, w.sizes, at) }
+// smallest is the smallest size that the subject may have gone by at a moment of the span: what was asked
+// for, or before, as long as somebody may not have heard of the other. A busy host took 2.5 s for a look,
+// and within it three voters were asked for, and a fifth one left.
+func (w *marginWalk) smallest(when ringproof.Span) int { return smallest(w.h, w.sizes, when) }
 
-func smallest(h *ringproof.History, sizes []sizing, at ringproof.Instant) int {
+func smallest(h *ringproof.History, sizes []sizing, when ringproof.Span) int {
 	n := 0
 	for _, s := range sizes {
-		if s.from <= at.Add(landing) && (s.over == ringproof.Forever || heard(h, s.over, at) >= at) && (n == 0 || s.size < n) {
+		if s.from <= when.To.Add(landing) && (s.over == ringproof.Forever || heard(h, s.over, when.From) >= when.From) && (n == 0 || s.size < n) {
 			n = s.size
 		}
 	}

@@ -27,6 +27,14 @@ func TestRestartsInTurn(t *testing.T) {
 			leaving(h, "m2", 14)
 			h.Evidence.Changes = append(h.Evidence.Changes, ringproof.ConfChange{Kind: "remove", At: sec(14), Foreign: true})
 		}, ringproof.Fail, "etcd of m1 to be ended once"}, // and not m3's
+		{"as another has become a voter since it was seen to serve", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
+			h.Plan.Ring.Size = 3
+			joins(h, 2, 21)
+		}, ringproof.Pass, "2 ends"},
+		{"before another becomes a voter", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
+			h.Plan.Ring.Size = 3
+			joins(h, 2, 23)
+		}, ringproof.Fail, "etcd of m3 to be ended once the ring has the 3 voters that were asked for, saw 2"},
 		{"while another is away that a fault has hit", rolled("3.5.35", 2, 3, 1), func(h *ringproof.History) {
 			away(h, "m2", 12, 25)
 			event(h, ringproof.Event{At: sec(11), Kind: ringproof.EventFaultLanded, Machine: "m2", Fault: ringproof.FaultPause})

@@ -237,6 +237,13 @@ func TestWorkThatAStarvedHostMakes(t *testing.T) {
 			event(h, ringproof.Event{At: sec(24), Kind: ringproof.EventProcessExited, Machine: "m3"})
 			return restartsInTurn, h, nil
 		},
+		"one left who was to stay": func() (Check, *ringproof.History, map[string]string) {
+			h := healthy()
+			insert(h, len(h.Evidence.Changes), entry("remove", 1, 24))
+			h.Plan.Steps = append(h.Plan.Steps, ringproof.Step{Name: "stay", Assert: &ringproof.Assert{Left: &[]string{}}})
+			event(h, ringproof.Event{At: sec(50), Kind: ringproof.EventStepFailed, Step: "stay", Text: "expected that nobody has left, saw m1 left"})
+			return steps, h, nil
+		},
 	}
 	for work, of := range works {
 		for host, test := range hosts {
