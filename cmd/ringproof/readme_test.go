@@ -32,11 +32,29 @@ func TestPageOfSearch(t *testing.T) {
 	explored.exactly(t, simulated(t, explored))
 }
 
+// TestPageOfSweep does it for a sweep, and TestPageOfShrink for the README's plan made small.
+func TestPageOfSweep(t *testing.T) {
+	swept := shows(t, "../../docs/search.md", "sweep volume-lost")
+	printed, err := swept.command(t.TempDir()).Output()
+	require.NoError(t, err)
+	swept.mostly(t, string(printed))
+}
+
+func TestPageOfShrink(t *testing.T) {
+	dir := t.TempDir()
+	_ = shows(t, readme, "run ").command(dir).Run()
+	shrunk := shows(t, "../../docs/search.md", "shrink ")
+	c := shrunk.command(dir)
+	var last strings.Builder
+	c.Stderr = &last
+	require.NoError(t, c.Run())
+	shrunk.mostly(t, last.String())
+}
+
 // simulated is what a command line that fails prints.
 func simulated(t *testing.T, run shown) string {
 	t.Helper()
-	c := exec.Command("ringproof", run.args...)
-	c.Dir = t.TempDir()
+	c := run.command(t.TempDir())
 	printed, err := c.Output()
 	require.Equal(t, 1, c.ProcessState.ExitCode(), "the run that is shown fails: %v", err)
 	return string(printed)

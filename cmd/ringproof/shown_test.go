@@ -5,6 +5,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -38,6 +39,13 @@ func shows(t *testing.T, page, holds string) shown {
 	}
 	require.Fail(t, "the page shows no such run", "%s: %s", page, holds)
 	return shown{}
+}
+
+// command is the command line that is shown, in a directory.
+func (s shown) command(dir string) *exec.Cmd {
+	c := exec.Command("ringproof", s.args...)
+	c.Dir = dir
+	return c
 }
 
 // unquoted joins what quotes hold together, as a shell does.

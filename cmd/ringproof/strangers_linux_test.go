@@ -110,6 +110,20 @@ func TestAStrangersOperator(t *testing.T) {
 	assert.Equal(t, before, changed(t, "../../examples/etcd-operator"), "something was written in its tree")
 }
 
+// TestPageOfConfirm takes what docs/search.md finds in sim to real etcd in virtual time.
+func TestPageOfConfirm(t *testing.T) {
+	dir, page := t.TempDir(), "../../docs/search.md"
+	_ = shows(t, page, "explore ").command(dir).Run()
+	confirmed := shows(t, page, "confirm ")
+	c := confirmed.command("../..")
+	c.Args = append(c.Args, "--out", filepath.Join(dir, "confirmed"))
+	c.Args[2] = filepath.Join(dir, c.Args[2])
+	printed, err := c.Output()
+	require.NoError(t, err, "%s", printed)
+	said, _, _ := strings.Cut(string(printed), "report: ")
+	confirmed.mostly(t, said)
+}
+
 // TestALauncherInGo has a launcher of somebody's in virtual time, beside one with a planted
 // mistake: it takes the log of an etcd that was killed for broken, and begins anew.
 func TestALauncherInGo(t *testing.T) {

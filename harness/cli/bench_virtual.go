@@ -4,7 +4,7 @@
 package cli
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -19,23 +19,31 @@ import (
 // benched is a figure of bench virtual.
 type benched struct {
 	Ring    string  `json:"ring"`
+	World   string  `json:"world"`
 	PerWall float64 `json:"per_wall"` // seconds of its time a second, the median of the rounds
 	Seconds float64 `json:"seconds"`  // of its time, in one round
 }
 
+// life is a ring that bench virtual measures.
+type life struct {
+	ring string
+	plan ringproof.Plan
+}
+
 // lives are the rings that bench virtual measures.
-func (p *program) lives(kubernetes bool) (names []string, plans []ringproof.Plan, err error) {
+func (p *program) lives(kubernetes bool) (all []life, err error) {
 	lifecycle, err := p.benchPlan("lifecycle")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	add := func(name, on string, change func(*ringproof.Plan)) {
+	add := func(ring, on string, change func(*ringproof.Plan)) {
 		plan := calm(lifecycle)
 		plan.Ring.On, plan.Ring.Security = on, "tls"
 		plan.Workload.Clients, plan.Workload.Rate = 1, 1
 		change(&plan)
-		plan.Cell = fmt.Sprintf("bench-%d#1", len(plans)+1)
-		names, plans = append(names, name), append(plans, plan)
+		plan.Cell = fmt.Sprintf("bench-%d#1", len(all)+1)
+		plan.Subject = p.own().Name
+		all = append(all, life{ring, plan})
 	}
 	atRest := func(*ringproof.Plan) {}
 	loaded := func(p *ringproof.Plan) { p.Workload.Clients, p.Workload.Rate = 5, 50 }
@@ -49,7 +57,7 @@ func (p *program) lives(kubernetes bool) (names []string, plans []ringproof.Plan
 			p.Steps = deletions()
 		})
 	}
-	return names, plans, nil
+	return all, nil
 }
 
 // deletions are of a pod every ten seconds.
@@ -65,66 +73,117 @@ func deletions() (steps []ringproof.Step) {
 // benchVirtualCommand measures the virtual world.
 func (p *program) benchVirtualCommand() *cobra.Command {
 	f := runFlags{program: p, world: "virtual", subject: p.own().Name}
-	asJSON, kubernetes, rounds := false, true, 3
+	asJSON, kubernetes, beside, rounds := false, true, true, 3
 	c := &cobra.Command{
-		Use:     "virtual",
-		Short:   "virtual seconds a second of real etcd, on machines and on Kubernetes",
+		Use:   "virtual",
+		Short: "virtual seconds a second of real etcd, on machines and on Kubernetes",
+		Long: `virtual measures how many seconds of a ring's life take one second of the host's.
+
+The rings on machines live once more in the local world beside it, where a second
+takes a second, and building the network and the disks its share.`,
 		Args:    none,
 		PreRunE: func(c *cobra.Command, _ []string) error { return counts(c, "rounds") },
 		RunE: func(c *cobra.Command, _ []string) error {
-			names, plans, err := p.lives(kubernetes)
+			all, err := p.lives(kubernetes)
 			if err != nil {
 				return err
 			}
-			var jobs []harness.Job
-			for _, plan := range plans {
-				plan.World, plan.Subject = f.world, f.subject
-				jobs = append(jobs, harness.Job{Plan: plan})
+			var real measuring
+			if beside {
+				real.runFlags = runFlags{program: p, world: "local", subject: f.subject}
+				if real.releases, err = install(c, &real.runFlags, jobsOf("local", all)); err != nil {
+					return notInstalled(err)
+				}
 			}
-			return enclosed(c, f, jobs, func(f runFlags, releases map[string]etcdbin.Release) error {
-				return f.benchVirtual(c, names, jobs, releases, rounds, asJSON)
+			return enclosed(c, f, jobsOf(f.world, all), func(f runFlags, releases map[string]etcdbin.Release) error {
+				figures, err := measuring{f, releases}.rounds(c, all, rounds)
+				if err == nil && beside {
+					var once []benched
+					once, err = real.rounds(c, onMachines(all), 1)
+					figures = append(figures, once...)
+				}
+				if err != nil {
+					return environment(err)
+				}
+				return printBenched(c, figures, asJSON)
 			})
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.Flags().BoolVar(&kubernetes, "kubernetes", true, "measure rings on Kubernetes too, whose control plane is built the first time")
-	c.Flags().IntVar(&rounds, "rounds", rounds, "how often each is measured, all in turn")
+	c.Flags().BoolVar(&beside, "local", true, "measure those on machines in the local world beside it, once")
+	c.Flags().IntVar(&rounds, "rounds", rounds, "how often each is measured in virtual time, all in turn")
 	c.Flags().StringVar(&f.out, "out", "", "")
 	_ = c.Flags().MarkHidden("out")
 	return c
 }
 
-func (f runFlags) benchVirtual(c *cobra.Command, names []string, jobs []harness.Job, releases map[string]etcdbin.Release, rounds int, asJSON bool) error {
+// jobsOf are the lives as jobs in a world.
+func jobsOf(world string, all []life) (jobs []harness.Job) {
+	for _, l := range all {
+		l.plan.World = world
+		jobs = append(jobs, harness.Job{Plan: l.plan})
+	}
+	return jobs
+}
+
+func onMachines(all []life) []life {
+	return slices.DeleteFunc(slices.Clone(all), func(l life) bool { return l.plan.Ring.On == ringproof.OnKubernetes })
+}
+
+// measuring is a world in which lives are measured, with what runs there.
+type measuring struct {
+	runFlags
+	releases map[string]etcdbin.Release
+}
+
+// rounds measures each life so many times, all in turn.
+func (m measuring) rounds(c *cobra.Command, all []life, rounds int) (figures []benched, err error) {
 	line := newLiveLine(c.ErrOrStderr())
-	measured, lasted := make([][]float64, len(jobs)), make([]float64, len(jobs))
+	defer line.end()
+	rates, lasted := make([][]float64, len(all)), make([]float64, len(all))
 	for n := range rounds {
-		for i, j := range jobs {
-			line.tell("round %d of %d: %s", n+1, rounds, names[i])
-			w, err := f.enter(j.Plan, releases, nil)
+		for i, l := range all {
+			line.tell("%s, round %d of %d: %s", m.world, n+1, rounds, l.ring)
+			rate, seconds, err := m.life(c.Context(), l.plan)
 			if err != nil {
-				return environment(err)
+				return nil, err
 			}
-			h, err := harness.Run(c.Context(), j.Plan, w, harness.Options{})
-			if err != nil {
-				return environment(err)
-			}
-			measured[i] = append(measured[i], h.Measures["virtualPerSecond"])
-			lasted[i] = h.Measures["virtualSeconds"]
+			rates[i], lasted[i] = append(rates[i], rate), seconds
 		}
 	}
-	line.end()
-	var all []benched
-	for i, name := range names {
-		slices.Sort(measured[i])
-		all = append(all, benched{name, measured[i][len(measured[i])/2], lasted[i]})
+	for i, l := range all {
+		slices.Sort(rates[i])
+		figures = append(figures, benched{l.ring, m.world, rates[i][rounds/2], lasted[i]})
 	}
+	return figures, nil
+}
+
+// life is how many seconds of a ring's time took one of the host's, and how many there were.
+func (m measuring) life(ctx context.Context, plan ringproof.Plan) (rate, seconds float64, err error) {
+	plan.World = m.world
+	w, err := m.enter(plan, m.releases, nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	began := time.Now()
+	h, err := harness.Run(ctx, plan, w, harness.Options{})
+	if err != nil {
+		return 0, 0, err
+	}
+	if rate, virtual := h.Measures["virtualPerSecond"]; virtual {
+		return rate, h.Measures["virtualSeconds"], nil
+	}
+	seconds = time.Duration(h.Events[len(h.Events)-1].At).Seconds()
+	return seconds / time.Since(began).Seconds(), seconds, nil
+}
+
+func printBenched(c *cobra.Command, figures []benched, asJSON bool) error {
 	if asJSON {
-		encoder := json.NewEncoder(c.OutOrStdout())
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(all)
+		return printJSON(c.OutOrStdout(), figures)
 	}
-	for _, of := range all {
-		fmt.Fprintf(c.OutOrStdout(), "%8.1f  virtual seconds a second: %s\n", of.PerWall, of.Ring)
+	for _, of := range figures {
+		fmt.Fprintf(c.OutOrStdout(), "%8.1f  %s seconds a second: %s\n", of.PerWall, of.World, of.Ring)
 	}
 	return nil
 }

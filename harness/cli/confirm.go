@@ -4,10 +4,13 @@
 package cli
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,7 +28,9 @@ func (p *program) confirmCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "confirm PLAN.yaml",
 		Short: "run a plan that failed in the simulated world on real etcd, some times, and say whether it fails there",
-		Long: `confirm runs the same plan again and again in a real world.
+		Long: `confirm runs the same plan again in a real world: first in the one where one run
+decides, as it is the same in every run, and in real time where it isn't confirmed
+there, again and again.
 
   CONFIRMED k/n  the check that failed in the simulated world fails there too,
                  in k of n runs
@@ -49,19 +54,74 @@ Exit codes: 0 CONFIRMED, 1 SIM-ONLY, 3 UNDECIDED and NOT-PORTABLE.`,
 			if check == "" && plan.Expect != nil {
 				check = plan.Expect.Check
 			}
-			return confirm(c, f, plan, harness.Confirmation{Plan: args[0], World: f.world, Check: check, Times: times}, asJSON)
+			return confirmed(c, f, plan, harness.Confirmation{Plan: args[0], Check: check, Times: times}, asJSON)
 		},
 	}
 	f.add(c)
 	world := c.Flag("world")
-	if in, err := p.first(false); err == nil {
-		f.world, world.DefValue, world.Usage = in.Name, in.Name, "a real world: "+choices(p.real())
-	}
+	f.world, world.DefValue, world.Usage = "", "", "a real world: "+choices(p.real())+p.whichConfirm()
 	c.Flags().StringVar(&f.subject, "subject", "", "what is on trial (default: what the plan says)")
-	c.Flags().IntVar(&times, "times", 5, "how many runs")
+	c.Flags().IntVar(&times, "times", 5, "how many runs, of worlds in which they can differ")
 	c.Flags().StringVar(&check, "check", "", "the check that should fail (default: what the plan expects)")
-	c.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the result as JSON: an object for each world that was asked")
 	return c
+}
+
+// whichConfirm says for the help which worlds are asked where none is named.
+func (r Registry) whichConfirm() string {
+	asked := namesOf(r.confirming(false))
+	if len(asked) == 0 {
+		return ""
+	}
+	return " (default " + strings.Join(asked, ", then ") + ")"
+}
+
+// confirming are the worlds that a finding of the simulated world goes to, in this order: of each
+// kind the first, that ahead in which a run is the same every time. Built: what runs there is there already.
+func (r Registry) confirming(built bool) (worlds []World) {
+	for _, repeatable := range []bool{true, false} {
+		of := slices.IndexFunc(r.Worlds, func(w World) bool {
+			return !w.Simulated && w.Repeatable == repeatable && !(built && w.Build != nil)
+		})
+		if of >= 0 {
+			worlds = append(worlds, r.Worlds[of])
+		}
+	}
+	return worlds
+}
+
+// confirmed asks one world after another until one confirms the finding; the last has the last word.
+// A world that can't be had here, or can't do the plan, leaves the word to the next.
+func confirmed(c *cobra.Command, f runFlags, plan ringproof.Plan, result harness.Confirmation, asJSON bool) error {
+	asked := []string{f.world}
+	if f.world == "" {
+		if _, err := f.Registry.first(false); err != nil {
+			return err
+		}
+		asked, f.out = namesOf(f.confirming(f.etcdBin+f.ringadm != "")), cmp.Or(f.out, outNow())
+	}
+	for n, world := range asked {
+		in := f
+		in.world, result.World = world, world
+		if len(asked) > 1 {
+			in.out = filepath.Join(f.out, world)
+		}
+		err := confirm(c, in, plan, result, asJSON)
+		if n == len(asked)-1 || !leavesTheWord(err) || c.Context().Err() != nil {
+			return err
+		}
+		if errors.As(err, new(failure)) {
+			fmt.Fprintln(c.ErrOrStderr(), err)
+		}
+		fmt.Fprintf(c.ErrOrStderr(), "not confirmed in the %s world; asking the %s one\n", world, asked[n+1])
+	}
+	return nil
+}
+
+// leavesTheWord reports whether a world that ended so has confirmed nothing, and another still may.
+func leavesTheWord(err error) bool {
+	var failed failure
+	return errors.As(err, new(errVerdict)) || errors.As(err, &failed) && failed.code == exitEnvironment
 }
 
 func confirm(c *cobra.Command, f runFlags, plan ringproof.Plan, result harness.Confirmation, asJSON bool) error {
@@ -70,10 +130,7 @@ func confirm(c *cobra.Command, f runFlags, plan ringproof.Plan, result harness.C
 		return err
 	}
 	if in.Simulated {
-		if _, err := f.Registry.first(false); err != nil {
-			return err
-		}
-		return usage("a finding of the simulated world isn't confirmed there; name a real world: --world local")
+		return usage("a finding of the simulated world isn't confirmed there; name a real world, or none")
 	}
 	who, err := f.trial(c.ErrOrStderr(), plan)
 	if err != nil {
@@ -86,6 +143,9 @@ func confirm(c *cobra.Command, f runFlags, plan ringproof.Plan, result harness.C
 	if why := unable(plan, place{f.in(), who}); why != "" {
 		result.Verdict, result.Why = harness.NotPortable, why
 		return concludedBy(c, result, asJSON)
+	}
+	if in.Repeatable && !c.Flags().Changed("times") {
+		result.Times = 1 // it would come to the same each time
 	}
 	jobs := harness.Repeated(plan, f.world, result.Times)
 	return enclosed(c, f, jobs, func(f runFlags, releases map[string]etcdbin.Release) error {

@@ -242,6 +242,13 @@ func choices(of []World) string {
 	return strings.Join(all, " or ")
 }
 
+func namesOf(worlds []World) (names []string) {
+	for _, w := range worlds {
+		names = append(names, w.Name)
+	}
+	return names
+}
+
 // seeMutants says where the mutants are listed, if there are any.
 func seeMutants(s Subject) string {
 	if len(s.Mutants) == 0 {

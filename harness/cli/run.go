@@ -432,10 +432,7 @@ func enclosed(c *cobra.Command, f runFlags, jobs []harness.Job, work func(runFla
 		return err
 	}
 	if !machines.Inside() && os.Getenv(bare) == "" {
-		args := slices.Clone(os.Args[1:])
-		if !c.Flags().Changed("out") {
-			args = slices.Insert(args, 1, "--out", f.out) // both processes must mean the same one
-		}
+		args := sameWorld(os.Args[1:], c, f)
 		code, err := machines.Sandbox(c.Context(), args, os.Environ())
 		if err == nil {
 			return exited(code)
@@ -451,6 +448,22 @@ func enclosed(c *cobra.Command, f runFlags, jobs []harness.Job, work func(runFla
 		return environment(err)
 	}
 	return work(f, releases)
+}
+
+// sameWorld is the command line args for a process that must mean the same world and the same directory,
+// whatever was left to this one to choose: the last word on a flag is the one that holds.
+func sameWorld(args []string, c *cobra.Command, f runFlags) []string {
+	var more []string
+	for _, flag := range [][]string{{"world", f.world}, {"out", f.out}} {
+		if c.Flag(flag[0]) != nil {
+			more = append(more, "--"+flag[0], flag[1])
+		}
+	}
+	end := slices.Index(args, "--")
+	if end < 0 {
+		end = len(args)
+	}
+	return slices.Insert(slices.Clone(args), end, more...)
 }
 
 // run2 runs the command line again in this process, where it now knows that
