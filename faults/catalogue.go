@@ -87,7 +87,7 @@ var (
 	withSeams = []string{"sim", "virtual", "local"}
 	// What Kubernetes mounts, copies and starts is its own to do.
 	withProcesses = []string{"sim", "virtual", "local"}
-	// One host has one clock, and disks that are not the harness's to slow.
+	// One host has one clock, of each kind, and disks that are not the harness's to slow.
 	unreal = []string{"sim", "virtual"}
 	// What real processes say to each other nobody else reads.
 	simulated = []string{"sim"}
@@ -159,7 +159,7 @@ var catalogue = []Entry{
 		Fairness: transient + " What has a deadline has lived longer than by the monotonic clock: who led as the machine was suspended has no lease any more, " +
 			"though no timer of that has run out.",
 		Heals:    "the machine wakes up",
-		Worlds:   simulated,
+		Worlds:   unreal,
 		Sentence: func(f ringproof.Fault) string { return fmt.Sprintf("suspend %s for %s", whom(f), span(f.For)) },
 		TellsFor: true,
 	},

@@ -83,6 +83,8 @@ func (w *World) inject(ctx context.Context, n *node, step ringproof.Step) (machi
 		return w.kill(n, step)
 	case ringproof.FaultPause:
 		return w.pause(n, f.Scope)
+	case ringproof.FaultSleep:
+		return w.suspend(n)
 	case ringproof.FaultMachineLoss:
 		w.keepLog(n)
 		w.mark(n, func() { n.lost = true })
@@ -166,8 +168,25 @@ func (w *World) pause(n *node, scope string) (machines.Evidence, error) {
 	if scope == "machine" {
 		stop = n.machine.Freeze
 	}
+	return w.quieten(n, stop)
+}
+
+// suspend stops all that runs on the machine, and the clock that its timers go by.
+func (w *World) suspend(n *node) (machines.Evidence, error) {
+	b, ok := n.machine.(bent)
+	if !ok {
+		return machines.Evidence{}, fmt.Errorf("%s is no fault of real time", ringproof.FaultSleep)
+	}
+	if !n.machine.On() {
+		return machines.Evidence{}, fmt.Errorf("%s is off", n.name)
+	}
+	return w.quieten(n, b.Suspend)
+}
+
+// quieten stops what is on a machine, for which the observer must not wait from then on.
+func (w *World) quieten(n *node, stop func() (machines.Evidence, error)) (machines.Evidence, error) {
 	before := n.paused
-	w.mark(n, func() { n.paused = true }) // first: the observer must not wait for it
+	w.mark(n, func() { n.paused = true })
 	e, err := stop()
 	if err != nil {
 		w.mark(n, func() { n.paused = before })
@@ -375,6 +394,13 @@ func (w *World) healOne(ctx context.Context, n *node, s ringproof.Step) error {
 	case slices.Contains([]ringproof.FaultKind{ringproof.FaultClockSkew, ringproof.FaultSlowNetwork, ringproof.FaultSlowDisk}, f.Kind):
 		_, err := bend(n, *f, -f.By.Std())
 		return err
+	case f.Kind == ringproof.FaultSleep:
+		w.mark(n, func() { n.paused = false })
+		if b, ok := n.machine.(bent); ok {
+			_, err := b.Wake()
+			return err
+		}
+		return nil
 	case f.Kind == ringproof.FaultVolumeUnmounted:
 		return w.remount(ctx, n, f.Remount)
 	case f.Kind == ringproof.FaultDryRun:

@@ -109,6 +109,8 @@ type bent interface {
 	Skew(by time.Duration) (machines.Evidence, error) // the wall clock jumps
 	SlowDisk(by time.Duration) (machines.Evidence, error)
 	Slow(by time.Duration) (machines.Evidence, error) // packets take longer from now on, or less long
+	Suspend() (machines.Evidence, error)              // nothing runs there any more, and its monotonic clock stands still
+	Wake() (machines.Evidence, error)                 // it goes on where it stood
 }
 
 // OnThisHost makes a lab of namespaces.

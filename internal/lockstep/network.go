@@ -73,6 +73,7 @@ type network struct {
 	cut         map[cut]bool
 	held        []frame // that wait for a cut to end
 	dark        map[byte]bool
+	asleep      map[byte]int64 // since when
 	orphans     []orphan
 	walls       map[byte]time.Duration
 	disks       map[byte]time.Duration // how much longer than others they take to sync
@@ -130,7 +131,7 @@ func (n network) longer(f frame) (by time.Duration) {
 
 func newNetwork() network {
 	return network{ports: map[port]*process{}, connections: map[uint64]connection{}, sent: map[uint64]uint64{}, last: map[uint64]int64{},
-		cut: map[cut]bool{}, dark: map[byte]bool{}, walls: map[byte]time.Duration{}, disks: map[byte]time.Duration{}, slow: map[byte]slowness{}, heard: map[dialled]*Heard{},
+		cut: map[cut]bool{}, dark: map[byte]bool{}, asleep: map[byte]int64{}, walls: map[byte]time.Duration{}, disks: map[byte]time.Duration{}, slow: map[byte]slowness{}, heard: map[dialled]*Heard{},
 		services: map[netip.AddrPort]*behind{}}
 }
 

@@ -58,6 +58,8 @@ const (
 	DoMend   = "mend"   // and comes now
 	DoOff    = "off"    // Machines have no power: their processes end, and nobody hears of it
 	DoOn     = "on"     // they have power again
+	DoSleep  = "sleep"  // Machines are suspended: nothing runs there, and no monotonic clock goes on
+	DoWake   = "wake"   // they wake up
 	DoSignal = "signal" // the Pids, as far as they are of Machines
 	DoWall   = "wall"   // the wall clock of Machines is off by By
 	DoDisk   = "disk"   // the disks of Machines take By longer to sync
@@ -121,6 +123,8 @@ func (w *world) do(d Deed) error {
 		w.tear(d)
 	case DoOff, DoOn:
 		w.power(d)
+	case DoSleep, DoWake:
+		w.suspend(d)
 	case DoSignal:
 		return w.signalAll(d)
 	case DoWall:
@@ -128,7 +132,7 @@ func (w *world) do(d Deed) error {
 			w.walls[m] = d.By
 		}
 		for _, p := range w.on(d.Machines...) {
-			p.insert(frame{Kind: wall, Conn: uint64(d.By), At: w.soonest(p, w.now)})
+			w.setWall(p, w.soonest(p, w.now))
 		}
 	case DoDisk:
 		for _, m := range d.Machines {
@@ -192,6 +196,7 @@ func (w *world) power(d Deed) {
 	for _, m := range d.Machines {
 		if d.Do == DoOff {
 			w.dark[m] = true
+			delete(w.asleep, m)
 		} else {
 			delete(w.dark, m)
 			w.refuse(m)
@@ -201,6 +206,25 @@ func (w *world) power(d Deed) {
 		w.held = slices.DeleteFunc(w.held, func(f frame) bool { return w.dark[f.SrcHost] || w.dark[f.DstHost] })
 		for _, p := range w.on(d.Machines...) {
 			w.end(p, w.now, int(syscall.SIGKILL))
+		}
+	}
+}
+
+// suspend has machines sleep, or wake up.
+func (w *world) suspend(d Deed) {
+	for _, m := range d.Machines {
+		since, sleeps := w.asleep[m]
+		switch {
+		case d.Do == DoSleep && !sleeps:
+			w.asleep[m] = w.now
+			for _, p := range w.on(m) {
+				w.sleep(p, w.now)
+			}
+		case d.Do == DoWake && sleeps:
+			delete(w.asleep, m)
+			for _, p := range w.on(m) {
+				w.wake(p, w.now-since, w.now)
+			}
 		}
 	}
 }

@@ -52,10 +52,12 @@ type process struct {
 	pipes  []int   // ends of those that it writes to, and its parent may read from
 	input  []int   // and of that which it reads from
 
-	clock   int64 // its own
+	clock   int64 // its own, as all that is kept here by the world's
 	timer   int64 // when its next one is due; 0: it has none
 	inbox   []frame
+	lag     int64 // by how much its monotonic clock is behind the world's: for so long its machine has slept
 	stopped bool
+	asleep  bool   // its machine sleeps
 	jump    int64  // to where its clock jumps before it goes on; 0: nowhere
 	stat    string // the end of its line in /proc
 
@@ -68,7 +70,7 @@ func (p *process) alive() bool { return p.sock != nil }
 // due is when the process next has something to do.
 func (p *process) due() int64 {
 	switch {
-	case p.stopped:
+	case p.stopped || p.asleep:
 		return math.MaxInt64
 	case p.jump != 0:
 		return p.jump
@@ -262,10 +264,15 @@ func (w *world) poke(p *process, at int64) {
 
 // grant lets a process run until then.
 func (w *world) grant(p *process, until int64) {
-	b := batch{A: until, B: p.jump}
-	p.jump = 0
+	b := batch{A: until - p.lag}
+	if p.jump != 0 {
+		b.B, p.jump = p.jump-p.lag, 0
+	}
 	n := sort.Search(len(p.inbox), func(i int) bool { return p.inbox[i].At > until })
 	b.Frames, p.inbox = p.inbox[:n:n], p.inbox[n:]
+	for i := range b.Frames {
+		b.Frames[i].At -= p.lag
+	}
 	w.grants++
 	forks.RLock()
 	defer forks.RUnlock()
@@ -290,12 +297,15 @@ func (w *world) hear(p *process, until int64) {
 			return
 		}
 		for _, f := range b.Frames {
+			f.At += p.lag
 			w.take(p, f)
 		}
 		if b.B == calls {
 			continue
 		}
-		p.clock, p.timer = b.A, b.B
+		if p.clock, p.timer = b.A+p.lag, b.B; p.timer != 0 {
+			p.timer += p.lag
+		}
 		w.pokeAll(p)
 		return
 	}
@@ -478,6 +488,40 @@ func (w *world) goOn(p *process, at int64) {
 		p.inbox[i].At = max(p.inbox[i].At, p.jump)
 	}
 	_ = w.relist(p)
+}
+
+// sleep has a process stand still with its machine, and wake go on with it: in between no time has passed by
+// its monotonic clock, so its timers are due as much later. What came meanwhile comes now.
+func (w *world) sleep(p *process, at int64) {
+	if !p.asleep {
+		p.asleep = true
+		w.note(at, "sleeps", p, p.pid)
+	}
+}
+
+func (w *world) wake(p *process, slept, at int64) {
+	if !p.asleep {
+		return
+	}
+	p.asleep = false
+	p.lag += slept
+	p.clock += slept
+	if p.timer != 0 {
+		p.timer += slept
+	}
+	if p.jump != 0 { // it was stopped, and let go on meanwhile
+		p.jump = max(p.jump, p.clock)
+	}
+	for i := range p.inbox {
+		p.inbox[i].At = max(p.inbox[i].At, at)
+	}
+	w.setWall(p, at)
+	w.note(at, "wakes", p, p.pid)
+}
+
+// setWall has a process read the wall clock of its machine from a moment on.
+func (w *world) setWall(p *process, at int64) {
+	p.insert(frame{Kind: wall, Conn: uint64(int64(w.walls[p.host]) + p.lag), At: at})
 }
 
 // socket is the coordinator's end of a process's socket, with the files that came along.

@@ -124,8 +124,9 @@ func TestLife(t *testing.T) {
 		"slow": {"2ms <nil>", "104ms <nil>", "906ms you are 10.0.0.1:33770, <nil>", "908ms <nil>", "909ms you are 10.0.0.1:33770, <nil>", "911ms <nil>", "912ms you are 10.0.0.1:33770, <nil>", "914ms <nil>", "915ms you are 10.0.0.1:33770, <nil>"},
 		"unheard": {"2ms <nil>", "104ms cut: <nil>", "2.104s dial tcp 10.0.0.7:80: i/o timeout", "2.105s mend: <nil>", "3.107s cut: <nil>", "4.109s mend: <nil>",
 			"met 10.0.0.1:33771", "4.109s <nil>", "heard 0 bytes, <nil>"},
-		"disk":  {"2ms <nil>", "synced in 0s, <nil>", "6ms synced in 0s, <nil>, <nil>", "synced in 2s, <nil>", "4.01s synced in 2s, <nil>, <nil>", "synced in 0s, <nil>", "4.014s synced in 0s, <nil>, <nil>"},
-		"clock": {"4ms <nil>", "1.004s it is 10m1s later"},
+		"disk":    {"2ms <nil>", "synced in 0s, <nil>", "6ms synced in 0s, <nil>, <nil>", "synced in 2s, <nil>", "4.01s synced in 2s, <nil>, <nil>", "synced in 0s, <nil>", "4.014s synced in 0s, <nil>, <nil>"},
+		"clock":   {"4ms <nil>", "1.004s it is 10m1s later"},
+		"suspend": {"2ms <nil>", "2.004s sleep: <nil>", "1m2.005s wake: <nil>", "slept 10s by the one, 1m10s by the other clock", "2m2.005s <nil>"},
 		// Whoever fills a pipe waits for a reader that runs when the writer has become idle.
 		"hearkens": {"1ms true 0 <nil>", "1.001s false 1 exit status 2"},
 	} {

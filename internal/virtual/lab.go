@@ -352,6 +352,18 @@ func (l *lab) Age(by time.Duration) error {
 	return err
 }
 
+// Suspend has the machine sleep: nothing runs there, and its monotonic clock stands still.
+func (h *host) Suspend() (machines.Evidence, error) {
+	e := machines.Evidence{What: "suspension of machine " + h.name, Detail: "its monotonic clock stands still"}
+	return e, h.lab.orders.Do(lockstep.Deed{Do: lockstep.DoSleep, Machines: h.numbers()})
+}
+
+// Wake has it go on where it stood.
+func (h *host) Wake() (machines.Evidence, error) {
+	e := machines.Evidence{What: "end of the suspension of machine " + h.name}
+	return e, h.lab.orders.Do(lockstep.Deed{Do: lockstep.DoWake, Machines: h.numbers()})
+}
+
 // SlowDisk has the machine's disk take longer to sync.
 func (h *host) SlowDisk(by time.Duration) (machines.Evidence, error) {
 	h.mark(func() { h.sluggish += by })

@@ -28,7 +28,7 @@ import (
 func main() {
 	begun = time.Now()
 	do := map[string]func(){"pipes": pipes, "count": count, "foreign": foreign, "talk": talk, "serve": serve, "signals": signals, "heed": heed, "sleep": sleep,
-		"fault": fault, "clock": clock, "disk": disk, "write": write, "spin": spin, "hoard": hoard, "slow": slow, "echo": echo, "fed": fed, "wait": wait, "meet": meet, "sync": synced, "unheard": unheard, "greet": greet, "many": many, "brief": brief, "nag": nag, "press": press, "hearkens": hearkens, "floods": floods}[os.Args[1]]
+		"fault": fault, "clock": clock, "suspend": suspend, "doze": doze, "disk": disk, "write": write, "spin": spin, "hoard": hoard, "slow": slow, "echo": echo, "fed": fed, "wait": wait, "meet": meet, "sync": synced, "unheard": unheard, "greet": greet, "many": many, "brief": brief, "nag": nag, "press": press, "hearkens": hearkens, "floods": floods}[os.Args[1]]
 	do()
 }
 
@@ -252,6 +252,28 @@ func clock() {
 	say("%v", errors.Join(err, orders.Do(lockstep.Deed{Do: lockstep.DoWall, Machines: []byte{1}, By: 10 * time.Minute})))
 	time.Sleep(time.Second)
 	say("it is %v later", time.Now().Round(0).Sub(before).Round(time.Second))
+}
+
+// suspend has a machine sleep for a minute, on which somebody is about to sleep for ten seconds.
+func suspend() {
+	orders, err := lockstep.Order(context.Background())
+	sleeper := again(7, "doze")
+	sleeper.Stdout = os.Stdout
+	say("%v", errors.Join(err, sleeper.Start()))
+	time.Sleep(2 * time.Second)
+	for _, do := range []string{lockstep.DoSleep, lockstep.DoWake} {
+		say("%s: %v", do, orders.Do(lockstep.Deed{Do: do, Machines: []byte{7}}))
+		time.Sleep(time.Minute)
+	}
+	say("%v", sleeper.Wait())
+}
+
+// doze says for how long it slept by each of its clocks.
+func doze() {
+	from := time.Now()
+	time.Sleep(10 * time.Second)
+	now := time.Now()
+	fmt.Printf("slept %v by the one, %v by the other clock\n", now.Sub(from).Round(time.Second), now.Round(0).Sub(from.Round(0)).Round(time.Second))
 }
 
 // disk has the disk of this machine take longer to sync, for who runs and for who starts.
