@@ -306,6 +306,25 @@ func TestAHistoryThatBreaksOffIsNoPass(t *testing.T) {
 	require.Equal(t, ringproof.Fail, learnerFirst.Finding(h, nil).Verdict)
 }
 
+// TestWhatIsMissingInALogAccusesNobody: who votes may have been promoted, and whose etcd has ended may have
+// been removed, by an entry that nobody could read. The only member of a ring was replaced, and cleared its disk.
+func TestWhatIsMissingInALogAccusesNobody(t *testing.T) {
+	for c, plant := range map[*Check]func(*ringproof.History){ // order: each by itself
+		&learnerFirst: func(h *ringproof.History) { h.Evidence.Changes = h.Evidence.Changes[:5] },
+		&workBounded: func(h *ringproof.History) {
+			event(h, ringproof.Event{At: sec(41), Kind: ringproof.EventProcessExited, Machine: "m3"})
+		},
+	} {
+		h := healthy()
+		plant(h)
+		require.Equal(t, ringproof.Fail, c.Finding(h, nil).Verdict, c.Name)
+		h.Evidence.Gap = "no log holds entry 41"
+		f := c.Finding(h, nil)
+		require.Equal(t, ringproof.Inconclusive, f.Verdict, f.String())
+		require.Contains(t, f.Message, "no log holds entry 41")
+	}
+}
+
 // TestAClaimTakesWhatItsPodWrote until that ends, and not only what it had when it was deleted.
 func TestAClaimTakesWhatItsPodWrote(t *testing.T) {
 	h := claimless()

@@ -87,10 +87,9 @@ var (
 	withSeams = []string{"sim", "virtual", "local"}
 	// What Kubernetes mounts, copies and starts is its own to do.
 	withProcesses = []string{"sim", "virtual", "local"}
-	// One host has one clock, of each kind, and disks that are not the harness's to slow.
+	// One host has one clock, of each kind, and disks that are not the harness's to slow; and what real processes
+	// say to each other nobody else reads.
 	unreal = []string{"sim", "virtual"}
-	// What real processes say to each other nobody else reads.
-	simulated = []string{"sim"}
 
 	// The parts of it; etcd is the API server's own, which keeps its disk. Who answers for names runs beside it.
 	controlPlane = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd", "coredns"}
@@ -282,7 +281,7 @@ var catalogue = []Entry{
 	},
 	{
 		Kind: ringproof.FaultReplyLoss,
-		Doc:  "what clients and agents on a machine ask of etcd is done, and some of the replies never come: they wait until they give up",
+		Doc:  "what clients and agents on a machine ask of etcd is done, and some of the replies never come: they wait until they give up. On a real connection nothing comes after one that is missing, and it ends some seconds later",
 		Params: Params{
 			{Name: "percent", Type: TypeNumber, Least: 1, Doc: "how many of 100 replies are lost", Required: true, Most: 100},
 			someone, lasts,
@@ -290,7 +289,7 @@ var catalogue = []Entry{
 		Targets:  union(MemberForms(), MachineForms()),
 		Fairness: transient + " A request without a reply is neither done nor not done: whoever asked must look.",
 		Heals:    "replies come again; those that were lost stay lost",
-		Worlds:   simulated,
+		Worlds:   unreal,
 		Sentence: func(f ringproof.Fault) string {
 			return fmt.Sprintf("lose %d of 100 replies to %s", f.Percent, whom(f))
 		},

@@ -37,8 +37,14 @@ func (w *World) keepLog(n *node) {
 // passed is what of the ring's log was read while it ran, beside values. A ring of which all
 // machines were replaced ends with no log of how it began: who has left is cleared.
 type passed struct {
-	listed []ringproof.MemberID // that the logs were read for
+	listed []role // that the logs were read for
 	logs   []raftlog.Log
+}
+
+// role is what a member is in the list.
+type role struct {
+	member  ringproof.MemberID
+	learner bool
 }
 
 // keep keeps a log, in the place of the one that it goes on with.
@@ -52,11 +58,12 @@ func (p *passed) keep(l raftlog.Log) {
 	p.logs[i] = l
 }
 
-// follow reads the logs of those who serve, whenever others are listed than before.
+// follow reads the logs of those who serve, whenever others are listed than before, or as what else: the one
+// member of a ring promoted another, was removed and cleared its disk, all between two looks at whom there is.
 func (w *World) follow(o ringproof.Observation) {
-	var listed []ringproof.MemberID
+	var listed []role
 	for _, m := range o.Members {
-		listed = append(listed, m.ID)
+		listed = append(listed, role{m.ID, m.Learner})
 	}
 	w.mu.Lock()
 	known := !o.Fresh || slices.Equal(listed, w.passed.listed)

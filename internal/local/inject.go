@@ -40,6 +40,8 @@ func (w *World) Do(ctx context.Context, s ringproof.Step, targets []string) (str
 		return w.rotate(ctx, s.Name, targets)
 	case ringproof.FaultTimePasses:
 		return w.letPass(ctx, s)
+	case ringproof.FaultReplyLoss:
+		return w.loseReplies(s.Name, s.Fault.Percent, targets)
 	case ringproof.FaultKeysDamaged:
 		return client.DamageBy(ctx, w.asking(), s.Fault.Leave)
 	case ringproof.FaultForeignHand:
@@ -181,6 +183,32 @@ func (w *World) suspend(n *node) (machines.Evidence, error) {
 		return machines.Evidence{}, fmt.Errorf("%s is off", n.name)
 	}
 	return w.quieten(n, b.Suspend)
+}
+
+// loseReplies has replies of etcds lost that come from or to machines, those present where none is named; 0
+// percent of a step end it.
+func (w *World) loseReplies(step string, percent int, targets []string) (string, error) {
+	if len(targets) == 0 {
+		for _, n := range w.present() {
+			targets = append(targets, n.name)
+		}
+	}
+	return w.each(targets, func(n *node) (machines.Evidence, error) {
+		b, ok := n.machine.(bent)
+		if !ok {
+			return machines.Evidence{}, fmt.Errorf("%s is no fault of real time", ringproof.FaultReplyLoss)
+		}
+		most := 0
+		w.mark(n, func() {
+			if n.mute[step] = percent; percent == 0 {
+				delete(n.mute, step)
+			}
+			for _, of := range n.mute { // order: the largest
+				most = max(most, of)
+			}
+		})
+		return b.Mute(most, uint16(w.Subject.Etcd().Client))
+	})
 }
 
 // quieten stops what is on a machine, for which the observer must not wait from then on.
@@ -360,6 +388,9 @@ func (w *World) Heal(ctx context.Context, s ringproof.Step, targets []string) er
 	case ringproof.FaultTimePasses:
 		w.mark(nil, func() { delete(w.passing, s.Name) })
 		return nil
+	case ringproof.FaultReplyLoss:
+		_, err := w.loseReplies(s.Name, 0, targets)
+		return err
 	case ringproof.FaultAlarmRaised:
 		return w.alarms.TakeBack(ctx, s.Name, w.asking(), w.Sleep)
 	case ringproof.FaultPartition:

@@ -108,9 +108,10 @@ type Reached interface {
 type bent interface {
 	Skew(by time.Duration) (machines.Evidence, error) // the wall clock jumps
 	SlowDisk(by time.Duration) (machines.Evidence, error)
-	Slow(by time.Duration) (machines.Evidence, error) // packets take longer from now on, or less long
-	Suspend() (machines.Evidence, error)              // nothing runs there any more, and its monotonic clock stands still
-	Wake() (machines.Evidence, error)                 // it goes on where it stood
+	Slow(by time.Duration) (machines.Evidence, error)         // packets take longer from now on, or less long
+	Mute(percent int, port uint16) (machines.Evidence, error) // of 100 replies to who dials that port there, or from there, so many are lost
+	Suspend() (machines.Evidence, error)                      // nothing runs there any more, and its monotonic clock stands still
+	Wake() (machines.Evidence, error)                         // it goes on where it stood
 }
 
 // OnThisHost makes a lab of namespaces.

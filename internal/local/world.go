@@ -99,6 +99,7 @@ type node struct {
 	down     time.Duration   // of an agent that was told to end
 
 	dry    map[string]bool // by the steps that have its agent change nothing
+	mute   map[string]int  // of 100 replies, how many are lost, by step
 	broken broken          // by the steps that keep its etcd from starting
 	copied string          // the state of the log that was copied to it; "": none was
 	taken  bool            // an etcd of another ring answers at its address
@@ -259,7 +260,7 @@ func (w *World) add(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	n := &node{name: name, machine: m, disk: 1, run: filepath.Join(w.dir, name), dry: map[string]bool{}}
+	n := &node{name: name, machine: m, disk: 1, run: filepath.Join(w.dir, name), dry: map[string]bool{}, mute: map[string]int{}}
 	w.nodes = append(w.nodes, n)
 	if err := os.MkdirAll(n.run, 0o700); err != nil {
 		return err

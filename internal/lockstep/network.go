@@ -79,6 +79,8 @@ type network struct {
 	disks       map[byte]time.Duration // how much longer than others they take to sync
 	slow        map[byte]slowness
 	names       string // a file as /etc/hosts is; "": the host's
+	mute        map[byte]muteness
+	silent      map[uint64]bool // ends that hear nothing any more
 	heard       map[dialled]*Heard
 	services    map[netip.AddrPort]*behind
 }
@@ -129,10 +131,47 @@ func (n network) longer(f frame) (by time.Duration) {
 	return by
 }
 
+// muteness is how many of 100 things are lost that come back to a machine, or from it, on what was dialled at a port.
+type muteness struct {
+	percent int
+	port    uint16
+}
+
+// What a connection begins with is a handshake, and no reply; and how long one lasts on which a reply is missing.
+const (
+	greetings  = 6
+	silentlyUp = 3 * time.Second
+)
+
+// mutes reports whether a frame is lost that comes back to who dialled, and with it all that comes after it on its
+// connection: a stream has no gaps. Who waits for it gives up by itself, or hears after a while that the connection
+// is gone.
+func (w *world) mutes(f frame) bool {
+	if f.Conn&acceptor != 0 || w.silent[f.Conn] {
+		return f.Conn&acceptor == 0
+	}
+	percent := 0
+	for _, m := range []byte{f.SrcHost, f.DstHost} {
+		if of := w.mute[m]; of.port == w.connections[f.Conn].port {
+			percent = max(percent, of.percent)
+		}
+	}
+	if f.Kind != payload || w.sent[f.Conn] < greetings || int(mix(w.Seed, f.Conn, w.sent[f.Conn], uint64(f.At))%100) >= percent {
+		return false
+	}
+	w.silent[f.Conn] = true
+	for _, number := range []uint64{f.Conn, f.Conn | acceptor} {
+		if to, _ := w.ends(number); to != nil && to.alive() {
+			to.insert(frame{Kind: rst, SrcHost: f.SrcHost, DstHost: to.host, Conn: number, At: f.At + int64(silentlyUp)})
+		}
+	}
+	return true
+}
+
 func newNetwork() network {
 	return network{ports: map[port]*process{}, connections: map[uint64]connection{}, sent: map[uint64]uint64{}, last: map[uint64]int64{},
 		cut: map[cut]bool{}, dark: map[byte]bool{}, asleep: map[byte]int64{}, walls: map[byte]time.Duration{}, disks: map[byte]time.Duration{}, slow: map[byte]slowness{}, heard: map[dialled]*Heard{},
-		services: map[netip.AddrPort]*behind{}}
+		services: map[netip.AddrPort]*behind{}, mute: map[byte]muteness{}, silent: map[uint64]bool{}}
 }
 
 func digest(text []byte) uint64 {
@@ -163,6 +202,7 @@ func (w *world) route(f frame) {
 	switch {
 	case w.dark[f.SrcHost] || w.dark[f.DstHost]:
 		w.lose(f)
+	case w.mutes(f):
 	case f.Kind == rst && w.dropDial(f.Conn):
 	case w.waits(f):
 		w.held = append(w.held, f)

@@ -50,6 +50,7 @@ type Deed struct {
 	At       netip.AddrPort `json:"at,omitzero"`
 	Port     uint16         `json:"port,omitempty"`
 	But      bool           `json:"but,omitempty"`
+	Percent  int            `json:"percent,omitempty"`
 }
 
 // The deeds.
@@ -64,6 +65,7 @@ const (
 	DoWall   = "wall"   // the wall clock of Machines is off by By
 	DoDisk   = "disk"   // the disks of Machines take By longer to sync
 	DoSlow   = "slow"   // what comes from and to Machines takes By longer, but among them, and to and from To
+	DoMute   = "mute"   // Percent of 100 replies are lost that come from or to Machines, on what was dialled at Port
 	DoNames  = "names"  // Path is the /etc/hosts of whoever is started from now on
 	DoServe  = "serve"  // who connects to At, which is no machine, is connected to the Port of one of Machines
 	DoForget = "forget" // nobody is at At any more
@@ -144,6 +146,10 @@ func (w *world) do(d Deed) error {
 	case DoSlow:
 		for _, m := range d.Machines {
 			w.slow[m] = slowness{d.By, append(slices.Concat(d.Machines, d.To), coordinatorHost)}
+		}
+	case DoMute:
+		for _, m := range d.Machines {
+			w.mute[m] = muteness{d.Percent, d.Port}
 		}
 	case DoNames:
 		w.names = d.Path

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestPowerLossForgets what waits for a cut to end, of machines that lose their power before
@@ -118,6 +119,47 @@ func TestCutOfAPort(t *testing.T) {
 			c.cut.Do = DoMend
 			w.tear(c.cut)
 			assert.Empty(t, w.held)
+		})
+	}
+}
+
+// TestLostReplies: of what comes back on a connection to a port so many things are lost, with all that comes after
+// them, and both ends hear later that it is gone. What goes there, what a handshake takes, and what is dialled at
+// another port arrives.
+func TestLostReplies(t *testing.T) {
+	const asks, answers, client = 2, 3, 2379
+	for _, c := range []struct {
+		name    string
+		percent int
+		port    uint16
+		arrived int // of ten
+	}{
+		{"none", 0, client, 10},
+		{"all", 100, client, greetings},
+		{"of another port", 100, client + 1, 10},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := &world{network: newNetwork(), Options: Options{Latency: time.Millisecond, Jitter: time.Millisecond}}
+			dialler, answerer := &process{host: asks, sock: &socket{}}, &process{host: answers, sock: &socket{}}
+			w.connections[7] = connection{dialler: dialler, acceptor: answerer, port: client}
+			require.NoError(t, w.do(Deed{Do: DoMute, Machines: []byte{answers}, Percent: c.percent, Port: c.port}))
+			for range 10 {
+				w.route(frame{Kind: payload, SrcHost: asks, DstHost: answers, Conn: 7 | acceptor})
+				w.route(frame{Kind: payload, SrcHost: answers, DstHost: asks, Conn: 7})
+			}
+			count := func(p *process, k kind) (n int) {
+				for _, f := range p.inbox {
+					if f.Kind == k {
+						n++
+					}
+				}
+				return n
+			}
+			gone := 0
+			if c.arrived < 10 {
+				gone = 1
+			}
+			assert.Equal(t, []int{c.arrived, gone, 10, gone}, []int{count(dialler, payload), count(dialler, rst), count(answerer, payload), count(answerer, rst)})
 		})
 	}
 }

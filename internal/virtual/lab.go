@@ -352,6 +352,12 @@ func (l *lab) Age(by time.Duration) error {
 	return err
 }
 
+// Mute has so many of 100 replies lost that come from or to the machine, on what was dialled at the port.
+func (h *host) Mute(percent int, port uint16) (machines.Evidence, error) {
+	e := machines.Evidence{What: "network of machine " + h.name, Detail: fmt.Sprintf("%d of 100 replies are lost", percent)}
+	return e, h.lab.orders.Do(lockstep.Deed{Do: lockstep.DoMute, Machines: h.numbers(), Percent: percent, Port: port})
+}
+
 // Suspend has the machine sleep: nothing runs there, and its monotonic clock stands still.
 func (h *host) Suspend() (machines.Evidence, error) {
 	e := machines.Evidence{What: "suspension of machine " + h.name, Detail: "its monotonic clock stands still"}
