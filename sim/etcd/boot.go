@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	stdlog "log"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -480,12 +481,17 @@ func newQuiet() raft.Logger {
 
 // crash ends the process if raft gave up, as a panic ends etcd: with a leader
 // that counts on what this log has lost, say. It is deferred by all that steps
-// raft, whose panics alone are strings.
+// raft, which panics with strings, and with an error where a change of the ring can't be:
+// the last voter is removed. What Go itself panics with is a mistake of the model.
 func (s *Server) crash() {
 	switch why := recover().(type) {
 	case nil:
 	case string:
 		s.exit(2, why)
+	case runtime.Error:
+		panic(why)
+	case error:
+		s.exit(2, "panic: "+why.Error())
 	default:
 		panic(why)
 	}
