@@ -311,14 +311,14 @@ func (d *Dir) Lose(part string) error {
 }
 
 // DamagePart writes over the beginning of a part of the directory: the log, "wal", or
-// the keyspace, "db". In the middle of the log it leaves zeros: "wal-block".
+// the keyspace: "db", or "snap", the folder that it is in. In the middle of the log it leaves zeros: "wal-block".
 func (d *Dir) DamagePart(part string) error {
 	switch part {
 	case "wal":
 		d.blank = true
 	case "wal-block":
 		d.Hole()
-	case "db":
+	case "snap", "db":
 		d.Garble()
 	default:
 		return fmt.Errorf("a damaged %s is not modelled", part)
