@@ -48,6 +48,9 @@ func (s *Server) boot() {
 	if s.config.ForceNew {
 		s.host.ForceNew(data)
 	}
+	if !s.since3(7) {
+		data.unsnap()
+	}
 	if log := data.read(); log.owner != nil {
 		if err := data.open(log); err != nil {
 			s.exit(2, err.Error())

@@ -34,6 +34,7 @@ type Dir struct {
 	cut     bool            // records lie behind its end, and no etcd has been started on it since
 	blank   bool            // other bytes lie where the log begins: it tells nothing
 	missing bool            // the keyspace is gone, and the log is not
+	bare    bool            // and with it the snapshots
 	garbled bool            // the keyspace can't be read
 	past    []*raftpb.Entry // that no start reads any more
 	made    made
@@ -302,12 +303,31 @@ func (d *Dir) Lose(part string) error {
 	switch part {
 	case "wal":
 		*d = Dir{}
-	case "snap", "db":
+	case "db":
 		d.missing = true
+	case "snap":
+		d.missing, d.bare = true, true
 	default:
 		return fmt.Errorf("a data directory has no %s", part)
 	}
 	return nil
+}
+
+// unsnap takes snapshots away whose folder is gone. Until 3.7 etcd reads its log from the
+// beginning then, which it throws away only when the files after it are many; a member that
+// was sent a snapshot has none that goes back so far.
+func (d *Dir) unsnap() {
+	log, all := d.head(), d.Entries()
+	if !d.bare || log.snap == nil || len(all) == 0 || all[0].GetIndex() != 1 {
+		return
+	}
+	d.wal, d.past, d.bytes = pile.Of[record]{}, nil, 0
+	d.add(record{owner: log.owner})
+	for _, e := range all {
+		d.add(record{entry: e})
+	}
+	d.add(record{hard: log.hard})
+	d.synced, d.handed = d.wal.Len(), d.wal.Len()
 }
 
 // DamagePart writes over the beginning of a part of the directory: the log, "wal", or
@@ -344,7 +364,7 @@ func (d *Dir) open(log log) error {
 		return err
 	}
 	if d.missing {
-		d.missing, d.made = false, made{}
+		d.missing, d.bare, d.made = false, false, made{}
 	}
 	return nil
 }
