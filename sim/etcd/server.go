@@ -255,12 +255,12 @@ func (s *Server) take(rd *work) {
 	if n := len(rd.ReadStates); n > 0 {
 		s.reads.confirm(rd.ReadStates[n-1])
 	}
+	if rd.leads {
+		s.send(rd.Messages) // etcd applies beside it: whom an entry removes is told that it is committed
+	}
 	s.apply(rd.CommittedEntries)
 	if s.over {
 		return
-	}
-	if rd.leads {
-		s.send(rd.Messages)
 	}
 	s.write(rd)
 	if !s.since3(6) && rd.leads && len(s.members().voters) == 1 {
