@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ringproof/ringproof"
 )
@@ -110,7 +111,7 @@ func (g grip) take(p ringproof.Plan, e ringproof.Event) bool {
 	switch e.Kind {
 	case ringproof.EventFaultLanded:
 		f, known := faultOf(p, e.Step)
-		stops, apart := gripOf(f, e.Fault)
+		stops, apart := gripOf(p.Ring, f, e.Fault)
 		if !known || !stops && apart == "" && !starting[e.Fault] {
 			return false
 		}
@@ -144,20 +145,30 @@ func (g grip) take(p ringproof.Plan, e ringproof.Event) bool {
 // starting are the faults that keep an etcd from starting again, once it has ended.
 var starting = map[ringproof.FaultKind]bool{ringproof.FaultDiskFull: true, ringproof.FaultStartFailure: true}
 
+// usualElection is how long etcd waits for a leader (--election-timeout).
+const usualElection = time.Second
+
 // barred is how an alarm holds a ring: whoever hears whom, nobody writes.
 const barred = "barred"
 
 // gripOf is how a fault keeps members from voting till it heals: stops, those that it
 // hits, at once; apart, from each other, in this shape. landed is what was made of it.
-// What only makes things slower or stranger does neither.
-func gripOf(f ringproof.Fault, landed ringproof.FaultKind) (stops bool, apart string) {
+// What only makes things slower or stranger does neither, unless no election can be won by then: a leader
+// that syncs for longer than others wait to hear of it is none, and a vote that takes as long to be asked for
+// and given comes too late.
+func gripOf(ring ringproof.RingSpec, f ringproof.Fault, landed ringproof.FaultKind) (stops bool, apart string) {
+	election := cmp.Or(ring.Election.Std(), usualElection)
 	switch landed {
 	case ringproof.FaultKill:
 		return f.Scope == "machine" || f.Permanent(), "" // a loss that was downgraded
 	case ringproof.FaultPause:
 		return f.Scope != "agent", ""
-	case ringproof.FaultSleep:
+	case ringproof.FaultSleep, ringproof.FaultNameStale: // where it is nobody knows
 		return true, ""
+	case ringproof.FaultSlowDisk:
+		return f.By.Std() >= election, ""
+	case ringproof.FaultSlowNetwork:
+		return 2*f.By.Std() >= election, ""
 	case ringproof.FaultSetDeleted, ringproof.FaultRingDeleted:
 		return f.How != ringproof.Orphan, ""
 	case ringproof.FaultVolumeUnmounted:

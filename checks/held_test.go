@@ -6,6 +6,7 @@ package checks
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -75,6 +76,9 @@ func TestFaultsThatHoldTheQuorumDown(t *testing.T) {
 	asking := func(how string) ringproof.Fault {
 		return ringproof.Fault{Kind: ringproof.FaultRingDeleted, How: how}
 	}
+	slow := func(kind ringproof.FaultKind, by int) ringproof.Fault {
+		return ringproof.Fault{Kind: kind, By: ringproof.Duration(time.Duration(by) * time.Millisecond)}
+	}
 	ended := func(h *ringproof.History, at float64) *ringproof.History {
 		return exits(exits(h, at, "m1"), at, "m2")
 	}
@@ -120,6 +124,13 @@ func TestFaultsThatHoldTheQuorumDown(t *testing.T) {
 		{"nobody asks for it, and pods end later", ended(hit(dark(50, 3, asking("background")), 0, 2, 12, ""), 36), ringproof.Pass},
 		{"a subject that is slow when it is asked again", ended(hit(dark(50, 3, asking("background")), 0, 2, 32, ""), 4), ringproof.Fail},
 		{"nobody asks for it, and pods are left", ended(hit(dark(40, 3, asking(ringproof.Orphan)), 0, 2, 32, ""), 4), ringproof.Fail},
+		{"names that are lies", hit(dark(40, 3, ringproof.Fault{Kind: ringproof.FaultNameStale}), 0, 2, 32, "m1,m2"), ringproof.Pass},
+		{"the name of one is a lie", hit(dark(40, 3, ringproof.Fault{Kind: ringproof.FaultNameStale}), 0, 2, 32, "m1"), ringproof.Fail},
+		{"disks too slow for a leader", hit(dark(40, 3, slow(ringproof.FaultSlowDisk, 1500)), 0, 2, 32, "m1,m2,m3"), ringproof.Pass},
+		{"one disk too slow for a leader", hit(dark(40, 3, slow(ringproof.FaultSlowDisk, 1500)), 0, 2, 32, "m1"), ringproof.Fail},
+		{"disks that a leader can have", hit(dark(40, 3, slow(ringproof.FaultSlowDisk, 400)), 0, 2, 32, "m1,m2,m3"), ringproof.Fail},
+		{"packets too slow for a vote", hit(dark(40, 3, slow(ringproof.FaultSlowNetwork, 600)), 0, 2, 32, "m1,m2,m3"), ringproof.Pass},
+		{"packets that a vote can have", hit(dark(40, 3, slow(ringproof.FaultSlowNetwork, 300)), 0, 2, 32, "m1,m2,m3"), ringproof.Fail},
 		{"slow, and not gone", hit(dark(40, 3, ringproof.Fault{Kind: ringproof.FaultSlowNetwork}), 0, 2, 32, "m1,m2"), ringproof.Fail},
 	} {
 		t.Run(test.name, func(t *testing.T) {

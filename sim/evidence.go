@@ -101,6 +101,18 @@ func (w *World) keepLog(m *Machine) {
 	}
 }
 
+// outlived notes whose log an etcd ran on as it ends: a member that has left is cleared before anybody
+// else reads it. A disk that is in another's machine, or was taken, is read by whoever did that, and a
+// stranger's is nobody's.
+func (w *World) outlived(s *server) {
+	if s.etcd == nil || s.machine.disk != s.home || s.home.home != s.machine || !slices.Contains(w.present(), s.machine) {
+		return
+	}
+	if log, _, found := s.machine.readLog(); found && log.Member != 0 {
+		w.ran.Note(log)
+	}
+}
+
 func (w *World) readDisks(e *ringproof.Evidence) {
 	var logs []raftlog.Log
 	for _, m := range w.present() {
@@ -118,7 +130,7 @@ func (w *World) readDisks(e *ringproof.Evidence) {
 			e.Surviving = append(e.Surviving, read.Values()...)
 		}
 	}
-	e.Logs = append(e.Logs, w.logs...)
+	e.Logs = w.ran.Beside(append(e.Logs, w.logs...))
 	slices.Sort(e.Surviving)
 	e.Surviving = slices.Compact(e.Surviving)
 	changes, err := raftlog.Changes(append(logs, w.cleared...))

@@ -144,6 +144,7 @@ func (s *server) hangUp() {
 	if m.world.closing {
 		return
 	}
+	m.world.outlived(s)
 	text := fmt.Sprintf("etcd, pid %d", s.pid)
 	if m.etcd == s && m.exit.ok && m.exit.code != 0 {
 		text += ", " + m.exit.said()

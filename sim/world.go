@@ -14,6 +14,7 @@ import (
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/internal/client"
+	"github.com/ringproof/ringproof/internal/observe"
 	"github.com/ringproof/ringproof/internal/raftlog"
 	"github.com/ringproof/ringproof/reference/host"
 	"github.com/ringproof/ringproof/sim/etcd"
@@ -68,6 +69,7 @@ type World struct {
 	secure     *tls.Config
 	members    map[*Machine]bool     // whose etcd has answered as a member
 	logs       []ringproof.MemberLog // of disks that faults took
+	ran        observe.Lives         // what etcds ran on
 	rejected   []ringproof.Rejection
 	alarms     client.Alarms
 	backups    []ringproof.Backup

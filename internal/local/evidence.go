@@ -34,6 +34,24 @@ func (w *World) keepLog(n *node) {
 	}
 }
 
+// note notes whose log an etcd runs on, once it has one: its disk may be cleared as soon as it has ended.
+func (w *World) note(n *node, pid int) {
+	w.mu.Lock()
+	running := [2]int{pid, n.disk}
+	known := pid == 0 || n.noted == running || n.swap
+	w.mu.Unlock()
+	if known {
+		return
+	}
+	log, _, err := w.readLog(n)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err == nil && log.Member != 0 && n.disk == log.Disk && !n.swap {
+		n.noted = running
+		w.ran.Note(log)
+	}
+}
+
 // passed is what of the ring's log was read while it ran, beside values. A ring of which all
 // machines were replaced ends with no log of how it began: who has left is cleared.
 type passed struct {
@@ -233,7 +251,7 @@ func (w *World) readDisks(e *ringproof.Evidence) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	e.Logs = append(e.Logs, w.logs...)
+	e.Logs = w.ran.Beside(append(e.Logs, w.logs...))
 	slices.Sort(e.Surviving)
 	e.Surviving = slices.Compact(e.Surviving)
 	changes, err := raftlog.Changes(append(logs, w.passed.logs...))

@@ -114,6 +114,7 @@ func (w *World) machineViews() []ringproof.MachineView {
 		}
 		v.Etcd, v.Agent = etcd != 0, agent != 0 || w.vacant(n) || w.leads(n, etcd)
 		w.process(n, etcd, agent)
+		w.note(n, etcd)
 		views = append(views, v)
 	}
 	return views

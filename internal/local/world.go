@@ -34,6 +34,7 @@ import (
 	"github.com/ringproof/ringproof/internal/etcdbin"
 	"github.com/ringproof/ringproof/internal/kubectl"
 	"github.com/ringproof/ringproof/internal/local/machines"
+	"github.com/ringproof/ringproof/internal/observe"
 	"github.com/ringproof/ringproof/internal/trial"
 )
 
@@ -60,6 +61,7 @@ type World struct {
 	secure  *tls.Config
 	probers map[string]*prober
 	logs    []ringproof.MemberLog // of disks that are gone
+	ran     observe.Lives         // what etcds ran on
 	passed  passed                // what of the ring's log was read while it ran
 	steps   map[string]ringproof.FaultKind
 	down    time.Duration   // of an agent that was made to crash
@@ -98,6 +100,7 @@ type node struct {
 	held     map[string]bool // steps that keep the agent from being started
 	down     time.Duration   // of an agent that was told to end
 
+	noted  [2]int          // the etcd and the disk whose log was noted last
 	dry    map[string]bool // by the steps that have its agent change nothing
 	mute   map[string]int  // of 100 replies, how many are lost, by step
 	broken broken          // by the steps that keep its etcd from starting
