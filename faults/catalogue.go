@@ -771,6 +771,9 @@ var catalogue = []Entry{
 // MostBack is the oldest view that is kept for a stale-view, in decisions.
 const MostBack = 100
 
+// OfCluster reports whether it is done to a Kubernetes cluster, and to no machine.
+func (e Entry) OfCluster() bool { return slices.Equal(e.Worlds, onNodes) }
+
 func union(lists ...[]string) []string {
 	var all []string
 	for _, list := range lists {

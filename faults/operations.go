@@ -58,7 +58,7 @@ var (
 	stopped = Param{Name: "scope", Doc: "what hears SIGTERM. process (default): etcd. agent: the subject's process, which ends its etcd or leaves it. " +
 		"service: both at once. machine: the agent, and once it has ended the power is cut", Values: []string{"process", "agent", "service", "machine"}}
 
-	single = append(MemberForms(), "mN", "machine/N")
+	single = append(MemberForms(), "mN", "machine/N", "step/NAME")
 )
 
 // The catalogue's order is the one in which explore draws.

@@ -83,6 +83,7 @@ var codes = []Code{
 	{"S072", "old word", "The word still means what it meant, for one release. `ringproof schema` prints today's."},
 	{"S073", "assert that can't be met", "All members that are listed serve, or an assert of the ring is not met. A fault without an end of its own lasts until all faults end, after the last step."},
 	{"S074", "what can't come again", "times and every have a fault come several times, each begun so long after the last began. What a fault has taken for good, or puts back in the end, can't be taken again."},
+	{"S075", "fault of a cluster", "What is deleted, drained or denied in a Kubernetes cluster is not there where a ring is one of machines: the step could be had in no world, and the run would tell of nothing."},
 }
 
 // Codes lists every code.

@@ -64,6 +64,7 @@ func (r review) all(world World, worlds []string) Diagnostics {
 	found = append(found, r.names()...)
 	found = append(found, r.guesses()...)
 	found = append(found, r.ending()...)
+	found = append(found, r.clusters()...)
 	for i := range r.plan.Steps {
 		found = append(found, r.order(i)...)
 		found = append(found, r.trigger(i)...)
@@ -211,6 +212,22 @@ func (r review) names() (found Diagnostics) {
 			found = append(found, r.say(at(i, ".fault.name-stale"), Error, "S062", "write ring: {domain: ring.example.internal}", "the machines of this ring have no names")...)
 		case ring.Security == "plain" && s.Fault.Answers == ringproof.AnswersOther:
 			found = append(found, r.say(at(i, ".fault.name-stale.answers"), Error, "S063", "write ring: {security: tls}", "without TLS etcd may end of it, whatever the subject does")...)
+		}
+	}
+	return found
+}
+
+// clusters judges what is done to a Kubernetes cluster, of which a ring of machines has none.
+func (r review) clusters() (found Diagnostics) {
+	if r.plan.Ring.On == ringproof.OnKubernetes {
+		return nil
+	}
+	for i, s := range r.plan.Steps {
+		if s.Fault == nil {
+			continue
+		}
+		if e, known := faults.Lookup(s.Fault.Kind); known && e.OfCluster() {
+			found = append(found, r.say(at(i, ".fault."+string(s.Fault.Kind)), Error, "S075", "write ring: {on: kubernetes}", "%s is done to a Kubernetes cluster, and this ring is one of machines", s.Fault.Kind)...)
 		}
 	}
 	return found
