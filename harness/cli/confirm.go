@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -91,7 +92,7 @@ func (r Registry) confirming(built bool) (worlds []World) {
 }
 
 // confirmed asks one world after another until one confirms the finding; the last has the last word.
-// A world that can't be had here, or can't do the plan, leaves the word to the next.
+// A world that can't be had here leaves the word to the next.
 func confirmed(c *cobra.Command, f runFlags, plan ringproof.Plan, result harness.Confirmation, asJSON bool) error {
 	asked := []string{f.world}
 	if f.world == "" {
@@ -99,6 +100,9 @@ func confirmed(c *cobra.Command, f runFlags, plan ringproof.Plan, result harness
 			return err
 		}
 		asked, f.out = namesOf(f.confirming(f.etcdBin+f.ringadm != "")), cmp.Or(f.out, outNow())
+		if able := slices.DeleteFunc(slices.Clone(asked), func(world string) bool { return f.unable(world, plan) }); len(able) > 0 {
+			asked = able // who can't do the plan says nothing of it
+		}
 	}
 	for n, world := range asked {
 		in := f
@@ -118,6 +122,17 @@ func confirmed(c *cobra.Command, f runFlags, plan ringproof.Plan, result harness
 	return nil
 }
 
+// unable reports whether a world can't do the plan.
+func (f runFlags) unable(world string, plan ringproof.Plan) bool {
+	f.world = world
+	who, err := f.trial(io.Discard, plan)
+	if err != nil {
+		return false // it is told when the world is asked
+	}
+	who.Enter(&plan)
+	return unable(plan, place{f.in(), who}) != ""
+}
+
 // leavesTheWord reports whether a world that ended so has confirmed nothing, and another still may.
 func leavesTheWord(err error) bool {
 	var failed failure
@@ -130,7 +145,7 @@ func confirm(c *cobra.Command, f runFlags, plan ringproof.Plan, result harness.C
 		return err
 	}
 	if in.Simulated {
-		return usage("a finding of the simulated world isn't confirmed there; name a real world, or none")
+		return usage("a finding of the simulated world isn't confirmed there; name a real one, or leave --world out")
 	}
 	who, err := f.trial(c.ErrOrStderr(), plan)
 	if err != nil {
