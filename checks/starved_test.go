@@ -257,6 +257,30 @@ func TestWorkThatAStarvedHostMakes(t *testing.T) {
 	}
 }
 
+// TestWhatFailsBesideWhoLeft: that who left can't be told on a starved host hides no other step's failure.
+func TestWhatFailsBesideWhoLeft(t *testing.T) {
+	for name, others := range map[string][]ringproof.Step{
+		"an operation":     {{Name: "grow", Op: &ringproof.Op{Kind: ringproof.OpScale, To: 5}}},
+		"another assert":   {{Name: "grow", Assert: &ringproof.Assert{Voters: 5}}},
+		"nothing, it left": nil,
+	} {
+		h := healthy()
+		insert(h, len(h.Evidence.Changes), entry("remove", 1, 24))
+		h.Plan.Steps = append(append(h.Plan.Steps, others...), ringproof.Step{Name: "stay", Assert: &ringproof.Assert{Left: &[]string{}}})
+		event(h, ringproof.Event{At: sec(50), Kind: ringproof.EventStepFailed, Step: "stay", Text: "saw m1 left"})
+		for _, s := range others {
+			event(h, ringproof.Event{At: sec(51), Kind: ringproof.EventStepFailed, Step: s.Name, Text: "saw 3 voters"})
+		}
+		starving(h, 8, 20, 8*time.Second)
+		want := ringproof.Fail
+		if others == nil {
+			want = ringproof.Inconclusive
+		}
+		f := steps.Finding(h, nil)
+		require.Equal(t, want, f.Verdict, "%s: %s", name, f)
+	}
+}
+
 // TestWhatAHostCanFail: a check that forgives a starved run, or has a budget of time or
 // of work, says that it is timed; one that is about what was lost never is.
 func TestWhatAHostCanFail(t *testing.T) {

@@ -33,7 +33,7 @@ var steps = Check{
 			return unknown("the run has no run-ends event: it was cut off before its plan was carried out")
 		}
 		f := judgeSteps(asked, ends)
-		if f.Verdict == ringproof.Fail && slices.ContainsFunc(h.Plan.Steps, func(s ringproof.Step) bool { return s.Assert != nil && s.Assert.OfLeaving() && failedIn(ends[s.Name]) }) {
+		if f.Verdict == ringproof.Fail && onlyByLeaving(h.Plan, asked, ends) {
 			return unlessLeftStarved(h, f)
 		}
 		return f
@@ -52,8 +52,13 @@ func owed(mode ringproof.Mode, all []ringproof.Step) (names []string) {
 	return names
 }
 
-func failedIn(ends []ringproof.Event) bool {
-	return slices.ContainsFunc(ends, func(e ringproof.Event) bool { return e.Kind == ringproof.EventStepFailed })
+// onlyByLeaving reports whether all that failed are asserts of who left or stayed, or how much was changed. Another
+// failure beside them is the subject's, however starved the host was.
+func onlyByLeaving(p ringproof.Plan, asked []string, ends map[string][]ringproof.Event) bool {
+	return !slices.ContainsFunc(p.Steps, func(s ringproof.Step) bool {
+		failed := slices.ContainsFunc(ends[s.Name], func(e ringproof.Event) bool { return e.Kind == ringproof.EventStepFailed })
+		return failed && slices.Contains(asked, s.Name) && (s.Assert == nil || !s.Assert.OfLeaving())
+	})
 }
 
 // unlessLeftStarved is a failure by who left, or not known where the host may be why somebody was taken

@@ -91,7 +91,7 @@ takes a second, and building the network and the disks its share.`,
 			var real measuring
 			if beside {
 				real.runFlags = runFlags{program: p, world: "local", subject: f.subject}
-				if real.releases, err = install(c, &real.runFlags, jobsOf("local", all)); err != nil {
+				if real.releases, err = install(c, &real.runFlags, jobsOf("local", onMachines(all))); err != nil {
 					return notInstalled(err)
 				}
 			}

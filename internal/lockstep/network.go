@@ -139,8 +139,8 @@ type muteness struct {
 
 // What a connection begins with is a handshake, and no reply; and how long one lasts on which a reply is missing.
 const (
-	greetings  = 6
-	silentlyUp = 3 * time.Second
+	greetings = 6
+	silentFor = 3 * time.Second
 )
 
 // mutes reports whether a frame is lost that comes back to who dialled, and with it all that comes after it on its
@@ -162,7 +162,7 @@ func (w *world) mutes(f frame) bool {
 	w.silent[f.Conn] = true
 	for _, number := range []uint64{f.Conn, f.Conn | acceptor} {
 		if to, _ := w.ends(number); to != nil && to.alive() {
-			to.insert(frame{Kind: rst, SrcHost: f.SrcHost, DstHost: to.host, Conn: number, At: f.At + int64(silentlyUp)})
+			to.insert(frame{Kind: rst, SrcHost: f.SrcHost, DstHost: to.host, Conn: number, At: f.At + int64(silentFor)})
 		}
 	}
 	return true
