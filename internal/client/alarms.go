@@ -38,7 +38,7 @@ func (a *Alarms) Raise(ctx context.Context, step string, machines []Asking, name
 	x := alarm{kind: pb.AlarmType(pb.AlarmType_value[name])}
 	err = insist(ctx, machines, tries, func(ctx context.Context, c Etcd) (err error) {
 		if x.member == 0 {
-			x.member, _, err = at(ctx, c, host)
+			x.member, err = memberAt(ctx, c, host)
 		}
 		if err == nil {
 			a.note(step, x) // it may be done though no reply comes

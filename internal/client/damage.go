@@ -129,7 +129,7 @@ func insist(ctx context.Context, machines []Asking, tries int, what func(context
 func removal(host string, member *uint64) func(context.Context, Etcd) error {
 	return func(ctx context.Context, c Etcd) (err error) {
 		if *member == 0 {
-			*member, _, err = at(ctx, c, host)
+			*member, err = memberAt(ctx, c, host)
 		}
 		if err == nil {
 			_, err = c.MemberRemove(ctx, *member)
@@ -142,12 +142,23 @@ func removal(host string, member *uint64) func(context.Context, Etcd) error {
 }
 
 // addition adds a member at a host, which is to be reached there as the others are at theirs. One
-// that is there by now is the one whose reply was lost.
+// that is there by now is the one whose reply was lost. While etcd refuses it others may leave the
+// ring, and a voter that has not started costs a smaller one its quorum: a person who finds fewer
+// than there were adds none.
 func addition(host string, learner bool, member *uint64) func(context.Context, Etcd) error {
+	of := 0
 	return func(ctx context.Context, c Etcd) error {
-		found, peer, err := at(ctx, c, host)
+		list, err := c.MemberList(ctx)
+		if err != nil {
+			return err
+		}
+		found, peer, err := at(list, host)
 		if *member = found; found != 0 || peer == "" {
 			return err
+		}
+		n := voters(list)
+		if of = max(of, n); !learner && n < of {
+			return fmt.Errorf("the ring has %d voters, and had %d as it was asked to take one more", n, of)
 		}
 		add := c.MemberAdd
 		if learner {
@@ -174,12 +185,26 @@ func anyone(ctx context.Context, machines []Asking, otherwise string, what func(
 	return errors.Join(failures...)
 }
 
-// at returns the member whose peer URL has the host, and the URL that one there would have.
-func at(ctx context.Context, etcd clientv3.Cluster, host string) (member uint64, peer string, err error) {
+func voters(list *clientv3.MemberListResponse) (n int) {
+	for _, m := range list.Members {
+		if !m.IsLearner {
+			n++
+		}
+	}
+	return n
+}
+
+func memberAt(ctx context.Context, etcd clientv3.Cluster, host string) (uint64, error) {
 	list, err := etcd.MemberList(ctx)
 	if err != nil {
-		return 0, "", err
+		return 0, err
 	}
+	member, _, err := at(list, host)
+	return member, err
+}
+
+// at returns the member whose peer URL has the host, and the URL that one there would have.
+func at(list *clientv3.MemberListResponse, host string) (member uint64, peer string, err error) {
 	for _, m := range list.Members {
 		for _, text := range m.PeerURLs {
 			u, err := url.Parse(text)

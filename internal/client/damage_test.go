@@ -90,3 +90,30 @@ func TestAHandAdds(t *testing.T) {
 		require.Equal(t, c.added, g.added)
 	}
 }
+
+// shrinking is a ring that refuses an addition, and has a voter less by the next look.
+type shrinking struct {
+	guarded
+	voters int
+}
+
+func (s *shrinking) MemberList(context.Context, ...clientv3.OpOption) (*clientv3.MemberListResponse, error) {
+	all := []*etcdserverpb.Member{{ID: 1, PeerURLs: []string{"https://10.0.0.1:2380"}}, {ID: 2, PeerURLs: []string{"https://10.0.0.2:2380"}}}
+	return &clientv3.MemberListResponse{Members: all[:s.voters]}, nil
+}
+
+func (s *shrinking) MemberAdd(_ context.Context, urls []string) (*clientv3.MemberAddResponse, error) {
+	s.added = append(s.added, urls...)
+	return nil, rpctypes.ErrUnhealthy
+}
+
+// TestAHandAddsNoVoterToASmallerRing: a voter is added by hand, which etcd refuses while a machine is
+// off, and meanwhile one of the two voters leaves. A ring of one that is told of a second voter waits
+// for it for good.
+func TestAHandAddsNoVoterToASmallerRing(t *testing.T) {
+	s := &shrinking{voters: 2}
+	ask := func(ctx context.Context, what func(context.Context, Etcd) error) error { return what(ctx, s) }
+	_, err := HandBy(t.Context(), []Asking{ask}, "add-voter", "10.0.0.3", func(context.Context, time.Duration) error { s.voters = 1; return nil })
+	require.ErrorContains(t, err, "the ring has 1 voters, and had 2")
+	require.Len(t, s.added, 1)
+}
