@@ -87,3 +87,19 @@ func TestALogIsWaitedForByTheTimeThatPasses(t *testing.T) {
 	require.NoError(t, Launch(t.Context(), h, Disk{ID: "disk-1", Machine: "m1"}, Command{}))
 	assert.Less(t, h.now, time.Second)
 }
+
+// TestAnEtcdThatRunsCanStart: a disk was full for a second, in which its etcd ended four times. It served
+// for four seconds, and stood still for two, in which its voter was removed: none came up there.
+func TestAnEtcdThatRunsCanStart(t *testing.T) {
+	s := starts{}
+	for range unwell {
+		s.begun(0)
+		s.ended("no space left on device")
+	}
+	assert.NotEmpty(t, s.failing(time.Second), "none runs")
+	s.begun(2 * time.Second)
+	assert.NotEmpty(t, s.failing(3*time.Second), "it may end as the others did")
+	assert.Empty(t, s.failing(4*time.Second))
+	s.ended("no space left on device")
+	assert.NotEmpty(t, s.failing(5*time.Second))
+}

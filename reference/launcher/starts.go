@@ -11,6 +11,7 @@ import (
 
 const (
 	settled   = 10 * time.Second // who ran for so long has started
+	up        = 2 * time.Second  // who has run for so long, and runs, can start
 	unwell    = 4                // starts in a row that came to nothing, and the ring is told
 	hopeless  = 12               // and a person is called
 	longest   = 10 * time.Second // between two starts
@@ -67,10 +68,11 @@ func (s *starts) wait(now time.Duration) time.Duration {
 	return max(0, pause-(now-s.at))
 }
 
-// failing is why no etcd can start on this machine; "" when one can, for all that
-// is known.
+// failing is why no etcd can start on this machine; "" when one can, for all that is known. One
+// that runs can: there was room on m1's disk again, its etcd served for four seconds, and stood
+// still for two. m1 was to be vacated, and was taken for one on which none comes up.
 func (s *starts) failing(now time.Duration) string {
-	if now-s.at > forgotten {
+	if now-s.at > forgotten || s.open && now-s.at >= up {
 		return ""
 	}
 	return s.why
