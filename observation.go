@@ -33,10 +33,18 @@ type MachineView struct {
 	Up      bool   `json:"up"`              // powered and not paused
 	Lost    bool   `json:"lost,omitempty"`  // gone for good
 	Disk    int    `json:"disk"`            // counts the disks it has had: 1, 2, …
+	Open    int    `json:"open,omitempty"`  // the disk whose files its etcd has open, which no name leads to any more; 0: it is Disk
 	Etcd    bool   `json:"etcd"`            // an etcd process runs
 	Clear   Answer `json:"clear,omitempty"` // whether it listens for peers without TLS; looked at where peers began in plain text beside clients that speak TLS
 	Agent   bool   `json:"agent"`           // the subject's process runs
 }
+
+// Runs is the disk that the machine's etcd runs on.
+func (m MachineView) Runs() int { return cmp.Or(m.Open, m.Disk) }
+
+// Forgets reports whether the machine's etcd runs on files that were removed: all that it holds
+// is gone as it ends.
+func (m MachineView) Forgets() bool { return m.Etcd && m.Open != 0 }
 
 // Answer is what is known of something: that it is so, that it isn't, or, as "", nothing.
 type Answer string

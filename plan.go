@@ -443,7 +443,7 @@ type Fault struct {
 	Target   string    `json:"target,omitempty"`   // a selector: leader, follower, learner, joining, all, m3, machine/2, …
 	Scope    string    `json:"scope,omitempty"`    // kill, pause: "process" (etcd), "agent" or "machine"; kube-kill, kube-pause: "controller", "kubelet", "kube-apiserver", …
 	Object   string    `json:"object,omitempty"`   // kube-delete, foreign-finalizer: the member's "pod", "claim" or "volume"; objects-deleted, objects-emptied, admission-denied: "services", "secrets", …
-	How      string    `json:"how,omitempty"`      // kube-delete: "graceful", "forced" or "evicted"; statefulset-deleted, ring-deleted: "background", "foreground" or "orphan"; statefulset-scaled: "none", "minority", "fewer" or "more"; store-outage: "fails" or "hangs"
+	How      string    `json:"how,omitempty"`      // kube-delete: "graceful", "forced" or "evicted"; statefulset-deleted, ring-deleted: "background", "foreground" or "orphan"; statefulset-scaled: "none", "minority", "fewer" or "more"; store-outage: "fails" or "hangs"; volume-loss: "removed", or "" with the machine off
 	Shape    string    `json:"shape,omitempty"`    // partition: "split", "isolate", "one-way", "pair"
 	Port     string    `json:"port,omitempty"`     // partition: "all", or only "peer" or "client"
 	Action   string    `json:"action,omitempty"`   // agent-crash: the subject's action, "add-learner"
@@ -530,6 +530,10 @@ const (
 	AnswersNothing    = "nothing"       // no such host
 	AnswersOther      = "other-machine" // another machine of the plan
 )
+
+// Removed is how a volume is lost whose files go while they are in use, as by rm -rf: who has them
+// open goes on with them, and no name leads to them any more.
+const Removed = "removed"
 
 // Age is how old the copy is that a copy-of-before puts back; 0 for all other faults.
 func (f Fault) Age() time.Duration {

@@ -665,6 +665,7 @@ func TestPlantedBugs(t *testing.T) {
 		{check: "converges", name: "on the machine that was to be vacated", want: bug, plant: func(h *ringproof.History) { h.Evidence.Vacant = []string{"m3"} }, says: "member 3 on m3, which was to be replaced"},
 		{check: "converges", name: "on a machine that is lost", want: bug, plant: func(h *ringproof.History) { h.Evidence.Final.Machines[2].Lost = true }, says: "member 3 on m3, which is lost"},
 		{check: "converges", name: "on a machine that is off", want: bug, plant: func(h *ringproof.History) { h.Evidence.Final.Machines[2].Up = false }, says: "member 3 on m3, which is off"},
+		{check: "converges", name: "on files that were removed", want: bug, plant: func(h *ringproof.History) { h.Evidence.Final.Machines[2].Open = 1 }, says: "member 3 on m3, whose data were removed"},
 		{check: "converges", name: "beside an object that says nothing", want: bug, plant: func(h *ringproof.History) { h.Evidence.Final.Amiss = []string{"services/etcd"} }, says: "services/etcd not set right"},
 		{check: "converges", name: "removed without effect", want: bug, plant: func(h *ringproof.History) {
 			h.Evidence.Spec = 1

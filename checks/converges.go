@@ -122,6 +122,8 @@ func amiss(o ringproof.Observation, asked ringproof.Evidence) string {
 			wrong = append(wrong, fmt.Sprintf("member %s on %s, which is lost", m.ID, m.Machine))
 		case known && !on.Up:
 			wrong = append(wrong, fmt.Sprintf("member %s on %s, which is off", m.ID, m.Machine))
+		case known && on.Forgets():
+			wrong = append(wrong, fmt.Sprintf("member %s on %s, whose data were removed", m.ID, m.Machine))
 		case slices.Contains(overdue, m.Machine):
 			wrong = append(wrong, fmt.Sprintf("member %s on %s, which was to be replaced", m.ID, m.Machine))
 		}

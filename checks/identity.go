@@ -138,7 +138,7 @@ func reused(h *ringproof.History) (map[ringproof.MemberID]home, ringproof.Findin
 			if !ok || !m.Serving || away.on(m.Machine, o.At, o.Until) {
 				continue
 			}
-			if f, bad := sameHome(seen, m.ID, home{m.Machine, machine.Disk}, o.At); bad {
+			if f, bad := sameHome(seen, m.ID, home{m.Machine, machine.Runs()}, o.At); bad {
 				return seen, f, true
 			}
 		}

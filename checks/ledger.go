@@ -119,7 +119,7 @@ func (l *ledger) readObservations() {
 			machine, ok := o.Machine(m.Machine)
 			switch {
 			case m.Serving && ok:
-				l.settle(m.ID, home{m.Machine, machine.Disk})
+				l.settle(m.ID, home{m.Machine, machine.Runs()})
 				l.begin(m.ID, o.At)
 				l.serve(m.ID, o.At)
 			case m.Machine != "":

@@ -106,7 +106,7 @@ func membersGoBack(h *ringproof.History) (views int, f ringproof.Finding, bad bo
 		o := &h.Observations[i]
 		for _, m := range o.Members {
 			machine, _ := o.Machine(m.Machine)
-			at := seat{m.ID, home{m.Machine, machine.Disk}}
+			at := seat{m.ID, home{m.Machine, machine.Runs()}}
 			if !m.Serving {
 				continue
 			}

@@ -735,13 +735,15 @@ var catalogue = []Entry{
 	},
 	{
 		Kind: ringproof.FaultVolumeLoss,
-		Doc:  "the machine stops and its disk comes back empty, without etcd's data, or with a log that may never run again",
+		Doc:  "the machine stops and its disk comes back empty, without etcd's data, or with a log that may never run again; or what is on it is removed while etcd and the agent run on",
 		Params: Params{
 			target,
 			{Name: "leave", Doc: "what is on the disk after: nothing; etcd's directories with no files in them; all but etcd's data, so that the disk says it is the one it was; " +
 				"all that was on it some time ago, as from a snapshot of the volume; all, with a wrong checksum in the middle of the log, " +
 				"with a block of zeros there, which is for etcd its end, or with a keyspace that can't be opened; " +
 				"or all, and in the log what etcd --force-new-cluster writes: every other member is removed", Values: []string{"nothing", "directories", "identity", ringproof.LeaveCopy, ringproof.LeaveDamaged, ringproof.LeaveHoled, ringproof.LeaveGarbled, ringproof.LeaveForced}},
+			{Name: "how", Doc: "removed: nothing stops, as with rm -rf in the wrong place. etcd goes on with the files that it has open, until it needs one by its name, or ends. " +
+				"It takes leave nothing or identity, and no time; when absent the machine stops", Values: []string{ringproof.Removed}, Bare: true},
 			{Name: "by", Type: TypeShift, Doc: "copy-of-before: how old the copy is; 10s when absent. It is made first, and put back then"},
 			{Name: "for", Type: TypeDuration, Doc: "how long the machine is off before it starts with the new disk; at once when absent"},
 		},

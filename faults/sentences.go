@@ -137,6 +137,9 @@ func to(deed string) func(ringproof.Fault) string {
 func whom(f ringproof.Fault) string { return cmp.Or(f.Target, "all") }
 
 func loseVolume(f ringproof.Fault) string {
+	if f.How == ringproof.Removed {
+		return worded(f.Leave, "remove all files on the disk of "+whom(f)+" from under its etcd", "identity", "remove the data of "+whom(f)+" from under its etcd")
+	}
 	text := worded(f.Leave, "lose the disk of "+whom(f)+", for good", "directories", "lose the disk of "+whom(f)+", for good; the new one holds empty directories",
 		"identity", "lose etcd's data on the disk of "+whom(f)+", for good; the disk's identity stays",
 		ringproof.LeaveCopy, fmt.Sprintf("put the disk of %s back as it was %s before", whom(f), span(ringproof.Duration(f.Age()))),

@@ -66,6 +66,9 @@ func Validate(f ringproof.Fault) []Problem {
 	if f.Kind == ringproof.FaultVolumeLoss && f.By != 0 && f.Leave != ringproof.LeaveCopy {
 		problems = append(problems, Problem{Field: "by", Value: f.By.String(), Message: "only a " + ringproof.LeaveCopy + " has an age"})
 	}
+	if f.Kind == ringproof.FaultVolumeLoss && f.How == ringproof.Removed && (f.For > 0 || !slices.Contains([]string{"", "nothing", "identity"}, f.Leave)) {
+		problems = append(problems, Problem{Field: "how", Value: f.How, Message: "files that are removed while they are in use leave nothing, or the identity of the disk, and no machine is off for it"})
+	}
 	if f.Kind == ringproof.FaultPartition && (f.From != "") != (f.Shape == "pair") {
 		problems = append(problems, Problem{Field: "from", Value: f.From, Missing: f.From == "", Message: "a pair has two ends: partition takes from with shape pair, and with no other"})
 	}

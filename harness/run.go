@@ -409,12 +409,13 @@ func hasLeft(o ringproof.Observation) bool {
 	})
 }
 
-// owes reports whether a member is still on a machine that it was to leave, and had
-// another to go to. A replacement that
-// took too long for its step goes on: five voters are as many as were asked for
-// while the lead of the automation is dead, and the next one finds m3 still there.
+// owes reports whether a member runs on files that were removed, or is still on a machine that it
+// was to leave, and had another to go to. A replacement that took too long for its step goes on: five
+// voters are as many as were asked for while the lead of the automation is dead, and the next one
+// finds m3 still there.
 func (r *runner) owes(o ringproof.Observation) bool {
-	return len(o.Overdue(r.leaving(), r.wanted())) > 0
+	forgets := func(m ringproof.MachineView) bool { return m.Forgets() }
+	return len(o.Overdue(r.leaving(), r.wanted())) > 0 || slices.ContainsFunc(o.Machines, forgets)
 }
 
 // moved are the machines that the subject is asked to move the members off, once it is asked

@@ -258,6 +258,9 @@ func (w *World) putBackCopies(ctx context.Context, s ringproof.Step, targets []s
 
 // loseVolume puts an empty disk in, or one with a log that may never run again.
 func (w *World) loseVolume(m *Machine, s ringproof.Step) (string, error) {
+	if s.Fault.How == ringproof.Removed {
+		return w.removeData(m, s.Fault.Leave)
+	}
 	said := "%s: disk %d is empty"
 	switch s.Fault.Leave {
 	case ringproof.LeaveDamaged:
@@ -279,6 +282,23 @@ func (w *World) loseVolume(m *Machine, s ringproof.Step) (string, error) {
 		return "", err
 	}
 	return fmt.Sprintf(said, m.name, m.disk.numbers[m]), nil
+}
+
+// removeData removes files from under those that have them open.
+func (w *World) removeData(m *Machine, leave string) (string, error) {
+	if m.lost {
+		return "", fmt.Errorf("%s is lost", m.name)
+	}
+	w.keepLog(m)
+	if m.etcd != nil && m.etcd.home == m.disk {
+		m.etcd.unlinked = cmp.Or(m.etcd.unlinked, m.disk.numbers[m])
+	}
+	m.unlink()
+	if leave != "identity" {
+		m.disk.remove(func(string) bool { return true })
+		clear(m.disk.folders)
+	}
+	return m.name + ": what was on its disk is removed, and nothing has ended", nil
 }
 
 func (m *Machine) replaceVolume(leave string) {
@@ -343,6 +363,13 @@ func (w *World) takeVolume(m *Machine, s ringproof.Step, replace func()) error {
 
 // loseData takes etcd's data from the disk, and leaves what else is on it: to
 // whoever promised something there, it is another disk.
+func (m *Machine) unlink() {
+	for _, data := range m.disk.data { // order: each by itself
+		data.Unlink()
+	}
+	m.loseData()
+}
+
 func (m *Machine) loseData() {
 	clear(m.disk.data)
 	m.disk.remove(func(file string) bool { return strings.HasPrefix(file, "etcd/") })

@@ -104,6 +104,9 @@ func (m *Machine) Part(other *Machine) {
 // Occupy has another program take one of the machine's ports, "peer" or "client".
 func (m *Machine) Occupy(port string) { m.occupied = port }
 
+// Unlink removes the data of the machine's etcd, which runs on.
+func (m *Machine) Unlink() { m.unlink() }
+
 // LosePart takes a part of the data of the machine's etcd away: "wal", "snap" or "db".
 func (m *Machine) LosePart(part string) error { return m.disk.each(part, (*etcd.Dir).Lose) }
 

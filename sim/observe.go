@@ -146,7 +146,11 @@ func (m *Machine) view() ringproof.MachineView {
 	case m.away != nil:
 		disk = m.away // an empty directory is no disk until somebody uses it
 	}
-	return ringproof.MachineView{Name: m.name, Address: m.address, Lost: m.lost, Disk: disk.numbers[m], Up: m.on && !m.lost && !m.paused(),
+	open := 0
+	if m.etcd != nil {
+		open = m.etcd.unlinked
+	}
+	return ringproof.MachineView{Name: m.name, Open: open, Address: m.address, Lost: m.lost, Disk: disk.numbers[m], Up: m.on && !m.lost && !m.paused(),
 		Etcd: m.on && m.etcd != nil, Clear: m.inClear(), Agent: m.on && m.agent != nil && !m.agent.ended}
 }
 

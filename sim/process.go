@@ -26,20 +26,21 @@ import (
 // server is one etcd process on a machine, and what the machine knows of it.
 type server struct {
 	*process
-	etcd    *etcd.Server
-	args    []string
-	pid     int
-	home    *disk // its data are on this disk, whatever is in the machine now
-	client  *credentials
-	peer    *credentials
-	ports   map[string]bool // on which it listens for peers, and whether with TLS
-	calls   []*call
-	streams []*channel
-	held    []func() // what came to the client port before it was served
-	draws   map[string]*stream
-	routes  []*route
-	flush   flush
-	dials   time.Duration // how long it waits for a peer to take a connection
+	etcd     *etcd.Server
+	args     []string
+	pid      int
+	home     *disk // its data are on this disk, whatever is in the machine now
+	unlinked int   // which that was, by number, before its files were removed; 0: they were not
+	client   *credentials
+	peer     *credentials
+	ports    map[string]bool // on which it listens for peers, and whether with TLS
+	calls    []*call
+	streams  []*channel
+	held     []func() // what came to the client port before it was served
+	draws    map[string]*stream
+	routes   []*route
+	flush    flush
+	dials    time.Duration // how long it waits for a peer to take a connection
 
 	vanished bool // with its machine
 }

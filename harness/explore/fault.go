@@ -193,7 +193,10 @@ func (c *composer) drawFault(e faults.Entry, label func(string) string) ringproo
 	case f.Answers == ringproof.AnswersOther && c.plan.Ring.Security == "plain":
 		f.Answers = ringproof.AnswersOldAddress // etcd itself may end of the other
 	case e.Kind == ringproof.FaultVolumeLoss:
-		f.By = 0 // only a copy has an age
+		f.By, f.How = 0, "" // only a copy has an age
+		if slices.Contains([]string{"nothing", "identity"}, f.Leave) && c.draw(label("how"), 3) == 0 {
+			f.How, f.For = ringproof.Removed, 0
+		}
 		if f.Leave == ringproof.LeaveCopy {
 			f.By = one(c.draw, label("age"), 60*second, 40*second)
 		}

@@ -240,6 +240,7 @@ func simplerFaults(f ringproof.Fault) []ringproof.Fault {
 		with(true, func(f *ringproof.Fault) { f.Target = target })
 	}
 	all = append(all, plainWords(f)...)
+	with(f.How == ringproof.Removed, func(f *ringproof.Fault) { f.How = "" })
 	with(f.Records != "", func(f *ringproof.Fault) { f.Records = "" })
 	with(f.Nth > 1, func(f *ringproof.Fault) { f.Nth = 1 })
 	with(f.Back > 1, func(f *ringproof.Fault) { f.Back = 1 })

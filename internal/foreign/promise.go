@@ -167,7 +167,10 @@ func (p *Promise) patch(op ringproof.Op) error {
 
 // needs are the words of `replaces` without which a fault is not done to a subject, and what one
 // without the word doesn't do.
-var needs = map[ringproof.FaultKind]struct{ word, lacks string }{
+// need is what a subject must replace for a fault to be done to it.
+type need struct{ word, lacks string }
+
+var needs = map[ringproof.FaultKind]need{
 	ringproof.FaultVolumeLoss:     {"volumes", "doesn't replace the member of a lost disk"},
 	ringproof.FaultForeignHand:    {"volumes", "doesn't bring back a member that somebody removed"},
 	ringproof.FaultMachineLoss:    {"machines", "doesn't replace the member of a lost machine"},
@@ -178,6 +181,9 @@ var needs = map[ringproof.FaultKind]struct{ word, lacks string }{
 	ringproof.FaultObjectsEmptied: {"objects", "doesn't set right what else it has made"},
 	ringproof.FaultRingDeleted:    {"ring", "doesn't keep what the members of a deleted ring hold"},
 }
+
+// removal is a loss that nothing stops for.
+var removal = need{"data", "doesn't look whether the data of an etcd that runs are still there"}
 
 func (p *Promise) fault(s ringproof.Step) error {
 	switch kind, operator := s.Fault.Kind, p.subject.Spec.Operator != nil; {
@@ -199,6 +205,9 @@ func (p *Promise) fault(s ringproof.Step) error {
 		return nil // nobody is to replace it; but whoever doesn't look at disks starts on empty ones
 	}
 	need, some := needs[s.Fault.Kind]
+	if s.Fault.How == ringproof.Removed {
+		need, some = removal, true
+	}
 	if !some || slices.Contains(p.subject.Spec.Replaces, need.word) {
 		return nil
 	}

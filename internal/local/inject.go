@@ -4,9 +4,11 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -230,6 +232,9 @@ func (w *World) signalAgent(n *node, signal syscall.Signal) (machines.Evidence, 
 // loseVolume puts an empty disk in. etcd dies with the old one, as a process
 // does whose device is gone.
 func (w *World) loseVolume(ctx context.Context, n *node, f ringproof.Fault) (machines.Evidence, error) {
+	if f.How == ringproof.Removed {
+		return w.removeData(n, f.Leave)
+	}
 	leave := f.Leave
 	w.keepLog(n)
 	var directories []string
@@ -260,6 +265,22 @@ func (w *World) loseVolume(ctx context.Context, n *node, f ringproof.Fault) (mac
 		}
 	}
 	return e, err
+}
+
+// removeData removes files from under those that have them open, who are not ended for it.
+func (w *World) removeData(n *node, leave string) (machines.Evidence, error) {
+	w.keepLog(n)
+	w.mark(n, func() {
+		if n.etcd != 0 {
+			n.open = cmp.Or(n.open, n.disk)
+		}
+		n.anotherDisk()
+	})
+	remove := func() error { return machines.Empty(n.machine.DataRoot()) }
+	if leave == "identity" {
+		remove = func() error { return os.RemoveAll(w.data(n)) }
+	}
+	return machines.Evidence{What: n.name, Detail: "what was on its disk is removed, and nothing has ended"}, remove()
 }
 
 // revive starts the agent if the fault has ended it.

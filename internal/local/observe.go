@@ -114,6 +114,7 @@ func (w *World) machineViews() []ringproof.MachineView {
 		}
 		v.Etcd, v.Agent = etcd != 0, agent != 0 || w.vacant(n) || w.leads(n, etcd)
 		w.process(n, etcd, agent)
+		w.mark(n, func() { v.Open = n.open })
 		w.note(n, etcd)
 		views = append(views, v)
 	}
@@ -169,6 +170,9 @@ func (w *World) process(n *node, pid, agent int) {
 	w.mu.Lock()
 	before := n.etcd
 	n.etcd, n.agentPID = pid, agent
+	if before != pid {
+		n.open = 0
+	}
 	w.mu.Unlock()
 	why := ""
 	if pid == 0 || before != pid {

@@ -95,6 +95,7 @@ type node struct {
 	lost     bool
 	paused   bool
 	etcd     int // pid of its etcd, as last seen
+	open     int // the disk whose files that has open and no name leads to any more; 0: there is none
 	agentPID int
 	heard    int64           // how much of its output was looked through
 	held     map[string]bool // steps that keep the agent from being started

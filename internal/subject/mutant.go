@@ -43,7 +43,7 @@ var mutants = []Mutant{
 	kubeFoundAgain, kubeWrongVictim, kubeClosesBeforeListed, kubeJoinsByOldURLs, kubeFirstBootStale, kubeGateOverRing,
 	adoptsAtOnce, distrustsBeginnings,
 	upgradesAtOnce, upgradesLeaderFirst, upgradesOverSilent, upgradesUnread, replacesUpgraded, tellsAgain,
-	countsStrangers, servesLeaderless, forgetsFailing, addsUpAbsences, addsWhileFull, heedsFirstSilent, goesByMachine,
+	countsStrangers, servesLeaderless, forgetsFailing, addsUpAbsences, addsWhileFull, heedsFirstSilent, goesByMachine, trustsWhoAnswers,
 	closesBeforeListed, joinsByOldURLs, keepsPlainPort, movesInBatches,
 }
 

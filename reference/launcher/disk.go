@@ -24,6 +24,7 @@ const (
 	DataDir  = "etcd"
 	diskFile = "disk.json"
 	keysFile = DataDir + "/member/snap/db"
+	logDir   = DataDir + "/member/wal"
 	// firstFile is in etcd's directory from before its first start until the disk is marked:
 	// who loses what that etcd wrote loses it too.
 	firstFile = DataDir + "/first-start"
@@ -120,6 +121,21 @@ func (d Disk) stays(h host.Host, last uint64) (bool, error) {
 		return false, fmt.Errorf("%s is gone, and whether this is still disk %s its log would tell: %w", h.Disk().Path(diskFile), d.ID, err)
 	}
 	return ring.ID(log.Member) == d.Member && log.Last >= last, nil
+}
+
+// unlinked reports whether the log of the member that runs here is gone: somebody has removed it,
+// and etcd goes on with the files that it has open. It acknowledges, and once it ends it has
+// forgotten all of that.
+func (d Disk) unlinked(h host.Host) (bool, error) {
+	if !d.Launched || d.Member == 0 {
+		return false, nil
+	}
+	there, err := h.Disk().Exists(logDir)
+	if err != nil || there {
+		return false, err
+	}
+	args, err := h.Process().Running()
+	return args != nil, err
 }
 
 // newDisk gives a disk an identity. A directory whose filesystem isn't mounted yet

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -162,13 +163,28 @@ func (l *Launcher) openKnown() (d Disk, fresh bool, err error) {
 	if !errors.Is(err, errUnnamed) {
 		return d, fresh, err
 	}
-	if stays, unknown := l.disk.stays(l.host, l.reachedHere()); !stays {
+	stays, unknown := l.disk.stays(l.host, l.reachedHere())
+	if !stays && unknown == nil {
+		stays, unknown = l.emptied()
+	}
+	if !stays {
 		return d, false, cmp.Or(unknown, err)
 	}
 	l.log.Say(host.EventTrouble, fmt.Sprintf("%s was removed from under the etcd that runs here, and is written again: without it a disk is taken for a new one", l.host.Disk().Path(diskFile)))
 	d = l.disk
+	l.certificates.looked, l.memory.written = time.Time{}, Known{} // they may be gone as well
 	err = d.write(l.host)
 	return d, false, err
+}
+
+// emptied reports whether all that was on the disk was removed from under the etcd that runs here.
+// It stays the disk that it was until that has ended: on a new one no log is missing, and another
+// member would be started beside it. A volume that was named before is told of by whoever named it.
+func (l *Launcher) emptied() (bool, error) {
+	if _, err := l.host.Disk().WAL(DataDir); l.Named != "" || !errors.Is(err, fs.ErrNotExist) || mounted(l.host) != nil {
+		return false, nil
+	}
+	return l.disk.unlinked(l.host)
 }
 
 func (l *Launcher) tellDisk() {
@@ -210,7 +226,7 @@ func (l *Launcher) lookAfter() (running bool, err error) {
 	}
 	if l.listens = listening(args); args != nil {
 		l.starts.runs(l.host.Monotonic())
-		return true, Mark(l.host, l.disk)
+		return true, cmp.Or(Mark(l.host, l.disk), l.lookForLog())
 	}
 	if l.starts.ended(l.host.Process().LastWords()) {
 		l.log.Say(host.EventTrouble, "etcd ends whenever it is started, and is started ever more rarely: "+l.starts.why)
@@ -220,6 +236,19 @@ func (l *Launcher) lookAfter() (running bool, err error) {
 	}
 	l.disk, err = Ended(l.host, l.disk)
 	return false, err
+}
+
+// lookForLog sees whether the log is still there that the etcd which runs here writes. Three
+// machines are tidied up, with rm -rf in the wrong place; all three members answer, for weeks, and
+// with the first restart of each the ring forgets.
+func (l *Launcher) lookForLog() error {
+	unlinked, err := l.disk.unlinked(l.host)
+	if err != nil || !unlinked {
+		l.spoils = spoils{}
+		return err
+	}
+	l.log.Say(host.EventTrouble, fmt.Sprintf("%s was removed from under the etcd that runs here: member %s answers from the files that it has open, and is lost as it ends. ringadm snapshot makes a backup", l.host.Disk().Path(DataDir), l.disk.Member))
+	return l.spoil(l.disk.Member)
 }
 
 // secure keeps certificates on the disk that will do for some time, and makes of

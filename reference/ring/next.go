@@ -247,8 +247,8 @@ func lostDisk(spec Spec, o Observed) (held Decision, found bool) {
 			held, _ = wait("the disk of %s is lost, and only %d of the other %d voters answer%s: no quorum of the rest", m, rest, n-1, o.resting(m))
 			continue // another's removal may be what makes this one safe
 		}
-		if machine, _ := o.own(m); machine.Lost && m.Leader && m.Serving {
-			return o.handOver(spec, m) // its volume is known to be gone, and its etcd runs on
+		if machine, _ := o.own(m); (machine.Lost || machine.Spoiled == m.ID) && m.Leader && m.Serving {
+			return o.handOver(spec, m) // its data are known to be gone, and its etcd runs on
 		}
 		return act(Action{Kind: Remove, Member: m.ID, Machine: m.Machine, Why: o.whyLost(m)})
 	}
@@ -288,7 +288,7 @@ func (o Observed) goesFirst(spec Spec, m Member) bool {
 	}
 	machine, known := o.own(m)
 	_, spare := o.spare(spec)
-	again := known && (machine.Lost || machine.Disk != m.Disk && o.takes(machine, spec)) // who knows of a lost volume brings another
+	again := known && (machine.Lost || machine.Spoiled == m.ID && machine.has(o.joins(spec, machine.Name)) || machine.Disk != m.Disk && o.takes(machine, spec)) // who knows of a lost volume brings another
 	n := len(o.Voters())
 	return n > 1 && n >= spec.Nodes && o.serving() == n && len(o.Members) == n && (spare || again)
 }
@@ -303,7 +303,11 @@ func (o Observed) stays(spec Spec, m Member) bool {
 
 // whyLost says why the member can never vote again.
 func (o Observed) whyLost(m Member) string {
-	if machine, _ := o.machine(m.Machine); machine.Spoiled == m.ID {
+	machine, _ := o.machine(m.Machine)
+	switch {
+	case machine.Spoiled == m.ID && m.Serving:
+		return "its data were removed from under its etcd, which forgets all as it ends"
+	case machine.Spoiled == m.ID:
 		return "its log may never run again: " + machine.Failing
 	}
 	return "its disk is lost"

@@ -97,6 +97,20 @@ func TestRecordsAreMadeAnew(t *testing.T) {
 			bound(o, 0)
 			o.Members[2].Serving, o.Machines[2].Spoiled, o.Machines[2].Failing = false, 3, "crc mismatch"
 		}, "ringadm member remove 3"},
+		{"the data of one that serves were removed", func(o *ring.Observed) {
+			bound(o, 0)
+			o.Machines[2].Spoiled = 3
+		}, "ringadm member remove 3"},
+		{"the data of the leader were removed", func(o *ring.Observed) {
+			bound(o, 0)
+			o.Machines[0].Spoiled = 1
+		}, "ringadm member move-leader 2"},
+		{"the data of all were removed, and no machine is free", func(o *ring.Observed) {
+			bound(o, 0)
+			for i := range o.Machines {
+				o.Machines[i].Spoiled = ring.ID(i + 1)
+			}
+		}, "ringadm member move-leader 2"},
 		{"a log may never run again, and its record is gone", func(o *ring.Observed) {
 			bound(o, 3)
 			o.Members[2].Serving, o.Machines[2].Spoiled, o.Machines[2].Failing = false, 3, "crc mismatch"

@@ -104,6 +104,10 @@ func (s *Server) callRing(request any, reply func(any, error)) {
 	case *pb.MoveLeaderRequest:
 		s.moveLeader(r, reply)
 	case *pb.DefragmentRequest:
+		if err := s.data.noFile("/member/snap/db.tmp.0"); err != nil {
+			reply(nil, status.Error(codes.Unknown, err.Error()))
+			return
+		}
 		s.state.kv.Defragment()
 		s.measure()
 		reply(&pb.DefragmentResponse{}, nil)

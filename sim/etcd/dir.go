@@ -6,8 +6,10 @@ package etcd
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
+	"syscall"
 
 	"github.com/coreos/go-semver/semver"
 	"go.etcd.io/etcd/client/pkg/v3/types"
@@ -36,6 +38,7 @@ type Dir struct {
 	missing bool            // the keyspace is gone, and the log is not
 	bare    bool            // and with it the snapshots
 	garbled bool            // the keyspace can't be read
+	removed bool            // no name leads to its files: who has them open goes on, and makes no new one
 	past    []*raftpb.Entry // that no start reads any more
 	made    made
 }
@@ -208,6 +211,17 @@ func (d *Dir) Damage() { d.broken = true }
 
 // Garble leaves a keyspace that can't be opened.
 func (d *Dir) Garble() { d.garbled = true }
+
+// Unlink removes the files while an etcd may have them open.
+func (d *Dir) Unlink() { d.removed = true }
+
+// noFile is what etcd is told of a file that it wants to make.
+func (d *Dir) noFile(name string) error {
+	if d.removed {
+		return &fs.PathError{Op: "open", Path: name, Err: syscall.ENOENT}
+	}
+	return nil
+}
 
 // Hole leaves zeros in the middle of the log. They are its end for etcd, which starts without what
 // is behind.

@@ -4,6 +4,7 @@
 package etcd
 
 import (
+	"fmt"
 	"maps"
 	"time"
 
@@ -55,6 +56,14 @@ func (n *snapshots) take(toDisk bool) {
 	at := s.state.index
 	s.trail.snap, n.memory = metadata(s.state), at
 	if toDisk {
+		if err := s.data.noFile(fmt.Sprintf("/member/snap/%016x-%016x.snap", metadata(s.state).GetTerm(), at)); err != nil {
+			why := err.Error()
+			if s.since3(6) {
+				why = errJob // that panics
+			}
+			s.exit(2, why)
+			return
+		}
 		n.force, n.disk = false, at
 		s.data.add(record{snap: &snapshot{state: s.state.clone()}})
 		s.data.flush()

@@ -20,6 +20,7 @@ var (
 	errRemoved      = errors.New("the member has been permanently removed from the cluster")
 	errUnknown      = errors.New("failed to find local node")
 	errOtherMember  = errors.New("unhandled error \"to field mismatch\" when precondition failed")
+	errNotSaved     = errors.New("unexpected http status Internal Server Error")
 	errNotServing   = errors.New("connection refused")
 )
 
@@ -366,6 +367,9 @@ func (s *Server) Receive(p Packet) error {
 		s.peers.addRemote(p.From, p.URLs)
 	}
 	if body, ok := p.Body.(*state); ok {
+		if s.data.noFile("/member/snap") != nil {
+			return errNotSaved
+		}
 		s.snapshots.receive(body)
 	}
 	if m.GetType() == raftpb.MsgProp {

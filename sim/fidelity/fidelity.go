@@ -94,6 +94,8 @@ type Machines interface {
 	PowerOff(machines ...string) error
 	// Wipe empties the disk. No process may run.
 	Wipe(machine string) error
+	// Unlink removes the data directory, and whoever has files of it open goes on.
+	Unlink(machine string) error
 	// Lose takes a part of the data directory away, and Damage makes it
 	// unreadable: "wal", "snap" or "db". No process may run.
 	Lose(machine, part string) error

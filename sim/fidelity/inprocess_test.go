@@ -288,6 +288,7 @@ func (m *inProcessMachines) Part(machine, other string) error {
 	return nil
 }
 
+func (m *inProcessMachines) Unlink(string) error                { return errors.New("no files here") }
 func (m *inProcessMachines) Lose(string, string) error          { return errors.New("no files here") }
 func (m *inProcessMachines) Damage(string, string) error        { return errors.New("no files here") }
 func (m *inProcessMachines) Occupy(string, fidelity.Port) error { return errors.New("no ports here") }

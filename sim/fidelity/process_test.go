@@ -417,6 +417,8 @@ func (m *processes) Wipe(machine string) error {
 	return os.RemoveAll(m.host(machine).dir)
 }
 
+func (m *processes) Unlink(machine string) error { return os.RemoveAll(m.DataDir(machine)) }
+
 func (m *processes) Lose(machine, part string) error {
 	return m.part(machine, part, os.RemoveAll)
 }

@@ -19,6 +19,7 @@ var processCommands = map[string]command{
 	"kill":      {(*stage).kill, 1, 9, ""},
 	"power-off": {(*stage).powerOff, 1, 9, ""},
 	"wipe":      {(*stage).wipe, 1, 1, ""},
+	"unlink":    {(*stage).unlink, 1, 1, ""},
 	"ended":     {(*stage).ended, 1, 1, ""},
 	"lose":      {(*stage).lose, 2, 2, ""},
 	"damage":    {(*stage).damage, 2, 2, ""},
@@ -243,7 +244,7 @@ func (s *stage) serving(ctx context.Context, name string, within time.Duration) 
 }
 
 func exits(name string, end End) string {
-	return fmt.Sprintf("%s exits %d: %s", name, end.Code, end.Why)
+	return fmt.Sprintf("%s exits %d: %s", name, end.Code, masked(end.Why))
 }
 
 // each does something to every machine that a call names.
@@ -280,6 +281,14 @@ func (s *stage) wipe(_ context.Context, c call) string {
 		return failed(err)
 	}
 	return s.each(c, "wiped", s.Wipe)
+}
+
+// unlink removes the data of an etcd that runs on.
+func (s *stage) unlink(_ context.Context, c call) string {
+	if err := s.Unlink(s.machine(c.words[0])); err != nil {
+		return failed(err)
+	}
+	return "no name leads to the data of " + c.words[0]
 }
 
 // ended waits until etcd ends by itself.

@@ -176,6 +176,11 @@ func (l *laboratory) Part(machine, other string) error {
 	return nil
 }
 
+func (l *laboratory) Unlink(machine string) error {
+	l.machine(machine).Unlink()
+	return nil
+}
+
 func (l *laboratory) Lose(machine, part string) error   { return l.machine(machine).LosePart(part) }
 func (l *laboratory) Damage(machine, part string) error { return l.machine(machine).DamagePart(part) }
 

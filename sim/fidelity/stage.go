@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -201,9 +202,14 @@ func (s *stage) status(ctx context.Context, machine string) (*clientv3.StatusRes
 }
 
 // failed is how an error of etcd is printed.
+// unnamed is a file that etcd gives a name of its own to, where the machine has its data.
+var unnamed = regexp.MustCompile(`/\S*/(?:db\.tmp\.\d+|[0-9a-f]+-[0-9a-f]+\.snap)`)
+
 func failed(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded {
 		return "error: " + context.DeadlineExceeded.Error()
 	}
-	return "error: " + err.Error()
+	return "error: " + masked(err.Error())
 }
+
+func masked(text string) string { return unnamed.ReplaceAllString(text, "a new file") }
