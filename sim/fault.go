@@ -30,8 +30,8 @@ func Supports(s ringproof.Step) error {
 	return fmt.Errorf("%s: %w in sim", s.Fault.Kind, errors.ErrUnsupported)
 }
 
-// Runs tells why a plan's ring can't be simulated; nil: it can. A flag that the
-// model doesn't know would end each etcd at its start.
+// Runs tells why a plan's ring can't be simulated; nil: it can. A flag that etcd refuses would end
+// each at its start; one that a step asks for ends those that it is asked of, as it would on any etcd.
 func Runs(p ringproof.Plan) error {
 	if p.Ring.On != "" {
 		return fmt.Errorf("a ring on %s: only virtual and kind have one (%w)", p.Ring.On, errors.ErrUnsupported)
@@ -44,18 +44,26 @@ func Runs(p ringproof.Plan) error {
 			}
 		}
 		if _, err := etcd.Parse(version, args); err != nil {
-			return fmt.Errorf("etcd %s with %s: %w: %w in sim", version, strings.Join(args, " "), err, errors.ErrUnsupported)
+			return fmt.Errorf("etcd %s with %s: %w", version, strings.Join(args, " "), err)
 		}
 		return nil
 	}
-	errs := []error{try(p.Ring.Version, p.Ring.Flags)}
+	refused := func(err error) error {
+		if err == nil || errors.Is(err, errors.ErrUnsupported) {
+			return err
+		}
+		return fmt.Errorf("%w: %w in sim", err, errors.ErrUnsupported)
+	}
+	errs := []error{refused(try(p.Ring.Version, p.Ring.Flags))}
 	for _, machine := range slices.Sorted(maps.Keys(p.Ring.Members)) {
 		own := p.Ring.Members[machine]
-		errs = append(errs, try(cmp.Or(own.Version, p.Ring.Version), own.Flags))
+		errs = append(errs, refused(try(cmp.Or(own.Version, p.Ring.Version), own.Flags)))
 	}
 	for _, s := range p.Steps {
 		if s.Op != nil && s.Op.Changes() {
-			errs = append(errs, try(cmp.Or(s.Op.Version, p.Ring.Version), s.Op.Flags))
+			if err := try(cmp.Or(s.Op.Version, p.Ring.Version), s.Op.Flags); errors.Is(err, errors.ErrUnsupported) {
+				errs = append(errs, err)
+			}
 		}
 	}
 	return errors.Join(errs...)

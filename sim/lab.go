@@ -49,15 +49,16 @@ func (m *Machine) Exit() (code int, why string, ok bool) {
 }
 
 type exit struct {
-	code int
-	why  string
-	ok   bool
+	code  int
+	why   string
+	ok    bool
+	usage bool // of a flag that it doesn't take, which is no panic for all its code
 }
 
 // said is the last that an etcd prints which ends by itself: Go's line of a panic, after which
 // the code is 2, or etcd's own of what it took for fatal.
 func (e exit) said() string {
-	if e.code == 2 {
+	if e.code == 2 && !e.usage {
 		return "panic: " + strings.TrimPrefix(e.why, "panic: ")
 	}
 	return "fatal: " + e.why

@@ -244,8 +244,12 @@ func (m *Machine) tell(e ringproof.Event) {
 
 // Exit ends the process.
 func (s *server) Exit(code int, why string) {
+	said, usage := strings.CutSuffix(why, etcd.Usage)
 	s.machine.words = fmt.Sprintf("exit status %d: %s", code, why)
-	s.machine.exit = exit{code, why, true}
+	if usage {
+		s.machine.words = why
+	}
+	s.machine.exit = exit{code: code, why: said, ok: true, usage: usage}
 	s.engine.trace.aside(func() string { return s.name + ": " + s.machine.words })
 	s.end()
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/reference/host"
+	"github.com/ringproof/ringproof/sim/etcd"
 )
 
 var (
@@ -234,6 +235,23 @@ func TestRaftsPanicEndsItsProcess(t *testing.T) {
 		assert.Contains(s, words, "exit status 2")
 		_, err := s.put(s.dial(nil, s.leader()), "a", "1", time.Second)
 		assert.NoError(s, err, "the others go on")
+	})
+}
+
+// TestARefusedFlagIsNoPanic: etcd says what it refuses and how it is called, and ends with the code
+// of a panic.
+func TestARefusedFlagIsNoPanic(t *testing.T) {
+	play(t, 7, &keeper{size: 1, agent: func(context.Context, *Machine) error { return nil }}, func(s *stage) {
+		m := s.machine("m1")
+		require.NoError(s, m.Process().Start(s.ctx, append(s.keep.flags(m), "--quota-backend-bytes=much")))
+		s.sleep(time.Second)
+		const refused = `invalid value "much" for flag -quota-backend-bytes: parse error`
+		code, why, ended := m.Exit()
+		assert.True(s, ended)
+		assert.Equal(s, 2, code)
+		assert.Equal(s, refused, why)
+		assert.Equal(s, refused+etcd.Usage, m.Process().LastWords())
+		assert.NotContains(s, s.tape.of(ringproof.EventProcessExited)[0], "panic")
 	})
 }
 

@@ -31,8 +31,8 @@ func TestSupports(t *testing.T) {
 	assert.NoError(t, Supports(ringproof.Step{Assert: &ringproof.Assert{}}))
 }
 
-// TestRuns: a flag with a value that the model doesn't know is none that it can have; one
-// without is taken away, as in a scenario that gives a member a small quota and takes it back.
+// TestRuns: a flag that etcd refuses ends whoever is started with it, and no ring of it can be had. One
+// without a value is taken away, as in a scenario that gives a member a small quota and takes it back.
 func TestRuns(t *testing.T) {
 	with := func(flags map[string]string) ringproof.Plan {
 		return ringproof.Plan{Ring: ringproof.RingSpec{Version: "v3.6.16"}, Steps: []ringproof.Step{
@@ -41,7 +41,10 @@ func TestRuns(t *testing.T) {
 	}
 	assert.NoError(t, Runs(with(map[string]string{"quota-backend-bytes": "40000"})))
 	assert.NoError(t, Runs(with(map[string]string{"quota-backend-bytes": ""})))
-	assert.ErrorIs(t, Runs(with(map[string]string{"quota-backend-bytes": "much"})), errors.ErrUnsupported)
+	assert.NoError(t, Runs(with(map[string]string{"quota-backend-bytes": "much"})), "that member ends, as on any etcd")
+	assert.ErrorIs(t, Runs(with(map[string]string{"discovery": "http://10.0.0.9"})), errors.ErrUnsupported, "it is not modelled")
+	whole := ringproof.Plan{Ring: ringproof.RingSpec{Version: "v3.6.16", Flags: map[string]string{"quota-backend-bytes": "much"}}}
+	assert.ErrorIs(t, Runs(whole), errors.ErrUnsupported)
 }
 
 // TestFreshTakesAQuorum: with one of three left the list is what that one

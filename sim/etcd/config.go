@@ -220,7 +220,7 @@ func (p *parser) checkDiscovery(c *Config) error {
 	case len(given) > 1 || c.InitialCluster != "":
 		return fmt.Errorf("multiple discovery or bootstrap flags are set. Choose one of %s", waysToFind[p.minor])
 	default:
-		return fmt.Errorf("--%s is not modelled: give --initial-cluster", given[0])
+		return fmt.Errorf("--%s is not modelled: give --initial-cluster: %w in sim", given[0], errors.ErrUnsupported)
 	}
 	return nil
 }

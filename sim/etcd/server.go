@@ -72,17 +72,24 @@ type Server struct {
 	monitoring bool
 }
 
+// Usage is what Go's flag package prints behind why it refuses a flag: then the code is 2, and it is
+// no panic.
+const Usage = "\nUsage:\n"
+
 // Start starts an etcd of a release, such as v3.6.16, with the flags after the
 // binary's name. What keeps it from starting ends the process, by Host.Exit.
 func Start(h Host, version string, args []string) *Server {
 	s := &Server{host: h, does: h.Work()}
 	config, err := Parse(version, args)
 	if err != nil {
-		code := 1
+		code, why := 1, err.Error()
 		if end, ok := err.(errExit); ok {
 			code = end.code
 		}
-		s.exit(code, err.Error())
+		if code == 2 {
+			why += Usage
+		}
+		s.exit(code, why)
 		return s
 	}
 	s.config = config

@@ -348,7 +348,7 @@ func TestRefusedBoots(t *testing.T) {
 	w.machines["m1"].data.Damage()
 	assert.Equal(t, "1 failed to read WAL, cannot be repaired: wal: crc mismatch", boot("m1", "existing", "m1"))
 	w.machines["m1"].boot("--no-such-flag")
-	assert.Equal(t, "2 flag provided but not defined: -no-such-flag", w.machines["m1"].exited)
+	assert.Equal(t, "2 flag provided but not defined: -no-such-flag\nUsage:\n", w.machines["m1"].exited)
 }
 
 // TestOldIDOnANewDisk: a leader that counts on what the member once held makes
