@@ -55,7 +55,7 @@ func Dial(endpoint string, secure *tls.Config, more ...grpc.DialOption) (*client
 	once := func(ctx context.Context, method string, request, reply any, c *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		return invoke(ctx, method, request, reply, c, append(opts, grpc.WaitForReady(false))...)
 	}
-	return clientv3.New(clientv3.Config{
+	c, err := clientv3.New(clientv3.Config{
 		Endpoints:            []string{endpoint},
 		TLS:                  secure,
 		Logger:               zap.NewNop(),
@@ -70,6 +70,12 @@ func Dial(endpoint string, secure *tls.Config, more ...grpc.DialOption) (*client
 			}),
 		}, more...),
 	})
+	if err == nil {
+		// Of itself clientv3 dials anew for each status, hash and defragmentation: a handshake of TLS
+		// for every look at every member, most of what a ring at rest cost beside its own work.
+		c.Maintenance = clientv3.NewMaintenanceFromMaintenanceClient(clientv3.RetryMaintenanceClient(c, c.ActiveConnection()), c)
+	}
+	return c, err
 }
 
 // Client speaks the vocabulary's requests to etcd.

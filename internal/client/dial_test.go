@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright the ringproof authors.
+
+package client
+
+import (
+	"net"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
+)
+
+// counted counts who connects.
+type counted struct {
+	net.Listener
+	connected atomic.Int32
+}
+
+func (l *counted) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		l.connected.Add(1)
+	}
+	return c, err
+}
+
+type upkeep struct {
+	etcdserverpb.UnimplementedMaintenanceServer
+}
+
+// TestOneConnection: each look at a member asked for its status on a connection of its own, and ten looks a
+// second at three members were thirty handshakes.
+func TestOneConnection(t *testing.T) {
+	plain, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	l := &counted{Listener: plain}
+	server := grpc.NewServer()
+	etcdserverpb.RegisterMaintenanceServer(server, upkeep{})
+	go server.Serve(l)
+	t.Cleanup(server.Stop)
+
+	c, err := Dial("http://"+plain.Addr().String(), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	for range 5 {
+		_, err := c.Status(t.Context(), c.Endpoints()[0])
+		assert.ErrorContains(t, err, "Unimplemented", "it answers")
+		_, err = c.HashKV(t.Context(), c.Endpoints()[0], 0)
+		assert.ErrorContains(t, err, "Unimplemented")
+	}
+	assert.EqualValues(t, 1, l.connected.Load())
+}
