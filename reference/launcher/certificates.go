@@ -40,11 +40,10 @@ type certificates struct {
 
 	// shown is what the machine showed last. A disk that comes new, or is damaged, while
 	// nobody signs gets it back: the machine is the same.
-	shown   map[string]exhibit
-	looked  time.Time     // at them, last
-	asked   time.Duration // how long they were to live then
-	ends    time.Time     // when the first of those ends that were there then and not renewed
-	lapsing bool          // one could not be renewed then, and ends before the next look
+	shown  map[string]exhibit
+	looked time.Time     // at them, last
+	asked  time.Duration // how long they were to live then
+	ends   time.Time     // when the first of those ends that were there then and not renewed
 }
 
 // exhibit is a pair, and who vouches for it.
@@ -67,10 +66,9 @@ type condition struct {
 // a year twice a day.
 const renewalPaces = 730
 
-// lapsingPace is how often one is looked at that could not be renewed and ends before
-// it would be looked at again. The disk was full as the certificates ended; once there
-// is room, nobody can reach anybody until the next look.
-const lapsingPace = 10 * time.Second
+// endedPace is how often one is looked at that could not be renewed and is over, or almost. The disk
+// was full as the certificates ended; once there is room, nobody can reach anybody until the next look.
+const endedPace = 10 * time.Second
 
 // due reports whether they are to be looked at again: at once when they are to live longer
 // or shorter. Somebody asks for a year where there are those of an hour: at the pace of a
@@ -84,13 +82,10 @@ func (c *certificates) due(lifetime time.Duration) bool {
 // for the first that ends.
 func (c *certificates) pace() time.Duration {
 	pace := c.asked / renewalPaces
-	switch {
-	case c.lapsing:
-		return min(pace, lapsingPace)
-	case !c.ends.IsZero():
-		return min(pace, max(lapsingPace, c.ends.Sub(c.looked)/3))
+	if c.ends.IsZero() {
+		return pace
 	}
-	return pace
+	return min(pace, max(endedPace, c.ends.Sub(c.looked)/3))
 }
 
 // lifetimeOf is how long the certificates of a ring live.
@@ -103,7 +98,7 @@ func lifetimeOf(asked store.Spec) time.Duration {
 // even one that is over may be believed again once a clock is set right.
 func (c *certificates) keep(ctx context.Context, lifetime time.Duration) (changed bool, err error) {
 	begun := c.host.Now()
-	c.ends, c.lapsing = time.Time{}, false
+	c.ends = time.Time{}
 	due, changed := c.dueOnDisk(lifetime)
 	if len(due) > 0 {
 		signers, unknown := c.signers(ctx)
@@ -176,7 +171,6 @@ func (c *certificates) replace(x condition, signers authorities, unknown error, 
 		return false, fmt.Errorf("issuing the %s certificate (%w): %w", x.name, x.bad, err)
 	}
 	c.stays(x)
-	c.lapsing = c.lapsing || x.ends.Sub(c.host.Now()) < lifetime/renewalPaces
 	c.log.Say(host.EventTrouble, fmt.Sprintf("the %s certificate, good until %s, is not renewed: %v", x.name, x.ends.UTC().Format(time.RFC3339), err))
 	return false, nil
 }
