@@ -168,6 +168,14 @@ func (e *fakeEtcd) MemberRemove(_ context.Context, id uint64) (*clientv3.MemberR
 	return &clientv3.MemberRemoveResponse{Members: e.members}, nil
 }
 
+func (e *fakeEtcd) Grant(context.Context, int64) (*clientv3.LeaseGrantResponse, error) {
+	return &clientv3.LeaseGrantResponse{}, nil
+}
+
+func (e *fakeEtcd) Revoke(context.Context, clientv3.LeaseID) (*clientv3.LeaseRevokeResponse, error) {
+	return &clientv3.LeaseRevokeResponse{}, nil
+}
+
 // Txn is one whose conditions hold.
 func (e *fakeEtcd) Txn(context.Context) clientv3.Txn { return fakeTxn{} }
 

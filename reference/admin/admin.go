@@ -407,6 +407,12 @@ func (r *Ring) remove(ctx context.Context, a ring.Action, members []*etcdserverp
 		}
 		return err
 	})
+	if err == nil {
+		// etcd's database says that the member has left a tenth of a second after, and its log that the
+		// removal is committed with the next entry. Killed in between, the last of a ring that becomes one of
+		// one asks for the votes of those whom it turns away (IsIDRemoved in rafthttp), for good.
+		_ = r.Settle(ctx)
+	}
 	if refused(err) {
 		_ = r.takeBack(ctx, a.Member, noted, f.holds) // else who leads does, once the ring is steady
 	}

@@ -42,6 +42,15 @@ func (l *led) MemberRemove(context.Context, uint64) (*clientv3.MemberRemoveRespo
 	return nil, l.keeps
 }
 
+func (l *led) Grant(context.Context, int64) (*clientv3.LeaseGrantResponse, error) {
+	l.calls = append(l.calls, "grant")
+	return &clientv3.LeaseGrantResponse{ID: 1}, l.takes
+}
+
+func (l *led) Revoke(context.Context, clientv3.LeaseID) (*clientv3.LeaseRevokeResponse, error) {
+	return nil, nil
+}
+
 func (l *led) MemberUpdate(_ context.Context, _ uint64, urls []string) (*clientv3.MemberUpdateResponse, error) {
 	l.calls = append(l.calls, urls...)
 	return nil, nil
@@ -86,6 +95,18 @@ func TestRemovedWithoutANote(t *testing.T) {
 		err := r.Do(t.Context(), ring.Action{Kind: ring.Remove, Member: 7, On: []ring.Role{{ID: 7}}}, Unfenced())
 		require.Equal(t, removed, err == nil, "%v: %v", takes, err)
 		require.Equal(t, removed, slices.Contains(etcd.calls, "remove"), "%v", takes)
+	}
+}
+
+// TestARemovalIsFollowedByAWrite: the ring became one of one and was idle. Its last etcd was killed within a
+// tenth of a second, took its peers for removed as it came back, and waited for their votes.
+func TestARemovalIsFollowedByAWrite(t *testing.T) {
+	for keeps, writes := range map[error]bool{nil: true, rpctypes.ErrUnhealthy: false} {
+		etcd := &led{held: true, keeps: keeps}
+		r := &Ring{Host: host.NewReal("", t.TempDir(), t.TempDir(), nil), clients: map[string]host.Etcd{"http://m": etcd}}
+		r.Use("http://m")
+		_ = r.Do(t.Context(), ring.Action{Kind: ring.Remove, Member: 7, On: []ring.Role{{ID: 7}}}, Unfenced())
+		require.Equal(t, writes, slices.Contains(etcd.calls[slices.Index(etcd.calls, "remove"):], "grant"), "%v", keeps)
 	}
 }
 
@@ -164,9 +185,9 @@ func TestNothingIsChangedUnguarded(t *testing.T) {
 		calls  []string
 		refuse string
 	}{
-		{"the lead's", on, ours, false, []string{"list", "fence", "fence", "remove"}, ""},
+		{"the lead's", on, ours, false, []string{"list", "fence", "fence", "remove", "grant"}, ""},
 		{"of a lead that was stopped before it asked, for longer than its lease", on, long, false, []string{"list", "fence", "fence"}, "another may lead by now"},
-		{"a person's", on, Unfenced(), false, []string{"list", "remove"}, ""},
+		{"a person's", on, Unfenced(), false, []string{"list", "remove", "grant"}, ""},
 		{"of a lead that was lost", on, ours, true, []string{"list", "fence"}, "another machine leads the automation now"},
 		{"of a lead that another has", on, other, false, nil, "under nobody's lead"},
 		{"of no lead", on, nobodys, false, nil, "under nobody's lead"},
