@@ -24,12 +24,13 @@ func (s *Server) apply(entries []*raftpb.Entry) {
 	for _, e := range entries {
 		s.applied, s.term = e.GetIndex(), e.GetTerm()
 		if e.GetIndex() <= s.state.index {
+			s.applyAgain(e)
 			continue
 		}
 		s.committed = max(s.committed, entries[len(entries)-1].GetIndex())
 		s.state.index, s.state.term = e.GetIndex(), e.GetTerm()
 		if e.GetType() == raftpb.EntryConfChange {
-			s.applyChange(e)
+			s.applyChange(e, membership.ApplyBoth)
 		} else {
 			s.applyNormal(e)
 		}
@@ -38,8 +39,23 @@ func (s *Server) apply(entries []*raftpb.Entry) {
 		}
 	}
 	if n := len(entries); n > 0 {
-		s.data.made = made{s.state, entries[n-1], s.release}
+		if last := entries[n-1]; last.GetIndex() == s.state.index {
+			s.data.made = made{s.state, last, s.release}
+		}
 		s.reads.applied()
+	}
+}
+
+// applyAgain is for an entry that the database has already.
+func (s *Server) applyAgain(e *raftpb.Entry) {
+	if s.replay == nil {
+		return
+	}
+	if e.GetType() == raftpb.EntryConfChange {
+		s.applyChange(e, membership.ApplyV2storeOnly)
+	}
+	if e.GetIndex() == s.state.index {
+		s.replay = nil
 	}
 }
 
@@ -214,11 +230,12 @@ func (s *Server) applyDowngrade(r *membershippb.DowngradeInfoSetRequest) {
 }
 
 // applyChange checks a change of the membership again: two that were fine when
-// they were asked for may not be one after the other.
-func (s *Server) applyChange(e *raftpb.Entry) {
+// they were asked for may not be one after the other. One that the database has
+// already is for raft alone (membership.ApplyV2storeOnly), and held to what the log has before it.
+func (s *Server) applyChange(e *raftpb.Entry, to membership.ShouldApplyV3) {
 	var c raftpb.ConfChange
 	must(proto.Unmarshal(e.Data, &c))
-	if err := s.ring.ValidateConfigurationChange(&c, membership.ApplyBoth); err != nil {
+	if err := s.ringOf(to).ValidateConfigurationChange(&c, membership.ApplyBoth); err != nil {
 		none := proto.Clone(&c).(*raftpb.ConfChange)
 		none.NodeId = new(raft.None)
 		s.raft().ApplyConfChange(none)
@@ -229,7 +246,7 @@ func (s *Server) applyChange(e *raftpb.Entry) {
 	s.view.stale = true
 	switch c.GetType() {
 	case raftpb.ConfChangeRemoveNode:
-		s.ring.RemoveMember(types.ID(c.GetNodeId()), membership.ApplyBoth)
+		s.ringOf(to).RemoveMember(types.ID(c.GetNodeId()), membership.ApplyBoth)
 		if c.GetNodeId() == s.id {
 			s.leave()
 		} else {
@@ -238,23 +255,31 @@ func (s *Server) applyChange(e *raftpb.Entry) {
 	case raftpb.ConfChangeUpdateNode:
 		var m membership.Member
 		must(json.Unmarshal(c.Context, &m))
-		s.ring.UpdateRaftAttributes(m.ID, m.RaftAttributes, membership.ApplyBoth)
+		s.ringOf(to).UpdateRaftAttributes(m.ID, m.RaftAttributes, membership.ApplyBoth)
 		s.peers.update(uint64(m.ID), m.PeerURLs)
 	default:
-		s.applyAdd(&c)
+		s.applyAdd(&c, to)
 	}
 	s.view.stale = true
 	s.proposals.finish(c.GetId(), s.members().all, nil)
 }
 
-func (s *Server) applyAdd(c *raftpb.ConfChange) {
+// ringOf is what a change is held to: the ring as the database has it, or as the log has it so far.
+func (s *Server) ringOf(to membership.ShouldApplyV3) *membership.RaftCluster {
+	if to == membership.ApplyBoth {
+		return s.ring
+	}
+	return s.replay
+}
+
+func (s *Server) applyAdd(c *raftpb.ConfChange, to membership.ShouldApplyV3) {
 	var m membership.ConfigChangeContext
 	must(json.Unmarshal(c.Context, &m))
 	if m.IsPromote {
-		s.ring.PromoteMember(m.ID, membership.ApplyBoth)
+		s.ringOf(to).PromoteMember(m.ID, membership.ApplyBoth)
 		return
 	}
-	s.ring.AddMember(&m.Member, membership.ApplyBoth)
+	s.ringOf(to).AddMember(&m.Member, membership.ApplyBoth)
 	s.peers.add(uint64(m.ID), m.PeerURLs)
 }
 
@@ -271,6 +296,7 @@ const batch = 100 * time.Millisecond
 
 func (s *Server) measure() {
 	s.file = file{s.state.kv.Size(), s.state.kv.SizeInUse(), s.now()}
+	s.data.stored = s.state.index
 }
 
 // What etcd charges a request against the quota, in bytes.

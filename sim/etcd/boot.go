@@ -169,7 +169,11 @@ func (s *Server) restart(log log) {
 	if before != nil && s.tooOld(before.book.version, before.book.downgrade) {
 		return
 	}
-	if !s.does.Own {
+	if s.since3(6) {
+		st = s.data.database(log, s.release)
+	}
+	ahead := st != nil
+	if !ahead && !s.does.Own {
 		st = s.data.ready(log, s.release)
 	}
 	switch {
@@ -183,6 +187,10 @@ func (s *Server) restart(log log) {
 	if s.over {
 		return
 	}
+	applied := min(st.index, log.hard.commit)
+	if ahead && !s.since3(7) {
+		applied = s.replays(log)
+	}
 	s.trail = newTrail(log, st.conf)
 	if at := min(st.index, log.hard.commit); at > s.trail.before {
 		s.applied, s.term = at, log.entries[at-s.trail.before-1].GetTerm() // it goes over them, in etcd
@@ -190,7 +198,7 @@ func (s *Server) restart(log log) {
 	}
 	// A state that goes on is further than the last snapshot.
 	s.snapshots.disk, s.snapshots.memory = s.trail.before, s.trail.before
-	s.start(nil, min(st.index, log.hard.commit))
+	s.start(nil, applied)
 	s.advance() // applies what is known to be committed; nothing is sent yet
 	if s.over {
 		return
@@ -205,6 +213,21 @@ func (s *Server) restart(log log) {
 		return
 	}
 	s.serveUnlessOver()
+}
+
+// replays begins with the members as of the log's last snapshot, whose index it returns: until 3.7
+// raft hears of each change after that anew, as far as the log knows it to be committed, while the
+// database says whom to serve. Who was removed last is turned away then, and his vote is needed.
+func (s *Server) replays(log log) uint64 {
+	from := newState()
+	if log.snap != nil {
+		from = log.snap.state
+	}
+	s.state.conf = from.conf
+	s.replay = membership.NewCluster(zap.NewNop(), membership.WithMaxLearners(s.config.MaxLearners))
+	s.replay.SetBackend(from.book.clone())
+	s.replay.Recover(ignoreVersion)
+	return from.index
 }
 
 func must(err error) {

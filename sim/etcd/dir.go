@@ -22,9 +22,9 @@ import (
 // Dir is what a data directory holds: a write-ahead log with a watermark of
 // what is known to survive a loss of power, and the snapshots that it marks.
 //
-// The keyspace file isn't modelled. etcd replays on it what the log has beyond
-// it, so that snapshot and log say all; a keyspace ahead of the log can't be,
-// since etcd applies what a quorum holds.
+// Of the database only what was made of the log last is kept: etcd replays on it what
+// the log has beyond it, so that snapshot and log say nearly all. The database may be
+// ahead of what the log knows to be committed, and tells then who the members are.
 type Dir struct {
 	wal     pile.Of[record]
 	synced  int    // records that survive a loss of power
@@ -41,6 +41,7 @@ type Dir struct {
 	removed bool            // no name leads to its files: who has them open goes on, and makes no new one
 	past    []*raftpb.Entry // that no start reads any more
 	made    made
+	stored  uint64 // index up to which the database's file has what was applied
 }
 
 // made is what the last process on the directory had made of its log. The next
@@ -58,22 +59,45 @@ type made struct {
 // be committed, as etcd's database may be; but for a change of the membership,
 // which raft must hear of anew.
 func (d *Dir) ready(log log, release semver.Version) *state {
-	m := d.made
+	if !d.made.of(log, release) || d.ahead(log) > 0 {
+		return nil
+	}
+	return d.made.state.clone()
+}
+
+// database returns what etcd's database has of a change of the membership that the log doesn't
+// know to be committed: that is written with the next entry, and the database's file a tenth of
+// a second after the change. It returns nil if the log knows as much.
+func (d *Dir) database(log log, release semver.Version) *state {
+	if !d.made.of(log, release) {
+		return nil
+	}
+	if at := d.ahead(log); at == 0 || d.stored < at {
+		return nil
+	}
+	return d.made.state.clone()
+}
+
+// of reports whether it is what a process of a release has made of the log.
+func (m made) of(log log, release semver.Version) bool {
 	if m.state == nil || m.release != release || m.entry.GetIndex() != m.state.index ||
 		len(log.entries) == 0 || m.state.book.removed[types.ID(log.owner.member)] {
-		return nil
+		return false
 	}
+	at := m.state.index - log.entries[0].GetIndex()
+	return at < uint64(len(log.entries)) && log.entries[at] == m.entry
+}
+
+// ahead returns the index of the last change of the membership that is applied and that the log
+// doesn't know to be committed; 0: there is none. What was applied is of the log.
+func (d *Dir) ahead(log log) (last uint64) {
 	first := log.entries[0].GetIndex()
-	at := m.state.index - first
-	if at >= uint64(len(log.entries)) || log.entries[at] != m.entry {
-		return nil
-	}
-	for i := max(first, log.hard.commit+1); i <= m.state.index; i++ {
+	for i := max(first, log.hard.commit+1); i <= d.made.state.index; i++ {
 		if log.entries[i-first].GetType() == raftpb.EntryConfChange {
-			return nil
+			last = i
 		}
 	}
-	return m.state.clone()
+	return last
 }
 
 // suits returns why etcd doesn't start with what its database says of the members.
@@ -166,7 +190,7 @@ func (d *Dir) PowerLoss(keep int, torn bool) {
 	d.torn = torn && keep < d.Unsynced()
 	d.keep(d.synced + keep)
 	d.synced = d.wal.Len()
-	if d.made.state != nil && d.made.state.index > d.hard().commit {
+	if d.made.state != nil && d.made.state.index > max(d.hard().commit, d.stored) {
 		d.made = made{} // the database is not synced at once either
 	}
 }
@@ -270,7 +294,7 @@ func (d *Dir) ForceNew(removals func(conf *raftpb.ConfState, entries []*raftpb.E
 		conf, last = log.snap.state.conf, max(last, log.snap.index())
 	}
 	if d.made.state != nil {
-		last = max(last, d.made.state.index)
+		last = max(last, min(d.stored, d.made.state.index))
 	}
 	kept := log.entries
 	for len(kept) > 0 && kept[len(kept)-1].GetIndex() > last {

@@ -27,6 +27,7 @@ type Server struct {
 
 	id, cluster uint64
 	ring        *membership.RaftCluster
+	replay      *membership.RaftCluster // the ring as the log has it, as long as the database is ahead of it; mostly nil
 	state       *state
 	file        file
 	view        view
@@ -265,12 +266,13 @@ func (s *Server) take(rd *work) {
 	if rd.leads {
 		s.send(rd.Messages) // etcd applies beside it: whom an entry removes is told that it is committed
 	}
+	alone := !s.since3(6) && rd.leads && len(s.members().voters) == 1
 	s.apply(rd.CommittedEntries)
 	if s.over {
 		return
 	}
 	s.write(rd)
-	if !s.since3(6) && rd.leads && len(s.members().voters) == 1 {
+	if alone {
 		s.data.flush() // 3.5 commits an entry of its own as it writes it: both are synced
 	}
 	if !rd.MustSync && raft.IsEmptySnap(rd.Snapshot) {
@@ -341,6 +343,7 @@ func (s *Server) restore(snap *raftpb.SnapshotMetadata) {
 	// A later one may have come while the disk was at work with this one.
 	maps.DeleteFunc(s.snapshots.incoming, func(index uint64, _ *state) bool { return index <= at })
 	s.adopt(body)
+	s.replay = nil
 	s.snapshots.disk, s.snapshots.memory = at, at
 	s.committed = max(s.committed, at)
 	s.peers.replace()

@@ -38,6 +38,9 @@ func (n *snapshots) receive(body *state) {
 // look takes a snapshot if one is due, and sends one that raft asked for.
 func (n *snapshots) look() {
 	s := n.server
+	if s.replay != nil {
+		return // etcd takes them of what raft has applied
+	}
 	at := s.state.index
 	toDisk := at-n.disk > s.config.SnapCount || n.force && at != n.disk
 	toMemory := s.since3(6) && at > n.memory+memoryEvery
