@@ -369,8 +369,7 @@ func (w *World) takeVolume(m *Machine, s ringproof.Step, replace func()) error {
 	return nil
 }
 
-// loseData takes etcd's data from the disk, and leaves what else is on it: to
-// whoever promised something there, it is another disk.
+// unlink removes etcd's data from the disk, and who has them open goes on.
 func (m *Machine) unlink() {
 	for _, data := range m.disk.data { // order: each by itself
 		data.Unlink()
@@ -378,6 +377,8 @@ func (m *Machine) unlink() {
 	m.loseData()
 }
 
+// loseData takes etcd's data from the disk, and leaves what else is on it: to
+// whoever promised something there, it is another disk.
 func (m *Machine) loseData() {
 	clear(m.disk.data)
 	m.disk.remove(func(file string) bool { return strings.HasPrefix(file, "etcd/") })

@@ -4,6 +4,7 @@
 package client
 
 import (
+	"context"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -14,20 +15,6 @@ import (
 	"google.golang.org/grpc"
 )
 
-// counted counts who connects.
-type counted struct {
-	net.Listener
-	connected atomic.Int32
-}
-
-func (l *counted) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err == nil {
-		l.connected.Add(1)
-	}
-	return c, err
-}
-
 type upkeep struct {
 	etcdserverpb.UnimplementedMaintenanceServer
 }
@@ -35,15 +22,18 @@ type upkeep struct {
 // TestOneConnection: each look at a member asked for its status on a connection of its own, and ten looks a
 // second at three members were thirty handshakes.
 func TestOneConnection(t *testing.T) {
-	plain, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	l := &counted{Listener: plain}
 	server := grpc.NewServer()
 	etcdserverpb.RegisterMaintenanceServer(server, upkeep{})
 	go server.Serve(l)
 	t.Cleanup(server.Stop)
 
-	c, err := Dial("http://"+plain.Addr().String(), nil)
+	var dials atomic.Int32
+	c, err := Dial("http://"+l.Addr().String(), nil, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+		dials.Add(1)
+		return new(net.Dialer).DialContext(ctx, "tcp", address)
+	}))
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
 	for range 5 {
@@ -52,5 +42,5 @@ func TestOneConnection(t *testing.T) {
 		_, err = c.HashKV(t.Context(), c.Endpoints()[0], 0)
 		assert.ErrorContains(t, err, "Unimplemented")
 	}
-	assert.EqualValues(t, 1, l.connected.Load())
+	assert.EqualValues(t, 1, dials.Load())
 }

@@ -165,9 +165,8 @@ func (p *Promise) patch(op ringproof.Op) error {
 	return nil
 }
 
-// needs are the words of `replaces` without which a fault is not done to a subject, and what one
-// without the word doesn't do.
-// need is what a subject must replace for a fault to be done to it.
+// need is a word of `replaces` without which a fault is not done to a subject, and what one without
+// the word doesn't do.
 type need struct{ word, lacks string }
 
 var needs = map[ringproof.FaultKind]need{

@@ -201,15 +201,16 @@ func (s *stage) status(ctx context.Context, machine string) (*clientv3.StatusRes
 	return s.client(machine).Status(ctx, s.URL(machine, ClientPort, false))
 }
 
-// failed is how an error of etcd is printed.
 // unnamed is a file that etcd gives a name of its own to, where the machine has its data.
 var unnamed = regexp.MustCompile(`/\S*/(?:db\.tmp\.\d+|[0-9a-f]+-[0-9a-f]+\.snap)`)
 
+// masked is a text without the names of such files.
+func masked(text string) string { return unnamed.ReplaceAllString(text, "a new file") }
+
+// failed is how an error of etcd is printed.
 func failed(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded {
 		return "error: " + context.DeadlineExceeded.Error()
 	}
 	return "error: " + masked(err.Error())
 }
-
-func masked(text string) string { return unnamed.ReplaceAllString(text, "a new file") }
