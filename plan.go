@@ -135,6 +135,7 @@ func (r RingSpec) Machine(host string) string {
 type Own struct {
 	Version string            `json:"version,omitempty"` // "": the ring's
 	Flags   map[string]string `json:"flags,omitempty"`   // besides the ring's, or instead of those of the same name
+	Lacks   []string          `json:"lacks,omitempty"`   // releases that the plan runs, and that this machine doesn't have
 }
 
 // Own is all that the machine's etcd has: the ring's release and flags, unless the
@@ -145,6 +146,13 @@ func (r RingSpec) Own(machine string) Own {
 	maps.Copy(own.Flags, r.Flags)
 	maps.Copy(own.Flags, member.Flags)
 	return own
+}
+
+// On lists the releases that the machine has, of those that the plan runs.
+func (p Plan) On(machine string) []string {
+	return slices.DeleteFunc(p.Versions(), func(version string) bool {
+		return slices.Contains(p.Ring.Members[machine].Lacks, version)
+	})
 }
 
 // Versions lists the etcd releases that the plan runs, the ring's first.

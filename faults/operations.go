@@ -184,7 +184,7 @@ var operations = []Operation{
 	{
 		Kind:   ringproof.OpUpgrade,
 		Doc:    "have all members run another release of etcd, one after another",
-		Params: Params{{Name: "version", Key: "to", Type: TypeRelease, Doc: "the release that all members run then: a later one of the same minor, or of the next", Required: true}},
+		Params: Params{{Name: "version", Key: "to", Type: TypeRelease, Doc: "the release that all members run then: a later one of the same minor, or of the next; the one before takes back an upgrade that nobody waits for", Required: true}},
 		Owes:   "One member at a time is restarted while all others serve, the leader last; none is replaced. What etcd doesn't go to is refused.",
 		Worlds: everywhere,
 		Causes: restarted,

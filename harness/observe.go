@@ -28,6 +28,7 @@ func (r *runner) observer(ctx context.Context) {
 		o, err := r.world.Observe(ctx)
 		if err == nil {
 			r.record.observe(o)
+			r.inTurn(o)
 			r.ledger.Observe(o)
 			if o.Fresh && !created {
 				created = true

@@ -50,18 +50,61 @@ func (r *runner) change(op ringproof.Op, machine string, err error) {
 }
 
 // upgrade notes that all members were asked to run a release, but those on machines with
-// one of their own.
+// one of their own; and where an upgrade was taken back, those that have had it.
 func (r *runner) upgrade(to string) {
+	o := r.record.observation()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := cmp.Or(r.upgraded, r.plan.Ring.Version)
 	for machine, own := range r.own { // order: each for itself
-		if own.Version == before {
+		m, on := o.On(machine)
+		had := on && !ringproof.Upgradable(before, to) && "v"+m.Version == before
+		if own.Version == before && !had {
 			own.Version = to
 			r.own[machine] = own
 		}
 	}
-	r.upgraded = to
+	r.upgraded, r.withdrawn = to, withdrawal{}
+	if !ringproof.Upgradable(before, to) {
+		r.withdrawn.release = before
+		for _, m := range o.Members {
+			r.withdrawn.stay = append(r.withdrawn.stay, m.Machine)
+		}
+	}
+}
+
+// withdrawal is an upgrade that was taken back.
+type withdrawal struct {
+	release string   // "": none was
+	stay    []string // machines that held members then; one of them may have had its turn already
+	turned  bool     // and came to the release since
+}
+
+// granted reports whether the machine's member may run what was taken back: it was its turn, or
+// it joined later, a ring some of whose members run it.
+func (w *withdrawal) granted(m ringproof.MemberView) bool {
+	switch {
+	case w.release == "" || "v"+m.Version != w.release:
+		return false
+	case !slices.Contains(w.stay, m.Machine):
+		return true
+	case w.turned:
+		return false
+	}
+	w.turned = true
+	return true
+}
+
+// inTurn notes who came to run what was asked for and taken back, and may: it can't go back.
+func (r *runner) inTurn(o ringproof.Observation) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range o.Members {
+		if own, known := r.own[m.Machine]; known && own.Version == r.upgraded && r.withdrawn.granted(m) {
+			own.Version = r.withdrawn.release
+			r.own[m.Machine] = own
+		}
+	}
 }
 
 // runs is what the members were last asked to run.

@@ -94,6 +94,7 @@ type runner struct {
 	replaced  []string                 // machines whose members are asked to be replaced
 	suspended bool                     // the ring is to be left as it is
 	upgraded  string                   // the release last asked for; "": none but the plan's
+	withdrawn withdrawal               // the upgrade that was taken back last
 	encrypted bool                     // peers that spoke plain text were asked to speak TLS
 	edited    ringproof.Instant        // when the ring's object was edited last
 	own       map[string]ringproof.Own // what each machine's etcd was last asked to have; no entry: not known

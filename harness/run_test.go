@@ -6,6 +6,7 @@ package harness
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -871,6 +872,36 @@ func TestWhatEtcdsAreAskedToHave(t *testing.T) {
 	r.change(*p.Steps[0].Op, "m2", errors.New("it is off"))
 	r.change(*p.Steps[0].Op, "m2", nil)
 	assert.NotContains(t, r.own, "m2")
+}
+
+// TestWhatWasTakenBack: one member had its turn as an upgrade was taken back, one has its turn yet,
+// and one joins later. None of them can go back; whoever else comes to that release was not asked to.
+func TestWhatWasTakenBack(t *testing.T) {
+	p := ring()
+	p.Ring.Version, p.Ring.Machines = "v3.5.35", 5
+	r := &runner{plan: p, own: owned(p.Ring), record: &record{now: func() ringproof.Instant { return 0 }}}
+	see := func(releases ...string) (outdated []string) {
+		var o ringproof.Observation
+		for i, release := range releases {
+			o.Members = append(o.Members, ringproof.MemberView{ID: ringproof.MemberID(i + 1), Machine: fmt.Sprintf("m%d", i+1), Version: release, Serving: true})
+		}
+		r.record.observe(o)
+		r.inTurn(o)
+		for _, m := range o.Members {
+			if r.outdated(m) {
+				outdated = append(outdated, m.Machine)
+			}
+		}
+		return outdated
+	}
+	r.upgrade("v3.6.16")
+	assert.Equal(t, []string{"m2", "m3", "m4"}, see("3.6.16", "3.5.35", "3.5.35", "3.5.35"))
+	r.upgrade("v3.5.35")
+	assert.Empty(t, see("3.6.16", "3.5.35", "3.5.35", "3.5.35"), "whoever had its turn stays")
+	assert.Empty(t, see("3.6.16", "3.6.16", "3.5.35", "3.5.35", "3.6.16"), "one has its turn yet, and one joins")
+	assert.Equal(t, []string{"m3"}, see("3.6.16", "3.6.16", "3.6.16", "3.5.35", "3.6.16"))
+	r.upgrade("v3.6.16")
+	assert.Equal(t, []string{"m4"}, see("3.6.16", "3.6.16", "3.6.16", "3.5.35", "3.6.16"))
 }
 
 // founding is a toy whose third initial member serves from a moment on, and whose looks take so long.

@@ -65,6 +65,7 @@ type Ring struct {
 type Own struct {
 	Version Release         `json:"version,omitempty" jsonschema_description:"its etcd release; the ring's when absent"`
 	Flags   map[string]Text `json:"flags,omitempty" jsonschema_description:"flags besides the ring's, or instead of those of the same name"`
+	Lacks   []Release       `json:"lacks,omitempty" jsonschema_description:"releases that members run, at first or later, and that this machine doesn't have"`
 }
 
 // Workload is what the clients do.

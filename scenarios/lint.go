@@ -148,23 +148,27 @@ func (r review) releases() Diagnostics {
 }
 
 // upgrades judges the releases that the ring is asked to run one after the other: up
-// within a minor, or to the next.
+// within a minor, or to the next; and back to the one before, while nobody waits for the upgrade.
 func (r review) upgrades() (found Diagnostics) {
-	runs := r.plan.Ring.Version
+	runs, before := r.plan.Ring.Version, ""
 	for i, s := range r.plan.Steps {
 		if s.Op == nil || s.Op.Kind != ringproof.OpUpgrade {
 			continue
 		}
 		path, to := at(i, ".op.upgrade.version"), s.Op.Version
 		unknown := r.releaseAt(path, to)
-		switch fair := ringproof.Upgradable(runs, to); {
+		switch fair := ringproof.Upgradable(runs, to) || to == before; {
 		case s.Op.Refused && fair:
 			found = append(found, r.say(path, Warning, "S064", "", "%s may follow %s; why would a subject refuse it?", to, runs)...)
 		case s.Op.Refused:
 		case !fair:
 			found = append(found, r.say(path, Error, "S064", "write op: {upgrade: {to: V}, refused: true}, or go by the minor between", "a correct subject refuses %s after %s", to, runs)...)
 		default:
-			found, runs = append(found, unknown...), to
+			found, before = append(found, unknown...), ""
+			if s.Detach && to != runs {
+				before = runs
+			}
+			runs = to
 		}
 	}
 	return found
@@ -339,10 +343,31 @@ func (r review) flags() Diagnostics {
 			found = append(found, r.say(path, Error, "S053", "", "there is no machine %q: they are m1 to m%d", machine, ring.Machines)...)
 		}
 		found = append(found, r.flagsAt(path+".flags", ring.Members[machine].Flags)...)
+		found = append(found, r.lacksAt(path+".lacks", machine)...)
 	}
 	for i, s := range r.plan.Steps {
 		if s.Op != nil {
 			found = append(found, r.flagsAt(at(i, ".op.restart.flags"), s.Op.Flags)...)
+		}
+	}
+	return found
+}
+
+// lacksAt judges the releases that a machine doesn't have: nobody runs one, its own etcd is of it,
+// or it is the last: an agent that has no etcd at all doesn't start.
+func (r review) lacksAt(path, machine string) Diagnostics {
+	var found Diagnostics
+	if len(r.plan.On(machine)) == 0 && r.plan.Ring.On != ringproof.OnKubernetes {
+		return r.say(path, Error, "S053", "have it be absent at the start by fault: {kill: {target: "+machine+", scope: machine}}", "%s lacks every release that members run", machine)
+	}
+	for _, version := range r.plan.Ring.Members[machine].Lacks {
+		switch {
+		case r.plan.Ring.On == ringproof.OnKubernetes:
+			found = append(found, r.say(path, Error, "S053", "", "a pod's etcd is of its image, which every node has")...)
+		case !slices.Contains(r.plan.Versions(), version):
+			found = append(found, r.say(path, Error, "S053", "", "%s lacks %s, which no member is asked to run", machine, version)...)
+		case r.plan.Ring.Members[machine].Version == version:
+			found = append(found, r.say(path, Error, "S053", "", "%s lacks the release that its own etcd is of", machine)...)
 		}
 	}
 	return found

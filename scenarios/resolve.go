@@ -225,7 +225,15 @@ func owned(members map[string]Own) map[string]ringproof.Own {
 	}
 	plain := map[string]ringproof.Own{}
 	for machine, own := range members {
-		plain[machine] = ringproof.Own{Version: string(own.Version), Flags: texts(own.Flags)}
+		plain[machine] = ringproof.Own{Version: string(own.Version), Flags: texts(own.Flags), Lacks: releases(own.Lacks)}
+	}
+	return plain
+}
+
+func releases(all []Release) []string {
+	var plain []string
+	for _, release := range all {
+		plain = append(plain, string(release))
 	}
 	return plain
 }

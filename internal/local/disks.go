@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -293,7 +294,9 @@ func (w *World) mendStarts(n *node, step string) error {
 func (w *World) binaries(n *node) map[string]string {
 	all := map[string]string{}
 	for version := range w.Releases {
-		all[version] = filepath.Join(n.run, "bin", version, "etcd")
+		if !slices.Contains(w.plan.Ring.Members[n.name].Lacks, version) {
+			all[version] = filepath.Join(n.run, "bin", version, "etcd")
+		}
 	}
 	return all
 }

@@ -92,12 +92,17 @@ func (o Observed) whose(a Alarm) string {
 
 func decide(spec Spec, o Observed) Decision {
 	spec = spec.leg(o)
+	held := Decision{Wait: Steady}
 	for _, r := range rules {
-		if d, decided := r(spec, o); decided {
+		d, decided := r(spec, o)
+		if decided {
 			return d
 		}
+		if held.Wait == Steady && d.Wait != "" {
+			held = d
+		}
 	}
-	return Decision{Wait: Steady}
+	return held
 }
 
 // leaderless is how long a ring may go without a quorum before a person is
@@ -590,12 +595,21 @@ func (o Observed) Successor(spec Spec, from Member) (to Member, able bool) {
 	}), true
 }
 
-// short adds one learner while voters that stay are missing.
+// short adds one learner while voters that stay are missing. It leaves an upgrade its turn where
+// that is what brings machines: those that are free lack the release that a member joins with,
+// and have the one that is asked for. Each waited for the other.
 func short(spec Spec, o Observed) (Decision, bool) {
-	if len(keepers(spec, o)) >= spec.Nodes {
+	kept := keepers(spec, o)
+	if len(kept) >= spec.Nodes {
 		return pass()
 	}
-	return add(spec, o, "more voters are asked for")
+	d, decided := add(spec, o, "more voters are asked for")
+	_, able := o.spare(spec)
+	brings := slices.ContainsFunc(o.free(spec), func(m Machine) bool { return m.has(spec.Version) })
+	if n := len(o.Voters()); !able && brings && n == len(kept) && o.serving() == n && n-1 >= Quorum(n) {
+		return d, false
+	}
+	return d, decided
 }
 
 func add(spec Spec, o Observed, why string) (Decision, bool) {

@@ -4,6 +4,7 @@
 package ring
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -62,6 +63,29 @@ func TestOwnReleases(t *testing.T) {
 	}
 	assert.Equal(t, "ringadm member add m4 --peer-url https://m4:2380 --disk d4", next("v3.5.31"))
 	assert.Equal(t, "wait: more voters are asked for, and no machine is free; m4 has no etcd v3.5.31", next("v3.6.16"))
+}
+
+// TestUpgradesToGrow: more voters are asked for than machines have the release, and the free ones
+// have the one that is asked for: the ring is upgraded first, unless it would be down meanwhile or
+// the upgrade brings nobody.
+func TestUpgradesToGrow(t *testing.T) {
+	next := func(voters int, free Version) string {
+		spec := Spec{Nodes: 5, Version: "v3.6.16", From: "v3.5.35", ReplaceAfter: time.Minute}
+		o := Observed{Listed: true}
+		for i := range 5 {
+			m := Machine{Name: fmt.Sprintf("m%d", i+1), Present: true, Versions: []Version{free}}
+			m.PeerURL, m.Disk = TLS.URL(m.Name, 2380), "d-"+m.Name
+			if i < voters {
+				m.Versions = []Version{"v3.5.35", "v3.6.16"}
+				o.Members = append(o.Members, Member{ID: ID(i + 1), Name: m.Name, Machine: m.Name, Disk: m.Disk, PeerURL: m.PeerURL, Serving: true, Leader: i == 0, Version: "v3.5.35"})
+			}
+			o.Machines = append(o.Machines, m)
+		}
+		return Next(spec, o).String()
+	}
+	assert.Equal(t, "ringadm member upgrade 2 --version v3.6.16", next(3, "v3.6.16"))
+	assert.Equal(t, "wait: more voters are asked for, and no machine is free; m3 has no etcd v3.5.35; m4 has no etcd v3.5.35; m5 has no etcd v3.5.35", next(2, "v3.6.16"), "of two none can be restarted")
+	assert.Equal(t, "wait: more voters are asked for, and no machine is free; m4 has no etcd v3.5.35; m5 has no etcd v3.5.35", next(3, "v3.4.9"), "the upgrade brings nobody")
 }
 
 // TestReplacesAsMembersLet: one of five is gone for good, and a spare is there. It
