@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// rule looks at one concern. It decides, or leaves the decision to the rules
-// after it.
+// rule looks at one concern. It decides, or leaves the decision to the rules after it: with what
+// there is to wait for if none of them decides, or with nothing.
 type rule func(Spec, Observed) (Decision, bool)
 
 // The order is the safety argument. What is unknown stops everything, and so do data
