@@ -148,8 +148,8 @@ func (r RingSpec) Own(machine string) Own {
 	return own
 }
 
-// On lists the releases that the machine has, of those that the plan runs.
-func (p Plan) On(machine string) []string {
+// VersionsOn lists the etcd releases that the machine has, of those that the plan runs.
+func (p Plan) VersionsOn(machine string) []string {
 	return slices.DeleteFunc(p.Versions(), func(version string) bool {
 		return slices.Contains(p.Ring.Members[machine].Lacks, version)
 	})

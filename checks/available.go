@@ -6,6 +6,7 @@ package checks
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ringproof/ringproof"
@@ -49,7 +50,7 @@ var available = Check{
 // gap that is longest without the host's starvation: an outage of 20 s in which
 // the host gave 18 s is worse than one of 30 s in which it gave 3.
 func longestGap(h *ringproof.History) (longest, given gap, asked bool) {
-	held := heldDown(h)
+	held := slices.SortedFunc(slices.Values(append(heldDown(h), hanging(h)...)), func(a, b ringproof.Span) int { return cmp.Compare(a.From, b.From) })
 	ops := h.Operations
 	begins := ringproof.Instant(0)
 	if made := events(h, ringproof.EventRingCreated); len(made) > 0 {

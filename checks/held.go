@@ -35,6 +35,30 @@ func heldDown(h *ringproof.History) (spans []ringproof.Span) {
 	return spans
 }
 
+// hangs is how long a real etcd may send nothing to anybody as it applies the removal of a member
+// that is cut off: its writes to that member are under way, and each of two streams has a write
+// timeout of 5 s (peer.stop, Transport.RemovePeer and DefaultConnWriteTimeout in rafthttp).
+const hangs = 10 * time.Second
+
+// hanging lists the spans in which a real etcd may do so for a removal that is not the subject's.
+func hanging(h *ringproof.History) (spans []ringproof.Span) {
+	for _, e := range events(h, ringproof.EventFaultLanded) {
+		hand, _ := faultOf(h.Plan, e.Step)
+		if !h.Tools.Virtual && hand.Does == ringproof.MemberRemove && cutOff(h, e) {
+			spans = append(spans, ringproof.Span{From: e.At, To: e.At.Add(hangs)})
+		}
+	}
+	return spans
+}
+
+// cutOff reports whether a partition was in force on the machine of what landed.
+func cutOff(h *ringproof.History, landed ringproof.Event) bool {
+	return slices.ContainsFunc(events(h, ringproof.EventFaultLanded), func(e ringproof.Event) bool {
+		over, ends := faultOver(h, e)
+		return e.Fault == ringproof.FaultPartition && e.Machine == landed.Machine && e.At < landed.At && (!ends || over > landed.At)
+	})
+}
+
 // podsEnded has what ended pods beside what makes them, or what asks for that, land on the machines
 // whose etcds ended for it, and heal machine by machine: once that one has ended, as no other is made
 // before, and where nobody asks for a ring, once somebody does again. From then on it is the

@@ -28,6 +28,31 @@ func dark(until float64, voters int, faults ...ringproof.Fault) *ringproof.Histo
 	return h
 }
 
+// TestAvailableWhileARemovalHangs: a member was cut off, and somebody else removed it. A real etcd
+// may send nothing for ten seconds then: no longer, not without the cut, and not for another change.
+func TestAvailableWhileARemovalHangs(t *testing.T) {
+	for name, test := range map[string]struct {
+		until   float64
+		healed  float64
+		does    string
+		virtual bool
+		says    string
+	}{
+		"it hangs":            {11.5, 30, ringproof.MemberRemove, false, ""},
+		"for longer":          {14.5, 30, ringproof.MemberRemove, false, "at least every 2s, saw none for 12.5s"},
+		"the cut was over":    {11.5, 1.5, ringproof.MemberRemove, false, "at least every 2s, saw none for 9.5s"},
+		"somebody was added":  {11.5, 30, ringproof.MemberAdd, false, "at least every 2s, saw none for 9.5s"},
+		"a simulated network": {11.5, 30, ringproof.MemberRemove, true, "at least every 2s, saw none for 9.5s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := dark(test.until, 3, ringproof.Fault{Kind: ringproof.FaultPartition, Shape: "isolate"}, ringproof.Fault{Kind: ringproof.FaultForeignHand, Does: test.does})
+			h.Tools.Virtual = test.virtual
+			hit(hit(h, 0, 1, test.healed, "m2"), 1, 2, 20, "m2")
+			judged(t, available.Finding(h, Values{"maxGap": "2s", "realGap": "2s"}), test.says)
+		})
+	}
+}
+
 func votersOn(at float64, n int) ringproof.Observation {
 	o := ringproof.Observation{At: sec(at), Fresh: true}
 	for i := 1; i <= n; i++ {

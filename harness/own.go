@@ -80,8 +80,8 @@ type withdrawal struct {
 	turned  bool     // and came to the release since
 }
 
-// granted reports whether the machine's member may run what was taken back: it was its turn, or
-// it joined later, a ring some of whose members run it.
+// granted reports whether the member may run what was taken back: it was its turn, or it joined
+// since, and a ring takes who joins with the latest release that a member runs.
 func (w *withdrawal) granted(m ringproof.MemberView) bool {
 	switch {
 	case w.release == "" || "v"+m.Version != w.release:

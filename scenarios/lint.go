@@ -357,7 +357,7 @@ func (r review) flags() Diagnostics {
 // or it is the last: an agent that has no etcd at all doesn't start.
 func (r review) lacksAt(path, machine string) Diagnostics {
 	var found Diagnostics
-	if len(r.plan.On(machine)) == 0 && r.plan.Ring.On != ringproof.OnKubernetes {
+	if len(r.plan.VersionsOn(machine)) == 0 && r.plan.Ring.On != ringproof.OnKubernetes {
 		return r.say(path, Error, "S053", "have it be absent at the start by fault: {kill: {target: "+machine+", scope: machine}}", "%s lacks every release that members run", machine)
 	}
 	for _, version := range r.plan.Ring.Members[machine].Lacks {

@@ -82,7 +82,7 @@ func (m *Machine) Binaries() map[string]string {
 	if m.strange {
 		return map[string]string{"v3.0.0": binaryPath("v3.0.0")} // which no ring runs
 	}
-	for _, version := range m.world.plan.On(m.name) {
+	for _, version := range m.world.plan.VersionsOn(m.name) {
 		all[version] = binaryPath(version)
 	}
 	return all

@@ -50,7 +50,7 @@ var _ etcd.Host = (*server)(nil)
 // launch starts etcd. It outlives the agent that started it.
 func (m *Machine) launch(args []string) error {
 	version := path.Base(path.Dir(args[0]))
-	if m.world.Subject != nil && !slices.Contains(m.world.plan.On(m.name), version) {
+	if m.world.Subject != nil && !slices.Contains(m.world.plan.VersionsOn(m.name), version) {
 		return fmt.Errorf("starting etcd: %s: %w", args[0], fs.ErrNotExist)
 	}
 	m.world.pids++

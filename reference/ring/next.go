@@ -595,21 +595,24 @@ func (o Observed) Successor(spec Spec, from Member) (to Member, able bool) {
 	}), true
 }
 
-// short adds one learner while voters that stay are missing. It leaves an upgrade its turn where
-// that is what brings machines: those that are free lack the release that a member joins with,
-// and have the one that is asked for. Each waited for the other.
+// short adds one learner while voters that stay are missing.
 func short(spec Spec, o Observed) (Decision, bool) {
 	kept := keepers(spec, o)
 	if len(kept) >= spec.Nodes {
 		return pass()
 	}
 	d, decided := add(spec, o, "more voters are asked for")
+	return d, decided && !o.upgradesFirst(spec, len(kept))
+}
+
+// upgradesFirst reports whether voters are missing that an upgrade brings: the free machines lack
+// the release that a member joins with, and some have the one that is asked for. Each waited for
+// the other. All kept voters serve, and are a quorum while one restarts.
+func (o Observed) upgradesFirst(spec Spec, kept int) bool {
 	_, able := o.spare(spec)
 	brings := slices.ContainsFunc(o.free(spec), func(m Machine) bool { return m.has(spec.Version) })
-	if n := len(o.Voters()); !able && brings && n == len(kept) && o.serving() == n && n-1 >= Quorum(n) {
-		return d, false
-	}
-	return d, decided
+	n := len(o.Voters())
+	return !able && brings && n == kept && o.serving() == n && n-1 >= Quorum(n)
 }
 
 func add(spec Spec, o Observed, why string) (Decision, bool) {
