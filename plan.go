@@ -410,6 +410,7 @@ const (
 	FaultSkippedView FaultKind = "skipped-view" // the subject doesn't decide, so it never sees what was in between
 	FaultReplyLoss   FaultKind = "reply-loss"   // what a machine asks of others is done, and some of the replies are lost
 	FaultSlowNetwork FaultKind = "slow-network" // packets take longer
+	FaultPacketLoss  FaultKind = "packet-loss"  // some packets between machines are lost
 	FaultClockSkew   FaultKind = "clock-skew"   // a machine's clock is ahead or behind
 	FaultDiskSwap    FaultKind = "disk-swap"    // machines' disks change places
 
@@ -470,7 +471,7 @@ type Fault struct {
 	Nth      int       `json:"nth,omitempty"`      // at the nth such action, effect or decision since it was set; 0 means 1
 	Back     int       `json:"back,omitempty"`     // stale-view: how many decisions old the view is; 0 means 1
 	Count    int       `json:"count,omitempty"`    // stale-view, skipped-view: for how many decisions; 0 means 1
-	Percent  int       `json:"percent,omitempty"`  // reply-loss: how many of 100 replies
+	Percent  int       `json:"percent,omitempty"`  // reply-loss, packet-loss: how many of 100
 	By       Duration  `json:"by,omitempty"`       // clock-skew: ahead, or behind when negative; slow-network, slow-disk: the delay that is added; time-passes: how much; volume-loss: how old the copy is
 	For      Duration  `json:"for,omitempty"`      // heals by itself after; 0: at the end of all faults, or never for a loss; time-passes: in how much of the run
 	Stagger  Duration  `json:"stagger,omitempty"`  // heals one target after another, this far apart
@@ -567,6 +568,16 @@ func (f Fault) Lateness() time.Duration {
 		return 0
 	}
 	return cmp.Or(f.For.Std(), 10*time.Second)
+}
+
+// Aftermath is how long what the fault has done goes on once it is healed; 0: it is over. A connection of which
+// packets were lost waits to send them again, for longer each time; etcd gives it up once nothing has come for five
+// seconds (rafthttp's ConnReadTimeout and ConnWriteTimeout), and dials anew.
+func (f Fault) Aftermath() time.Duration {
+	if f.Kind != FaultPacketLoss {
+		return 0
+	}
+	return 10 * time.Second
 }
 
 // OfPort reports whether a partition is of one port alone.

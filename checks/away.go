@@ -20,19 +20,27 @@ func (l *ledger) away(member ringproof.MemberID, at ringproof.Instant) bool {
 		return false
 	}
 	patience, unseen := l.h.Plan.Ring.ReplaceAfter.Std(), l.unseen(member, at)
-	long := func(m ringproof.Instant) bool { return m.Sub(l.severed(where.machine, m)) >= patience }
-	return at.Sub(unseen) >= patience || l.aged(unseen, at) || long(at) || slices.ContainsFunc(l.justHealed(at), long)
+	if at.Sub(unseen) >= patience || l.aged(unseen, at) || at.Sub(l.severed(where.machine, at)) >= patience {
+		return true
+	}
+	return slices.ContainsFunc(events(l.h, ringproof.EventFaultHealed), func(e ringproof.Event) bool {
+		return e.At <= at && l.unheard(member, e.At, at).Sub(l.severed(where.machine, e.At-1)) >= patience
+	})
 }
 
-// justHealed are the last moments of what has healed since nobody can have heard of it: a machine
-// whose packets took half a second longer was given up by who had asked it a moment before.
-func (l *ledger) justHealed(at ringproof.Instant) (moments []ringproof.Instant) {
-	for _, e := range events(l.h, ringproof.EventFaultHealed) {
-		if e.At <= at && e.At > at.Add(-visit.Std()) {
-			moments = append(moments, e.At-1)
-		}
+// unheard is until when nobody can have heard of a member that a fault had cut off until it healed. Whose packets
+// took half a second longer was given up by who had asked it a moment before; and who was not seen to serve once
+// they took no longer was as silent as before.
+func (l *ledger) unheard(member ringproof.MemberID, healed, at ringproof.Instant) ringproof.Instant {
+	since := l.h.Observations[l.observed(healed):l.observed(at)]
+	serves := func(o ringproof.Observation) bool { m, listed := o.Member(member); return listed && m.Serving }
+	switch {
+	case len(since) > 0 && !slices.ContainsFunc(since, serves):
+		return at
+	case healed > at.Add(-visit.Std()):
+		return healed - 1
 	}
-	return moments
+	return 0
 }
 
 // aged reports whether hours passed between the two moments, by the clocks of the
@@ -77,7 +85,7 @@ func (l *ledger) severed(machine string, at ringproof.Instant) ringproof.Instant
 // others. An etcd whose agent alone is silent serves on.
 func (l *ledger) severs(e ringproof.Event) bool {
 	switch e.Fault {
-	case ringproof.FaultPartition, ringproof.FaultReplyLoss, ringproof.FaultSlowNetwork, ringproof.FaultClockSkew, ringproof.FaultSleep:
+	case ringproof.FaultPartition, ringproof.FaultReplyLoss, ringproof.FaultSlowNetwork, ringproof.FaultPacketLoss, ringproof.FaultClockSkew, ringproof.FaultSleep:
 		return true
 	case ringproof.FaultKill, ringproof.FaultPause:
 		f, known := faultOf(l.h.Plan, e.Step)

@@ -1311,14 +1311,17 @@ func TestTheMarginOfWhoIsAway(t *testing.T) {
 		scope   string
 		patient float64 // seconds
 		back    float64 // when it is; 0: never
+		silent  bool    // it doesn't serve from then on
 		says    string
 	}{
-		"off for longer":                        {"machine", 3, 0, ""},
-		"off for less":                          {"machine", 8, 0, "remove of 3"},
-		"its agent is silent":                   {"agent", 3, 0, "remove of 3"},
-		"back before anybody can have heard it": {"machine", 3, 14.5, ""},
-		"back in time":                          {"machine", 3, 12.5, "remove of 3"},
-		"back after less, though just now":      {"machine", 4.8, 14.5, "remove of 3"},
+		"off for longer":                        {"machine", 3, 0, false, ""},
+		"off for less":                          {"machine", 8, 0, false, "remove of 3"},
+		"its agent is silent":                   {"agent", 3, 0, false, "remove of 3"},
+		"back before anybody can have heard it": {"machine", 3, 14.5, false, ""},
+		"back in time":                          {"machine", 3, 12.5, false, "remove of 3"},
+		"back in time, and not heard any more":  {"machine", 4, 12.5, true, ""},
+		"back, and not heard for less in all":   {"machine", 5.5, 12.5, true, "remove of 3"},
+		"back after less, though just now":      {"machine", 4.8, 14.5, false, "remove of 3"},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			h := healthy()
@@ -1328,7 +1331,10 @@ func TestTheMarginOfWhoIsAway(t *testing.T) {
 			if test.back > 0 {
 				event(h, ringproof.Event{At: sec(test.back), Kind: ringproof.EventFaultHealed, Step: "off", Fault: ringproof.FaultKill, Machine: "m3"})
 			}
-			look(h, seen(14, 1, 1, 2, 3))
+			look(h, seen(12.4, 1, 1, 2, 3))
+			o := seen(14, 1, 1, 2, 3)
+			o.Members[2].Serving = !test.silent
+			look(h, o)
 			insert(h, 3, entry("remove", 3, 15))
 			judged(t, quorumMargin.Finding(h, nil), test.says)
 		})

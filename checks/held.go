@@ -193,6 +193,8 @@ func gripOf(ring ringproof.RingSpec, f ringproof.Fault, landed ringproof.FaultKi
 		return f.By.Std() >= election, ""
 	case ringproof.FaultSlowNetwork:
 		return 2*f.By.Std() >= election, ""
+	case ringproof.FaultPacketLoss:
+		return losesLead(f.Percent, election), ""
 	case ringproof.FaultSetDeleted, ringproof.FaultRingDeleted:
 		return f.How != ringproof.Orphan, ""
 	case ringproof.FaultVolumeUnmounted:
@@ -206,6 +208,18 @@ func gripOf(ring ringproof.RingSpec, f ringproof.Fault, landed ringproof.FaultKi
 		return false, barred
 	}
 	return false, ""
+}
+
+// losesLead reports whether a leader loses its lead twice a minute or more often, of whose packets so many of 100 are
+// lost: whether of its heartbeats, ten in an election timeout, one is lost so often in a row that it comes after that. TCP sends it again after 200 ms, and each time after twice as long.
+func losesLead(percent int, election time.Duration) bool {
+	const often = 30 * time.Second
+	every := election / 10
+	for late, wait := time.Duration(0), 200*time.Millisecond; every < often && late < election; wait *= 2 {
+		late += wait
+		every = every * 100 / time.Duration(percent)
+	}
+	return every < often
 }
 
 // faultOf is the fault that the plan has at the step.

@@ -104,6 +104,9 @@ func TestFaultsThatHoldTheQuorumDown(t *testing.T) {
 	slow := func(kind ringproof.FaultKind, by int) ringproof.Fault {
 		return ringproof.Fault{Kind: kind, By: ringproof.Duration(time.Duration(by) * time.Millisecond)}
 	}
+	lossy := func(percent int) ringproof.Fault {
+		return ringproof.Fault{Kind: ringproof.FaultPacketLoss, Percent: percent}
+	}
 	ended := func(h *ringproof.History, at float64) *ringproof.History {
 		return exits(exits(h, at, "m1"), at, "m2")
 	}
@@ -156,6 +159,9 @@ func TestFaultsThatHoldTheQuorumDown(t *testing.T) {
 		{"disks that a leader can have", hit(dark(40, 3, slow(ringproof.FaultSlowDisk, 400)), 0, 2, 32, "m1,m2,m3"), ringproof.Fail},
 		{"packets too slow for a vote", hit(dark(40, 3, slow(ringproof.FaultSlowNetwork, 600)), 0, 2, 32, "m1,m2,m3"), ringproof.Pass},
 		{"packets that a vote can have", hit(dark(40, 3, slow(ringproof.FaultSlowNetwork, 300)), 0, 2, 32, "m1,m2,m3"), ringproof.Fail},
+		{"packets lost until a leader loses its lead", hit(dark(40, 3, lossy(15)), 0, 2, 32, "m1,m2,m3"), ringproof.Pass},
+		{"packets lost that a leader can lose", hit(dark(40, 3, lossy(10)), 0, 2, 32, "m1,m2,m3"), ringproof.Fail},
+		{"one machine's packets lost", hit(dark(40, 3, lossy(50)), 0, 2, 32, "m1"), ringproof.Fail},
 		{"slow, and not gone", hit(dark(40, 3, ringproof.Fault{Kind: ringproof.FaultSlowNetwork}), 0, 2, 32, "m1,m2"), ringproof.Fail},
 	} {
 		t.Run(test.name, func(t *testing.T) {

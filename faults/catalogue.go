@@ -311,6 +311,22 @@ var catalogue = []Entry{
 		},
 	},
 	{
+		Kind: ringproof.FaultPacketLoss,
+		Doc:  "some packets between the target and other machines are lost, each way: TCP sends them again, what comes after them waits, and who waits for too long dials anew. Clients are reached as before",
+		Params: Params{
+			target,
+			{Name: "percent", Type: TypeNumber, Least: 1, Doc: "how many of 100 packets are lost; of more than half a connection is none: that is a partition", Required: true, Most: 50},
+			lasts,
+		},
+		Targets:  union(MemberForms(), MachineForms(), SetForms()),
+		Fairness: transient + " A leader whose heartbeats come late may lose its lead, again and again, and nobody may be taken for lost for it.",
+		Heals:    "no packet is lost any more; what was sent again is on its way",
+		Worlds:   everywhere,
+		Sentence: func(f ringproof.Fault) string {
+			return fmt.Sprintf("lose %d of 100 packets from and to %s", f.Percent, whom(f))
+		},
+	},
+	{
 		Kind: ringproof.FaultSlowDisk,
 		Doc:  "every sync of the target's disk takes longer: etcd's raft waits for it, and sends no heartbeat meanwhile",
 		Params: Params{

@@ -89,7 +89,7 @@ func TestCatalogueIsWhole(t *testing.T) {
 	kinds := []ringproof.FaultKind{
 		ringproof.FaultKill, ringproof.FaultPause, ringproof.FaultMachineLoss, ringproof.FaultVolumeLoss, ringproof.FaultDiskFull,
 		ringproof.FaultPartition, ringproof.FaultStoreOutage, ringproof.FaultStoreStale, ringproof.FaultAgentCrash,
-		ringproof.FaultStaleView, ringproof.FaultSkippedView, ringproof.FaultReplyLoss, ringproof.FaultSlowNetwork,
+		ringproof.FaultStaleView, ringproof.FaultSkippedView, ringproof.FaultReplyLoss, ringproof.FaultSlowNetwork, ringproof.FaultPacketLoss,
 		ringproof.FaultClockSkew, ringproof.FaultDiskSwap, ringproof.FaultTimePasses,
 		ringproof.FaultStartFailure, ringproof.FaultVolumeUnmounted, ringproof.FaultVolumeCopy,
 		ringproof.FaultWrongRing, ringproof.FaultDuplicate, ringproof.FaultDryRun, ringproof.FaultKeysDamaged, ringproof.FaultAPIOutage,
@@ -205,6 +205,7 @@ func TestSentences(t *testing.T) {
 		"keep the agent from decisions 2 to 4 about the ring":                           {Fault: &ringproof.Fault{Kind: ringproof.FaultSkippedView, Decision: "next", Nth: 2, Count: 3}},
 		"lose 30 of 100 replies to all, for 5s":                                         {Fault: &ringproof.Fault{Kind: ringproof.FaultReplyLoss, Percent: 30, For: ringproof.Duration(5e9)}},
 		"delay every packet from and to leader by 200ms":                                {Fault: &ringproof.Fault{Kind: ringproof.FaultSlowNetwork, Target: "leader", By: ringproof.Duration(2e8)}},
+		"lose 20 of 100 packets from and to all, for 5s":                                {Fault: &ringproof.Fault{Kind: ringproof.FaultPacketLoss, Target: "all", Percent: 20, For: ringproof.Duration(5e9)}},
 		"set the clock of follower 5m ahead":                                            {Fault: &ringproof.Fault{Kind: ringproof.FaultClockSkew, Target: "follower", By: ringproof.Duration(300e9)}},
 		"set the clock of follower 5m back":                                             {Fault: &ringproof.Fault{Kind: ringproof.FaultClockSkew, Target: "follower", By: ringproof.Duration(-300e9)}},
 		"let 400d pass by all clocks, for 40s":                                          {Fault: &ringproof.Fault{Kind: ringproof.FaultTimePasses, By: ringproof.Duration(400 * 24 * 3600e9), For: ringproof.Duration(40e9)}},

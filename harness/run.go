@@ -289,27 +289,28 @@ func (r *runner) heal(ctx context.Context) {
 	isAlarm := func(h landed) bool { return h.step.Fault.Kind == ringproof.FaultAlarmRaised }
 	alarms := slices.DeleteFunc(slices.Clone(all), func(h landed) bool { return !isAlarm(h) })
 	all = append(slices.DeleteFunc(all, isAlarm), alarms...)
-	r.arrive(ctx)
+	// What was asked for and is still on its way: that it comes is the fault, and nobody can call it back.
+	r.outwait(ctx, ringproof.EventFaultLanded, ringproof.Fault.Lateness)
 	for _, h := range all {
 		if left, some := r.leaveDead(ctx, h); some {
 			r.undo(ctx, left)
 		}
 	}
 	_ = r.wait(ctx, defaultTimeout, func() bool { return r.count(&r.healing, 0) == 0 })
+	r.outwait(ctx, ringproof.EventFaultHealed, ringproof.Fault.Aftermath)
 	r.record.Record(ringproof.Event{Kind: ringproof.EventHealPhase})
 }
 
-// arrive waits for what was asked for and is still on its way: that it comes is the fault, and
-// nobody can call it back.
-func (r *runner) arrive(ctx context.Context) {
+// outwait waits for what a fault does from its landing on, or from its healing.
+func (r *runner) outwait(ctx context.Context, since ringproof.EventKind, does func(ringproof.Fault) time.Duration) {
 	var due ringproof.Instant
 	events, _ := r.record.since(0)
 	for _, e := range events {
 		i := slices.IndexFunc(r.plan.Steps, func(s ringproof.Step) bool { return s.Name == e.Step && s.Fault != nil })
-		if e.Kind != ringproof.EventFaultLanded || i < 0 {
+		if e.Kind != since || i < 0 {
 			continue
 		}
-		if by := r.plan.Steps[i].Fault.Lateness(); by > 0 {
+		if by := does(*r.plan.Steps[i].Fault); by > 0 {
 			due = max(due, e.At.Add(by+poll))
 		}
 	}

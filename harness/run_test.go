@@ -415,6 +415,14 @@ func TestTheHealPhaseHealsTheRestOnce(t *testing.T) {
 	assert.Empty(t, w.done("heal", "lose"), "what is lost stays lost")
 }
 
+// TestAnAftermathIsPartOfTheFault: nothing is demanded while connections wait to send again what was lost.
+func TestAnAftermathIsPartOfTheFault(t *testing.T) {
+	lossy := ringproof.Fault{Kind: ringproof.FaultPacketLoss, Percent: 20, Target: "m3", For: seconds(2)}
+	h := play(t, &toy{}, ring(faulty("lossy", lossy), sleep("moment")))
+	healed := only(t, h, ringproof.EventFaultHealed, "lossy").At
+	assert.GreaterOrEqual(t, only(t, h, ringproof.EventHealPhase, "").At.Sub(healed), lossy.Aftermath())
+}
+
 // TestAFaultThatHealsTooLateIsHealedOnce: its time is up after the heal phase
 // took it away.
 func TestAFaultThatHealsTooLateIsHealedOnce(t *testing.T) {

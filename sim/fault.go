@@ -90,6 +90,7 @@ func init() {
 		ringproof.FaultDiskSwap:    nothing,
 		ringproof.FaultSlowNetwork: (*World).slow,
 		ringproof.FaultReplyLoss:   (*World).loseReplies,
+		ringproof.FaultPacketLoss:  (*World).losePackets,
 		ringproof.FaultClockSkew:   (*World).skewClock,
 
 		ringproof.FaultStartFailure:    (*World).failStarts,
@@ -419,6 +420,15 @@ func (w *World) loseReplies(m *Machine, s ringproof.Step) (string, error) {
 	}
 	w.network.mute[m][s.Name] = s.Fault.Percent
 	return fmt.Sprintf("%s: %d of 100 replies are lost", m.name, s.Fault.Percent), nil
+}
+
+// losePackets loses some of what goes between the machine and others.
+func (w *World) losePackets(m *Machine, s ringproof.Step) (string, error) {
+	if w.network.lossy[m] == nil {
+		w.network.lossy[m] = map[string]int{}
+	}
+	w.network.lossy[m][s.Name] = s.Fault.Percent
+	return fmt.Sprintf("%s: %d of 100 packets are lost", m.name, s.Fault.Percent), nil
 }
 
 func (w *World) skewClock(m *Machine, s ringproof.Step) (string, error) {

@@ -23,14 +23,21 @@ import (
 
 // Times of the network: one way between two machines of a region.
 const (
-	quickHop   = 150 * time.Microsecond
-	slowHop    = 600 * time.Microsecond
-	tailHop    = 8 * time.Millisecond // one packet in a hundred
-	streamDead = 5 * time.Second      // without a packet, until etcd gives a peer's stream up
+	quickHop    = 150 * time.Microsecond
+	slowHop     = 600 * time.Microsecond
+	tailHop     = 8 * time.Millisecond   // one packet in a hundred
+	firstResent = 200 * time.Millisecond // until TCP sends again what it has heard nothing of
+	streamDead  = 5 * time.Second        // without a packet, until etcd gives a peer's stream up
 )
 
 // link is one direction between two machines.
 type link struct{ from, to *Machine }
+
+// way is one direction of what one machine's processes, or its etcd as a peer, say to another.
+type way struct {
+	link
+	peers bool
+}
 
 // network carries packets between machines. The harness's own clients, whose
 // machine is nil, reach everyone.
@@ -40,6 +47,8 @@ type network struct {
 	chaos *stream
 	slow  map[*Machine]map[string]time.Duration // added to each hop, by step
 	mute  map[*Machine]map[string]int           // of 100 replies, how many are lost, by step
+	lossy map[*Machine]map[string]int           // of 100 packets, how many are lost, by step
+	stuck map[way]ringproof.Instant             // until what was lost there has been sent again
 	spare []*parcel
 	reset bool                     // what is cut is refused, not dropped
 	stale int                      // how many machines' names don't resolve to them
@@ -48,7 +57,7 @@ type network struct {
 
 func newNetwork(w *World) *network {
 	return &network{world: w, cuts: map[link]map[string]string{}, chaos: w.engine.chance("network"),
-		slow: map[*Machine]map[string]time.Duration{}, mute: map[*Machine]map[string]int{}}
+		slow: map[*Machine]map[string]time.Duration{}, mute: map[*Machine]map[string]int{}, lossy: map[*Machine]map[string]int{}, stuck: map[way]ringproof.Instant{}}
 }
 
 // cut drops what from sends to to, of one port or of all, until the step is healed.
@@ -85,8 +94,10 @@ func (n *network) mend(step string) {
 	for _, steps := range n.slow { // order: each is changed by itself
 		delete(steps, step)
 	}
-	for _, steps := range n.mute { // order: each is changed by itself
-		delete(steps, step)
+	for _, lost := range []map[*Machine]map[string]int{n.mute, n.lossy} {
+		for _, steps := range lost { // order: each is changed by itself
+			delete(steps, step)
+		}
 	}
 }
 
@@ -108,15 +119,21 @@ func (n *network) isCut(l link, port string) bool {
 }
 
 // hop is how long one packet takes. What is slow is the way out of a machine and into it.
-func (n *network) hop(from, to *Machine) time.Duration {
+func (n *network) hop(from, to *Machine) time.Duration { return n.takes(way{link{from, to}, false}) }
+
+func (n *network) takes(w way) time.Duration {
 	d := n.chaos.between(quickHop, slowHop)
 	if n.chaos.draw()%100 == 0 {
 		d = n.chaos.between(slowHop, tailHop)
 	}
-	if len(n.slow) == 0 || from == to {
+	if w.from == w.to {
 		return d
 	}
-	for _, m := range [...]*Machine{from, to} {
+	d += n.resent(w)
+	if len(n.slow) == 0 {
+		return d
+	}
+	for _, m := range [...]*Machine{w.from, w.to} {
 		if m != nil {
 			for _, slow := range n.slow[m] { // order: a sum
 				d += slow
@@ -126,27 +143,49 @@ func (n *network) hop(from, to *Machine) time.Duration {
 	return d
 }
 
+// resent is how much longer a packet between machines takes that is lost, until it has been sent again: each time
+// after twice as long (RFC 6298, Linux's TCP_RTO_MIN), and by streamDead on another connection. What is sent
+// meanwhile waits for it.
+func (n *network) resent(w way) (d time.Duration) {
+	if len(n.lossy) == 0 || w.from == nil || w.to == nil {
+		return 0
+	}
+	now := n.world.engine.now
+	if until := n.stuck[w]; until > now {
+		return until.Sub(now)
+	}
+	out, in := worst(n.lossy, w.from), worst(n.lossy, w.to)
+	percent := out + in - out*in/100 // it may be lost at either end
+	for wait := firstResent; percent > 0 && d < streamDead && n.chaos.below(100) < percent; wait *= 2 {
+		d += wait
+	}
+	d = min(d, streamDead)
+	n.stuck[w] = now.Add(d)
+	return d
+}
+
 // loses reports whether a reply between the two gets lost.
 func (n *network) loses(from, to *Machine) bool {
-	percent := 0
-	if len(n.mute) == 0 {
-		return false
-	}
-	for _, m := range [...]*Machine{from, to} {
-		if m != nil {
-			for _, lost := range n.mute[m] { // order: the largest
-				percent = max(percent, lost)
-			}
-		}
-	}
+	percent := max(worst(n.mute, from), worst(n.mute, to))
 	return percent > 0 && n.chaos.below(100) < percent
+}
+
+// worst is the most that any step has lost of 100 at the machine; nil is the harness's own.
+func worst(lost map[*Machine]map[string]int, at *Machine) (percent int) {
+	if len(lost) == 0 || at == nil {
+		return 0
+	}
+	for _, of := range lost[at] { // order: the largest
+		percent = max(percent, of)
+	}
+	return percent
 }
 
 // inOrder is hop for a stream: no packet overtakes the one before it.
 func (n *network) inOrder(from, to *Machine) time.Duration {
 	now := n.world.engine.now
 	last := from.sent(to)
-	*last = max(now.Add(n.hop(from, to)), *last+1)
+	*last = max(now.Add(n.takes(way{link{from, to}, true})), *last+1)
 	return last.Sub(now)
 }
 

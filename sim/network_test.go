@@ -217,6 +217,45 @@ func TestALostReplyIsOfARequestThatWasDone(t *testing.T) {
 	})
 }
 
+// TestALostPacketIsSentAgain: it comes after all, later the more often it is lost, and nothing overtakes it in its
+// stream. What a machine says to itself, and who asks from outside, never lose any.
+func TestALostPacketIsSentAgain(t *testing.T) {
+	w := wired(3)
+	m1, m2, m3 := w.machines[0], w.machines[1], w.machines[2]
+	late := func(from, to *Machine) (n int, longest time.Duration) {
+		for range 2000 {
+			w.engine.now = w.engine.now.Add(2 * streamDead) // what was lost before has come
+			if d := w.network.hop(from, to); d >= firstResent {
+				n, longest = n+1, max(longest, d)
+			}
+		}
+		return n, longest
+	}
+	w.network.lossy[m1] = map[string]int{"some": 20, "few": 5}
+	w.network.lossy[m3] = map[string]int{"some": 20}
+	for ends, want := range map[[2]*Machine]int{{m1, m2}: 400, {m2, m1}: 400, {m1, m3}: 720} {
+		n, longest := late(ends[0], ends[1])
+		assert.InDelta(t, want, n, 80, "the worst of the steps, at either end")
+		assert.Greater(t, longest, 3*firstResent, "twice in a row")
+		assert.LessOrEqual(t, longest, streamDead+tailHop)
+	}
+	for _, ends := range [][2]*Machine{{m1, m1}, {nil, m1}, {m1, nil}} {
+		n, _ := late(ends[0], ends[1])
+		assert.Zero(t, n)
+	}
+	w.network.stuck[way{link{m1, m2}, false}] = w.engine.now.Add(time.Second)
+	assert.GreaterOrEqual(t, w.network.hop(m1, m2), time.Second, "what is sent meanwhile waits")
+	last := w.engine.now
+	for range 200 {
+		at := w.engine.now.Add(w.network.inOrder(m1, m2))
+		require.Greater(t, at, last)
+		last = at
+	}
+	w.network.mend("some")
+	n, _ := late(m1, m3)
+	assert.InDelta(t, 100, n, 40)
+}
+
 // TestAReplyThatIsCutOff is of a request that was done, too: a partition of one way lets requests in.
 func TestAReplyThatIsCutOff(t *testing.T) {
 	ring(t, 3, func(s *stage) {

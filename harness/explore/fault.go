@@ -235,7 +235,9 @@ func (c *composer) param(f *ringproof.Fault, e faults.Entry, p faults.Param, lab
 	case "phase":
 		f.Phase = one(c.draw, label, phases...)
 	case "percent":
-		f.Percent = one(c.draw, label, 20, 50, 100)
+		if f.Percent = one(c.draw, label, 20, 50, 100); e.Kind == ringproof.FaultPacketLoss {
+			f.Percent = one(c.draw, label, 5, 15, 40)
+		}
 	case "by":
 		f.By = one(c.draw, label, c.amounts(e.Kind)...)
 	case "stagger":

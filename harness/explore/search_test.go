@@ -65,7 +65,7 @@ func TestSearchCounts(t *testing.T) {
 // is found by varying what has some of them.
 func TestNoveltyGoesDeeper(t *testing.T) {
 	depth := func(novelty bool) (sum int) {
-		for _, seed := range []uint64{1, 10001, 20001} { // one search may be lucky
+		for _, seed := range []uint64{1, 10001, 20001, 30001, 40001} { // one search may be lucky
 			tally, err := Search{Runner: &abreast{simulate: deep, jobs: 1}, Subject: "reference", Seed: seed, Runs: 4000, Novelty: novelty}.Run(context.Background())
 			require.NoError(t, err)
 			sum += tally.Tuples

@@ -116,6 +116,8 @@ func (w *World) inject(ctx context.Context, n *node, step ringproof.Step) (machi
 		return w.staleName(ctx, n, step)
 	case ringproof.FaultClockSkew, ringproof.FaultSlowNetwork, ringproof.FaultSlowDisk:
 		return bend(n, *f, f.By.Std())
+	case ringproof.FaultPacketLoss:
+		return w.losePackets(n, step.Name, f.Percent)
 	}
 	return machines.Evidence{}, fmt.Errorf("%s is no fault of this world", step.Fault.Kind)
 }
@@ -200,17 +202,26 @@ func (w *World) loseReplies(step string, percent int, targets []string) (string,
 		if !ok {
 			return machines.Evidence{}, fmt.Errorf("%s is no fault of real time", ringproof.FaultReplyLoss)
 		}
-		most := 0
-		w.mark(n, func() {
-			if n.mute[step] = percent; percent == 0 {
-				delete(n.mute, step)
-			}
-			for _, of := range n.mute { // order: the largest
-				most = max(most, of)
-			}
-		})
-		return b.Mute(most, uint16(w.Subject.Etcd().Client))
+		return b.Mute(w.worst(n.mute, step, percent), uint16(w.Subject.Etcd().Client))
 	})
+}
+
+// losePackets has packets lost between the machine and others; 0 percent of a step end it.
+func (w *World) losePackets(n *node, step string, percent int) (machines.Evidence, error) {
+	return n.machine.Lose(w.worst(n.lossy, step, percent))
+}
+
+// worst is the most that any step loses of 100 at a machine, once this one loses so many.
+func (w *World) worst(lost map[string]int, step string, percent int) (most int) {
+	w.mark(nil, func() {
+		if lost[step] = percent; percent == 0 {
+			delete(lost, step)
+		}
+		for _, of := range lost { // order: the largest
+			most = max(most, of)
+		}
+	})
+	return most
 }
 
 // quieten stops what is on a machine, for which the observer must not wait from then on.
@@ -445,6 +456,9 @@ func (w *World) healOne(ctx context.Context, n *node, s ringproof.Step) error {
 		return nil
 	case slices.Contains([]ringproof.FaultKind{ringproof.FaultClockSkew, ringproof.FaultSlowNetwork, ringproof.FaultSlowDisk}, f.Kind):
 		_, err := bend(n, *f, -f.By.Std())
+		return err
+	case f.Kind == ringproof.FaultPacketLoss:
+		_, err := w.losePackets(n, s.Name, 0)
 		return err
 	case f.Kind == ringproof.FaultSleep:
 		w.mark(n, func() { n.paused = false })

@@ -82,6 +82,7 @@ type Host interface {
 
 	Block(t machines.Traffic, from ...netip.Addr) (machines.Evidence, error)
 	Unblock(context.Context) (machines.Evidence, error)
+	Lose(percent int) (machines.Evidence, error) // of 100 packets from and to the other machines, so many
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 }
 

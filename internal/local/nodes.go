@@ -43,7 +43,7 @@ type Kept interface {
 
 // onNodes are the faults that nodes of a cluster can have.
 var onNodes = slices.Concat([]ringproof.FaultKind{ringproof.FaultKill, ringproof.FaultPause, ringproof.FaultPartition, ringproof.FaultDiskFull, ringproof.FaultMachineLoss,
-	ringproof.FaultVolumeLoss, ringproof.FaultClockSkew, ringproof.FaultSlowNetwork, ringproof.FaultSlowDisk, ringproof.FaultAlarmRaised,
+	ringproof.FaultVolumeLoss, ringproof.FaultClockSkew, ringproof.FaultSlowNetwork, ringproof.FaultPacketLoss, ringproof.FaultSlowDisk, ringproof.FaultAlarmRaised,
 	ringproof.FaultForeignHand, ringproof.FaultKeysDamaged, ringproof.FaultAgentCrash, ringproof.FaultStaleView, ringproof.FaultSkippedView}, ofCluster)
 
 // ofCluster are those that nothing but a cluster has.

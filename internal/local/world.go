@@ -104,6 +104,7 @@ type node struct {
 	noted  [2]int          // the etcd and the disk whose log was noted last
 	dry    map[string]bool // by the steps that have its agent change nothing
 	mute   map[string]int  // of 100 replies, how many are lost, by step
+	lossy  map[string]int  // of 100 packets, how many are lost, by step
 	broken broken          // by the steps that keep its etcd from starting
 	copied string          // the state of the log that was copied to it; "": none was
 	taken  bool            // an etcd of another ring answers at its address
@@ -169,7 +170,7 @@ func Supports(world string, s ringproof.Step, limits error) error {
 		return nil
 	}
 	switch s.Fault.Kind {
-	case ringproof.FaultPartition, ringproof.FaultDiskFull, ringproof.FaultWrongRing, ringproof.FaultVolumeUnmounted:
+	case ringproof.FaultPartition, ringproof.FaultPacketLoss, ringproof.FaultDiskFull, ringproof.FaultWrongRing, ringproof.FaultVolumeUnmounted:
 		return fmt.Errorf("%s: %w", s.Fault.Kind, limits)
 	}
 	return nil
@@ -264,7 +265,7 @@ func (w *World) add(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	n := &node{name: name, machine: m, disk: 1, run: filepath.Join(w.dir, name), dry: map[string]bool{}, mute: map[string]int{}}
+	n := &node{name: name, machine: m, disk: 1, run: filepath.Join(w.dir, name), dry: map[string]bool{}, mute: map[string]int{}, lossy: map[string]int{}}
 	w.nodes = append(w.nodes, n)
 	if err := os.MkdirAll(n.run, 0o700); err != nil {
 		return err

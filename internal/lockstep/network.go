@@ -78,6 +78,7 @@ type network struct {
 	walls       map[byte]time.Duration
 	disks       map[byte]time.Duration // how much longer than others they take to sync
 	slow        map[byte]slowness
+	lossy       map[byte]lossiness
 	names       string // a file as /etc/hosts is; "": the host's
 	mute        map[byte]muteness
 	silent      map[uint64]bool // ends that hear nothing any more
@@ -131,6 +132,46 @@ func (n network) longer(f frame) (by time.Duration) {
 	return by
 }
 
+// lossiness is how many of 100 packets from and to a machine are lost, but those of some others.
+type lossiness struct {
+	percent int
+	exempt  []byte
+}
+
+// When TCP sends again what it has heard nothing of: a packet, or who it dials; each time after twice as long, but no
+// longer than the last (RFC 6298; Linux's TCP_RTO_MIN, TCP_TIMEOUT_INIT and TCP_RTO_MAX).
+const (
+	firstResent = 200 * time.Millisecond
+	firstRedial = time.Second
+	lastResent  = 120 * time.Second
+)
+
+// resent is how much longer a frame is under way that is lost on it, until it is sent again. What is sent meanwhile comes
+// with it. What says that there is room for more is not lost: the next one says so too.
+func (w *world) resent(f frame) (by time.Duration) {
+	percent := 0
+	for at, other := range map[byte]byte{f.SrcHost: f.DstHost, f.DstHost: f.SrcHost} { // order: either comes first
+		if l := w.lossy[at]; !slices.Contains(l.exempt, other) {
+			percent += l.percent - percent*l.percent/100 // it may be lost at either end
+		}
+	}
+	wait := firstResent
+	switch f.Kind {
+	case syn, synAck:
+		wait = firstRedial
+	case window:
+		return 0
+	}
+	if w.last[f.Conn] > f.At+int64(w.Latency+w.Jitter) {
+		return 0
+	}
+	for nth := uint64(1); int(mix(w.Seed, f.Conn, w.sent[f.Conn], uint64(f.At), nth)%100) < percent; nth++ {
+		by += wait
+		wait = min(2*wait, lastResent)
+	}
+	return by
+}
+
 // muteness is how many of 100 things are lost that come back to a machine, or from it, on what was dialled at a port.
 type muteness struct {
 	percent int
@@ -170,7 +211,7 @@ func (w *world) mutes(f frame) bool {
 
 func newNetwork() network {
 	return network{ports: map[port]*process{}, connections: map[uint64]connection{}, sent: map[uint64]uint64{}, last: map[uint64]int64{},
-		cut: map[cut]bool{}, dark: map[byte]bool{}, asleep: map[byte]int64{}, walls: map[byte]time.Duration{}, disks: map[byte]time.Duration{}, slow: map[byte]slowness{}, heard: map[dialled]*Heard{},
+		cut: map[cut]bool{}, dark: map[byte]bool{}, asleep: map[byte]int64{}, walls: map[byte]time.Duration{}, disks: map[byte]time.Duration{}, slow: map[byte]slowness{}, lossy: map[byte]lossiness{}, heard: map[dialled]*Heard{},
 		services: map[netip.AddrPort]*behind{}, mute: map[byte]muteness{}, silent: map[uint64]bool{}}
 }
 
@@ -236,7 +277,7 @@ func (w *world) dropDial(number uint64) bool {
 // carry gives a frame its time of arrival, after those before it, and whom it is for.
 func (w *world) carry(f frame) {
 	w.sent[f.Conn]++
-	f.At += int64(w.Latency) + int64(mix(w.Seed, f.Conn, w.sent[f.Conn])%uint64(w.Jitter)) + int64(w.longer(f))
+	f.At += int64(w.Latency) + int64(mix(w.Seed, f.Conn, w.sent[f.Conn])%uint64(w.Jitter)) + int64(w.longer(f)+w.resent(f))
 	f.At = max(f.At, w.last[f.Conn]+1)
 	w.last[f.Conn] = f.At
 	if f.DstHost == coordinatorHost {

@@ -65,6 +65,7 @@ const (
 	DoWall   = "wall"   // the wall clock of Machines is off by By
 	DoDisk   = "disk"   // the disks of Machines take By longer to sync
 	DoSlow   = "slow"   // what comes from and to Machines takes By longer, but among them, and to and from To
+	DoLose   = "lose"   // Percent of 100 packets are lost that come from and to Machines, but among them, and to and from To
 	DoMute   = "mute"   // Percent of 100 replies are lost that come from or to Machines, on what was dialled at Port
 	DoNames  = "names"  // Path is the /etc/hosts of whoever is started from now on
 	DoServe  = "serve"  // who connects to At, which is no machine, is connected to the Port of one of Machines
@@ -146,6 +147,10 @@ func (w *world) do(d Deed) error {
 	case DoSlow:
 		for _, m := range d.Machines {
 			w.slow[m] = slowness{d.By, append(slices.Concat(d.Machines, d.To), coordinatorHost)}
+		}
+	case DoLose:
+		for _, m := range d.Machines {
+			w.lossy[m] = lossiness{d.Percent, append(slices.Concat(d.Machines, d.To), coordinatorHost)}
 		}
 	case DoMute:
 		for _, m := range d.Machines {

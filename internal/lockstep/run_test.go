@@ -122,6 +122,10 @@ func TestLife(t *testing.T) {
 			"4.113s off: <nil>", "6.113s Get \"http://10.0.0.7\": context deadline exceeded", "6.113s 0 run, signal: killed, host is down",
 			"6.115s <nil>", "6.115s <nil>", "6.217s you are 10.0.0.1:33772, <nil>", `6.219s ordering shout: there is no deed "shout"`},
 		"slow": {"2ms <nil>", "104ms <nil>", "906ms you are 10.0.0.1:33770, <nil>", "908ms <nil>", "909ms you are 10.0.0.1:33770, <nil>", "911ms <nil>", "912ms you are 10.0.0.1:33770, <nil>", "914ms <nil>", "915ms you are 10.0.0.1:33770, <nil>"},
+		// A dial is tried again after a second, and what comes and goes after a fifth of one.
+		"lossy": {"2ms <nil>", "104ms <nil>", `2.104s Get "http://10.0.0.7": context deadline exceeded`, "3.106s you are 10.0.0.1:33771, <nil>", "3.307s you are 10.0.0.1:33771, <nil>",
+			"3.309s <nil>", "3.31s you are 10.0.0.1:33771, <nil>", "3.311s you are 10.0.0.1:33771, <nil>", "3.313s you are 10.0.0.1:33771, <nil>",
+			"3.314s <nil>", "3.316s you are 10.0.0.1:33771, <nil>"},
 		"unheard": {"2ms <nil>", "104ms cut: <nil>", "2.104s dial tcp 10.0.0.7:80: i/o timeout", "2.105s mend: <nil>", "3.107s cut: <nil>", "4.109s mend: <nil>",
 			"met 10.0.0.1:33771", "4.109s <nil>", "heard 0 bytes, <nil>"},
 		"disk":    {"2ms <nil>", "synced in 0s, <nil>", "6ms synced in 0s, <nil>, <nil>", "synced in 2s, <nil>", "4.01s synced in 2s, <nil>, <nil>", "synced in 0s, <nil>", "4.014s synced in 0s, <nil>, <nil>"},

@@ -358,6 +358,12 @@ func (h *host) Mute(percent int, port uint16) (machines.Evidence, error) {
 	return e, h.lab.orders.Do(lockstep.Deed{Do: lockstep.DoMute, Machines: h.numbers(), Percent: percent, Port: port})
 }
 
+// Lose has so many of 100 packets lost between the machine and others, but the run and its clients.
+func (h *host) Lose(percent int) (machines.Evidence, error) {
+	e := machines.Evidence{What: "network of machine " + h.name, Detail: fmt.Sprintf("%d of 100 packets are lost", percent)}
+	return e, h.lab.orders.Do(lockstep.Deed{Do: lockstep.DoLose, Machines: h.numbers(), To: []byte{seat}, Percent: percent})
+}
+
 // Suspend has the machine sleep: nothing runs there, and its monotonic clock stands still.
 func (h *host) Suspend() (machines.Evidence, error) {
 	e := machines.Evidence{What: "suspension of machine " + h.name, Detail: "its monotonic clock stands still"}

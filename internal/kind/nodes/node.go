@@ -53,6 +53,7 @@ type node struct {
 	linked  string            // the uid of the pod whose files the run's directory leads to
 	dns     string            // of that
 	blocked [][]string        // rules of iptables
+	losing  [][]string        // those by which some packets are lost
 	heard   []keeper.Heard    // by its keepers before this one
 }
 
@@ -525,6 +526,35 @@ func (n *node) Unblock(context.Context) (machines.Evidence, error) {
 		}
 	}
 	return machines.Evidence{What: "machine " + n.name, Detail: "nothing is dropped"}, errors.Join(errs...)
+}
+
+// Lose drops so many of 100 packets that go between pods here and those of the others' nodes; 0 ends it.
+func (n *node) Lose(percent int) (machines.Evidence, error) {
+	n.lab.mu.Lock()
+	others := slices.Clone(n.lab.nodes)
+	n.lab.mu.Unlock()
+	n.mu.Lock()
+	before, on := n.losing, n.on
+	n.losing = nil
+	n.mu.Unlock()
+	e := machines.Evidence{What: "loss of packets on machine " + n.name, Detail: fmt.Sprintf("%d of 100", percent)}
+	var errs []error
+	for _, rule := range before {
+		if on {
+			errs = append(errs, n.rule("-D", rule))
+		}
+	}
+	for _, other := range others {
+		if other == n || percent == 0 {
+			continue
+		}
+		for _, way := range []string{"-s", "-d"} {
+			rule := []string{way, other.pods.String(), "-m", "statistic", "--mode", "random", "--probability", fmt.Sprintf("0.%02d", percent)}
+			errs = append(errs, n.rule("-I", rule))
+			n.mark(func() { n.losing = append(n.losing, rule) })
+		}
+	}
+	return e, errors.Join(errs...)
 }
 
 // Reach dials an address of a pod: the node passes it on.

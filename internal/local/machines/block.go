@@ -36,9 +36,10 @@ func (b block) String() string {
 	return fmt.Sprintf("%sfrom %v", b.of, b.addr)
 }
 
-const tableName = "ringproof"
+// The tables of what is blocked and of what is lost.
+const blockTable, lossTable = "ringproof", "ringproof-loss"
 
-// firewall is the table of the machine whose process 1 is pid. Close it.
+// firewall is a table of the machine whose process 1 is pid. Close it.
 type firewall struct {
 	*nftables.Conn
 	ns      int
@@ -46,7 +47,7 @@ type firewall struct {
 	in, out *nftables.Chain
 }
 
-func openFirewall(pid int) (*firewall, error) {
+func openFirewall(pid int, table string) (*firewall, error) {
 	ns, err := unix.Open(fmt.Sprintf("/proc/%d/ns/net", pid), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("finding the machine's network namespace: %w", err)
@@ -56,7 +57,7 @@ func openFirewall(pid int) (*firewall, error) {
 		unix.Close(ns)
 		return nil, fmt.Errorf("opening nftables on the machine: %w", err)
 	}
-	f := &firewall{Conn: c, ns: ns, table: &nftables.Table{Name: tableName, Family: nftables.TableFamilyIPv4}}
+	f := &firewall{Conn: c, ns: ns, table: &nftables.Table{Name: table, Family: nftables.TableFamilyIPv4}}
 	f.in = &nftables.Chain{
 		Name: "in", Table: f.table, Type: nftables.ChainTypeFilter,
 		Hooknum: nftables.ChainHookInput, Priority: nftables.ChainPriorityFilter,
@@ -73,11 +74,14 @@ func (f *firewall) close() {
 	unix.Close(f.ns)
 }
 
+// Where addresses are in an IPv4 header.
+const source, destination = 12, 16
+
 // deny queues a block's rules, with what tells of which block their counters are.
 func (f *firewall) deny(b block) {
-	chain, offset := f.in, uint32(12) // the source in an IPv4 header
+	chain, offset := f.in, uint32(source)
 	if b.to {
-		chain, offset = f.out, 16
+		chain, offset = f.out, destination
 	}
 	a := b.addr.As4()
 	for _, ports := range b.of.rules() {
@@ -156,7 +160,7 @@ func lay(pid int, blocks []block) error {
 	if len(blocks) == 0 {
 		return nil
 	}
-	f, err := openFirewall(pid)
+	f, err := openFirewall(pid, blockTable)
 	if err != nil {
 		return err
 	}
@@ -238,7 +242,7 @@ func (m *Machine) enforce(fresh []block) (Evidence, error) {
 
 // witness sends a packet against each block and sees it dropped.
 func (m *Machine) witness(t *tether, blocks []block) (string, error) {
-	f, err := openFirewall(t.pid())
+	f, err := openFirewall(t.pid(), blockTable)
 	if err != nil {
 		return "", err
 	}
@@ -339,7 +343,7 @@ func (m *Machine) Unblock(ctx context.Context) (Evidence, error) {
 }
 
 func lift(pid int) error {
-	f, err := openFirewall(pid)
+	f, err := openFirewall(pid, blockTable)
 	if err != nil {
 		return err
 	}
@@ -388,7 +392,7 @@ func (m *Machine) tally(t *tether) {
 }
 
 func count(pid int) (n uint64, err error) {
-	f, err := openFirewall(pid)
+	f, err := openFirewall(pid, blockTable)
 	if err != nil {
 		return 0, err
 	}

@@ -82,6 +82,7 @@ func (*Machine) Block(Traffic, ...netip.Addr) (Evidence, error) { return Evidenc
 func (*Machine) BlockTo(...netip.Addr) (Evidence, error)        { return Evidence{}, errElsewhere }
 func (*Machine) Unblock(context.Context) (Evidence, error)      { return Evidence{}, errElsewhere }
 func (*Machine) Drops() (uint64, error)                         { return 0, errElsewhere }
+func (*Machine) Lose(int) (Evidence, error)                     { return Evidence{}, errElsewhere }
 func (*Machine) DialContext(context.Context, string, string) (net.Conn, error) {
 	return nil, errElsewhere
 }

@@ -40,6 +40,7 @@ type Machine struct {
 
 	mu     sync.Mutex
 	blocks []block
+	lossy  int // of 100 packets from and to others, how many are lost
 	host   *tether
 	volume string
 	bare   bool // the volume isn't mounted
@@ -136,6 +137,9 @@ func (m *Machine) boot(ctx context.Context, t *tether) error {
 	}
 	// Blocks first: not one packet may pass between the cable and the rules.
 	if err := lay(t.pid(), m.inForce()); err != nil {
+		return err
+	}
+	if err := m.leak(t.pid(), 0); err != nil {
 		return err
 	}
 	return m.lab.cable(m, t.pid())

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -223,6 +224,75 @@ func TestBlocks(t *testing.T) {
 	require.Contains(t, shown(t, e, err).Detail, "already in force")
 	_, err = b.Block(Traffic{}, b.Addr())
 	require.ErrorContains(t, err, "refused to block")
+}
+
+// TestLostPackets: some of what goes to and from other machines is, over a power cycle too, until it ends; nothing of
+// what comes from the run.
+func TestLostPackets(t *testing.T) {
+	if !sandboxed(t) {
+		return
+	}
+	ms := newLab(t, "m1", "m2", "m3")
+	a, b, c := ms[0], ms[1], ms[2]
+	const sent = 200
+	some := func(n int) bool { return 0 < n && n < sent }
+	e, err := a.Lose(50)
+	require.Contains(t, shown(t, e, err).Detail, "dropped")
+	assert.True(t, some(arrive(t, a, b, sent)), "what it sends")
+	assert.True(t, some(arrive(t, c, a, sent)), "what is sent to it")
+	assert.Equal(t, sent, arrive(t, b, c, sent), "what others say to each other")
+	assert.Equal(t, sent, arrive(t, a, a, sent), "what it says to itself")
+	assert.Equal(t, sent, arrive(t, nil, a, sent), "what the run says")
+
+	_, err = a.PowerOff()
+	require.NoError(t, err)
+	_, err = a.PowerOn(t.Context())
+	require.NoError(t, err)
+	assert.True(t, some(arrive(t, a, b, sent)), "after a power cycle")
+	e, err = a.Lose(20)
+	shown(t, e, err)
+	assert.True(t, some(arrive(t, a, b, sent)), "less")
+	e, err = a.Lose(0)
+	shown(t, e, err)
+	assert.Equal(t, sent, arrive(t, a, b, sent))
+	assert.Equal(t, sent, arrive(t, c, a, sent))
+}
+
+// arrive sends so many datagrams from one machine, or from the run, to another and counts what arrives.
+func arrive(t *testing.T, from, to *Machine, sent int) (n int) {
+	t.Helper()
+	var l net.PacketConn
+	in(t, to, func() (err error) { l, err = net.ListenPacket("udp4", to.Addr().String()+":7001"); return err })
+	defer l.Close()
+	in(t, from, func() error {
+		c, err := net.Dial("udp4", l.LocalAddr().String())
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		for range sent {
+			_, _ = c.Write([]byte("x")) // what is lost on its way out is told
+		}
+		return nil
+	})
+	for buffer := make([]byte, 8); ; n++ {
+		_ = l.SetReadDeadline(time.Now().Add(soon))
+		if _, _, err := l.ReadFrom(buffer); err != nil {
+			return n
+		}
+	}
+}
+
+// in does something on a machine's network; nil: on the run's.
+func in(t *testing.T, m *Machine, f func() error) {
+	t.Helper()
+	if m == nil {
+		require.NoError(t, f())
+		return
+	}
+	host, err := m.powered()
+	require.NoError(t, err)
+	require.NoError(t, inNetworkOf(host.pid(), f))
 }
 
 func TestPowerLossKeepsTheVolumeAndSwapEmptiesIt(t *testing.T) {

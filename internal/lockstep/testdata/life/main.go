@@ -28,7 +28,7 @@ import (
 func main() {
 	begun = time.Now()
 	do := map[string]func(){"pipes": pipes, "count": count, "foreign": foreign, "talk": talk, "serve": serve, "signals": signals, "heed": heed, "sleep": sleep,
-		"fault": fault, "clock": clock, "suspend": suspend, "doze": doze, "disk": disk, "write": write, "spin": spin, "hoard": hoard, "slow": slow, "echo": echo, "fed": fed, "wait": wait, "meet": meet, "sync": synced, "unheard": unheard, "greet": greet, "many": many, "brief": brief, "nag": nag, "press": press, "hearkens": hearkens, "floods": floods}[os.Args[1]]
+		"fault": fault, "clock": clock, "suspend": suspend, "doze": doze, "disk": disk, "write": write, "spin": spin, "hoard": hoard, "slow": slow, "lossy": lossy, "echo": echo, "fed": fed, "wait": wait, "meet": meet, "sync": synced, "unheard": unheard, "greet": greet, "many": many, "brief": brief, "nag": nag, "press": press, "hearkens": hearkens, "floods": floods}[os.Args[1]]
 	do()
 }
 
@@ -309,6 +309,21 @@ func slow() {
 	say("%v", orders.Do(lockstep.Deed{Do: lockstep.DoSlow, Machines: []byte{7}, To: []byte{1}, By: time.Hour}))
 	say("%v", ask(7))
 	say("%v", orders.Do(lockstep.Deed{Do: lockstep.DoSlow, Machines: []byte{1, 7}, By: time.Hour}))
+	say("%v", ask(7))
+}
+
+// lossy has what comes from and to a machine lost now and then, and sent again.
+func lossy() {
+	orders, err := lockstep.Order(context.Background())
+	say("%v", errors.Join(err, again(7, "serve").Start()))
+	time.Sleep(100 * time.Millisecond)
+	for _, percent := range []int{50, 0} {
+		say("%v", orders.Do(lockstep.Deed{Do: lockstep.DoLose, Machines: []byte{7}, Percent: percent}))
+		for range 3 {
+			say("%v", ask(7))
+		}
+	}
+	say("%v", orders.Do(lockstep.Deed{Do: lockstep.DoLose, Machines: []byte{7}, To: []byte{1}, Percent: 50}))
 	say("%v", ask(7))
 }
 
