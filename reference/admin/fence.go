@@ -21,9 +21,11 @@ type Fence struct {
 }
 
 // Led returns the fence of the lead whose nonce it is, and which lives by the lease. Unless that
-// one leads, there is none.
+// one leads, there is none. A lead that lives by another lease says nothing of when it ends: a
+// process read that it leads, the reply was under way for seconds, its lease ended and another took
+// the lead; by the new lease that it has got meanwhile it would lead beside that one.
 func (v View) Led(nonce string, by Lease) (f Fence, leads bool) {
-	if v.Lead == nil || v.Lead.Nonce != nonce {
+	if v.Lead == nil || v.Lead.Nonce != nonce || v.LeadLease != int64(by.ID) {
 		return Fence{}, false
 	}
 	return Fence{holds: []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(LeadKey), "=", v.LeadRevision)}, until: by.until}, true
@@ -36,7 +38,7 @@ func (v View) Led(nonce string, by Lease) (f Fence, leads bool) {
 // as soon as etcd takes it: while one is present nobody succeeds.
 func (v View) Succeeds(nonce string, by Lease) (f Fence, leads bool) {
 	c, stands := v.oldest(nonce)
-	if v.Lead != nil || !stands || !v.allStand() {
+	if v.Lead != nil || !stands || c.Lease != int64(by.ID) || !v.allStand() {
 		return Fence{}, false
 	}
 	holds := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(LeadKey), "=", 0), c.holds()}

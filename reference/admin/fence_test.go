@@ -166,16 +166,18 @@ func TestWhoLeavesIsNotAsked(t *testing.T) {
 // TestNothingIsChangedUnguarded: whoever forgets what a change was decided on, or
 // under which lead it is made, is refused before etcd is asked for anything.
 func TestNothingIsChangedUnguarded(t *testing.T) {
-	view := View{Lead: &Lead{Holder: "m1", Nonce: "ours"}, LeadRevision: 5}
+	view := View{Lead: &Lead{Holder: "m1", Nonce: "ours"}, LeadRevision: 5, LeadLease: 7}
 	late := end{math.MaxInt64, time.Unix(math.MaxInt32, 0)}
-	ours, leads := view.Led("ours", Lease{until: late})
+	ours, leads := view.Led("ours", Lease{7, late})
 	require.True(t, leads)
-	other, leads := view.Led("another's", Lease{until: late})
+	other, leads := view.Led("another's", Lease{7, late})
 	require.False(t, leads)
 	nobodys, leads := View{}.Led("", Lease{until: late})
 	require.False(t, leads)
-	long, leads := view.Led("ours", Lease{})
+	long, leads := view.Led("ours", Lease{ID: 7})
 	require.True(t, leads)
+	_, leads = view.Led("ours", Lease{8, late})
+	require.False(t, leads, "by another lease, whose end says nothing of the lead's")
 	on := []ring.Role{{ID: 7}}
 	for _, c := range []struct {
 		name   string
@@ -252,21 +254,23 @@ func TestWhoSucceeds(t *testing.T) {
 		queue  []Candidate
 		leases map[string]int64
 		nonce  string
+		by     clientv3.LeaseID
 		leads  bool
 	}{
-		"the oldest":                         {nil, []Candidate{m1, m2}, both, "a", true},
-		"the second":                         {nil, []Candidate{m1, m2}, both, "b", false},
-		"the second, once the first is gone": {nil, []Candidate{m2}, map[string]int64{"m2": 8}, "b", true},
-		"beside the lead":                    {&m2.Lead, []Candidate{m1, m2}, both, "a", false},
-		"nobody queues":                      {nil, nil, both, "a", false},
-		"one is present that doesn't queue":  {nil, []Candidate{m1}, both, "a", false},
-		"one queues by another lease":        {nil, []Candidate{m1, m2}, map[string]int64{"m1": 7, "m2": 9}, "a", false},
+		"the oldest":                         {nil, []Candidate{m1, m2}, both, "a", 7, true},
+		"the second":                         {nil, []Candidate{m1, m2}, both, "b", 8, false},
+		"the second, once the first is gone": {nil, []Candidate{m2}, map[string]int64{"m2": 8}, "b", 8, true},
+		"beside the lead":                    {&m2.Lead, []Candidate{m1, m2}, both, "a", 7, false},
+		"nobody queues":                      {nil, nil, both, "a", 7, false},
+		"one is present that doesn't queue":  {nil, []Candidate{m1}, both, "a", 7, false},
+		"it got another lease since":         {nil, []Candidate{m1, m2}, both, "a", 9, false},
+		"one queues by another lease":        {nil, []Candidate{m1, m2}, map[string]int64{"m1": 7, "m2": 9}, "a", 7, false},
 	} {
 		view := View{Lead: c.lead, Queue: c.queue, Presences: map[string]Presence{}, Leases: c.leases}
 		for machine := range c.leases {
 			view.Presences[machine] = Presence{Machine: machine}
 		}
-		f, leads := view.Succeeds(c.nonce, Lease{})
+		f, leads := view.Succeeds(c.nonce, Lease{ID: c.by})
 		require.Equal(t, c.leads, leads, name)
 		require.Equal(t, c.leads, len(f.holds) == 2, "%s: it holds while it stands and nobody has the record", name)
 	}

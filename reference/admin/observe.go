@@ -135,6 +135,7 @@ type View struct {
 	Leases       map[string]int64 // machine → lease of its presence
 	Lead         *Lead
 	LeadRevision int64       // create revision of the lead's key
+	LeadLease    int64       // that ends it
 	Queue        []Candidate // who stands for the lead, the oldest first
 
 	Revisions  map[string]int64 // key of the automation's → when it was written last
@@ -350,7 +351,7 @@ func (x *parsed) into(v *View, key string, value []byte, created, lease int64) e
 			err = errEndless
 		}
 		if err == nil {
-			v.Lead, v.LeadRevision = &lead, created
+			v.Lead, v.LeadRevision, v.LeadLease = &lead, created, lease
 		}
 	}
 	if err != nil {

@@ -131,7 +131,7 @@ func TestTheOldestSucceeds(t *testing.T) {
 		r, _ := reconciler(p, ring.Decision{})
 		r.Queues = true
 		r.Ring.Use("http://m1")
-		_, leads, err := r.Leads(t.Context(), admin.View{Queue: c.queue}, admin.Lease{})
+		_, leads, err := r.Leads(t.Context(), admin.View{Queue: c.queue}, admin.Lease{ID: 7})
 		require.Equal(t, c.leads, leads, name)
 		require.Equal(t, c.wrote, etcd.back, name)
 		require.Equal(t, c.takes != nil && !c.leads, err != nil, "%s: %v", name, err)
