@@ -405,6 +405,7 @@ const (
 	FaultPartition   FaultKind = "partition"
 	FaultStoreOutage FaultKind = "store-outage" // store calls fail
 	FaultStoreStale  FaultKind = "store-stale"  // store reads answer with the past
+	FaultStoreLost   FaultKind = "store-lost"   // what the subject keeps in its store is gone
 	FaultAgentCrash  FaultKind = "agent-crash"  // the subject's process dies at a named action or effect of its own
 	FaultStaleView   FaultKind = "stale-view"   // the subject decides on what it saw some decisions ago
 	FaultSkippedView FaultKind = "skipped-view" // the subject doesn't decide, so it never sees what was in between
@@ -459,7 +460,7 @@ type Fault struct {
 	Effect   string    `json:"effect,omitempty"`   // agent-crash: one call at the subject's seams, "etcd member-add"; instead of Action
 	Phase    string    `json:"phase,omitempty"`    // agent-crash: "before", "after", "reply-lost", "refused", "late", "unseen"
 	Decision string    `json:"decision,omitempty"` // stale-view, skipped-view: "next" (about the ring) or "boot" (about a start)
-	Leave    string    `json:"leave,omitempty"`    // volume-loss: "nothing", "directories", "identity", "copy-of-before", "damaged-log", "holed-log", "damaged-keyspace" or "ring-of-one"; keys-damaged: "nothing" or "nonsense"
+	Leave    string    `json:"leave,omitempty"`    // volume-loss: "nothing", "directories", "identity", "copy-of-before", "damaged-log", "holed-log", "damaged-keyspace" or "ring-of-one"; keys-damaged: "nothing" or "nonsense"; store-lost: "nothing", "as-made" or "made-anew"
 	At       string    `json:"at,omitempty"`       // start-failure: "before-log", "after-log" or "unreadable-log"
 	Remount  string    `json:"remount,omitempty"`  // volume-unmounted: "live" or "reboot"
 	Does     string    `json:"does,omitempty"`     // foreign-hand: "member-remove", "member-add" or "learner-add"; admission-denied: "create", "update" or "delete"
@@ -510,6 +511,8 @@ const (
 	LeaveDamaged = "damaged-log"      // the log has a wrong checksum in the middle
 	LeaveHoled   = "holed-log"        // a block in the middle of the log reads as zeros
 	LeaveGarbled = "damaged-keyspace" // the log is whole, and etcd can't open the keyspace beside it
+	LeaveMade    = "as-made"          // the store is as it was when it was made
+	LeaveAnew    = "made-anew"        // somebody has made the store again
 	LeaveForced  = "ring-of-one"      // somebody has started etcd on it with --force-new-cluster
 )
 

@@ -30,17 +30,34 @@ func (l *ledger) away(member ringproof.MemberID, at ringproof.Instant) bool {
 
 // unheard is until when nobody can have heard of a member that a fault had cut off until it healed. Whose packets
 // took half a second longer was given up by who had asked it a moment before; and who was not seen to serve once
-// they took no longer was as silent as before.
+// they took no longer, or for less than a visit, was as silent as before.
 func (l *ledger) unheard(member ringproof.MemberID, healed, at ringproof.Instant) ringproof.Instant {
-	since := l.h.Observations[l.observed(healed):l.observed(at)]
-	serves := func(o ringproof.Observation) bool { m, listed := o.Member(member); return listed && m.Serving }
 	switch {
-	case len(since) > 0 && !slices.ContainsFunc(since, serves):
+	case l.observed(at) > l.observed(healed) && !l.visits(member, healed, at):
 		return at
 	case healed > at.Add(-visit.Std()):
 		return healed - 1
 	}
 	return 0
+}
+
+// visits reports whether the member served for as long as a visit between the two moments.
+func (l *ledger) visits(member ringproof.MemberID, from, to ringproof.Instant) bool {
+	begun, last, serves := from, from, true // from the first look on, for all that anybody knows
+	for _, o := range l.h.Observations[l.observed(from):l.observed(to)] {
+		m, listed := o.Member(member)
+		switch up := listed && m.Serving; {
+		case up && !serves:
+			begun, last, serves = o.At, o.At, true
+		case up:
+			last = o.At
+		case serves && last.Sub(begun) >= visit.Std():
+			return true
+		default:
+			serves = false
+		}
+	}
+	return serves && to.Sub(begun) >= visit.Std()
 }
 
 // aged reports whether hours passed between the two moments, by the clocks of the

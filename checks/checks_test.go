@@ -1320,6 +1320,8 @@ func TestTheMarginOfWhoIsAway(t *testing.T) {
 		"back before anybody can have heard it": {"machine", 3, 14.5, false, ""},
 		"back in time":                          {"machine", 3, 12.5, false, "remove of 3"},
 		"back in time, and not heard any more":  {"machine", 4, 12.5, true, ""},
+		"back in time, for less than a visit":   {"machine", 4, 11.5, true, ""},
+		"back in time, for a visit":             {"machine", 4, 10.2, true, "remove of 3"},
 		"back, and not heard for less in all":   {"machine", 5.5, 12.5, true, "remove of 3"},
 		"back after less, though just now":      {"machine", 4.8, 14.5, false, "remove of 3"},
 	} {

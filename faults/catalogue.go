@@ -224,6 +224,24 @@ var catalogue = []Entry{
 		Sentence: func(f ringproof.Fault) string { return "answer the store reads of " + whom(f) + " with the past" },
 	},
 	{
+		Kind: ringproof.FaultStoreLost,
+		Doc:  "what the subject keeps in its store is gone, as where a file system isn't mounted, or a bucket was restored from a backup, or deleted and made again",
+		Params: Params{
+			{Name: "leave", Doc: "what is in it then: nothing, until it is given back; for good, what was in it when it was made, which is what was asked for then, and nothing that machines have written since; " +
+				"for good, what is in one that an operator makes, with all that is secret made anew", Values: []string{"nothing", ringproof.LeaveMade, ringproof.LeaveAnew}},
+			lasts,
+		},
+		Fairness: transient + " The members, their logs and the keys of the ring are as they were, and they say what is true. " +
+			"What the store doesn't know any more has happened all the same: no ring is bootstrapped beside the one that there is. " +
+			"A ring under TLS can certify nobody new with a store that was made anew, and no plan is drawn with that.",
+		Heals:  "what was taken away is there again; what was made is as it was left",
+		Worlds: withStore,
+		Unfelt: true,
+		Sentence: func(f ringproof.Fault) string {
+			return worded(f.Leave, "empty the store", ringproof.LeaveMade, "put the store back as it was made", ringproof.LeaveAnew, "make the store anew")
+		},
+	},
+	{
 		Kind: ringproof.FaultAgentCrash,
 		Seam: true,
 		Doc: "the subject is cut at a named action or effect of its own: its process dies before or after it, or lives on with the reply lost or the request refused. " +

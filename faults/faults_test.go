@@ -88,7 +88,7 @@ func TestForm(t *testing.T) {
 func TestCatalogueIsWhole(t *testing.T) {
 	kinds := []ringproof.FaultKind{
 		ringproof.FaultKill, ringproof.FaultPause, ringproof.FaultMachineLoss, ringproof.FaultVolumeLoss, ringproof.FaultDiskFull,
-		ringproof.FaultPartition, ringproof.FaultStoreOutage, ringproof.FaultStoreStale, ringproof.FaultAgentCrash,
+		ringproof.FaultPartition, ringproof.FaultStoreOutage, ringproof.FaultStoreStale, ringproof.FaultStoreLost, ringproof.FaultAgentCrash,
 		ringproof.FaultStaleView, ringproof.FaultSkippedView, ringproof.FaultReplyLoss, ringproof.FaultSlowNetwork, ringproof.FaultPacketLoss,
 		ringproof.FaultClockSkew, ringproof.FaultDiskSwap, ringproof.FaultTimePasses,
 		ringproof.FaultStartFailure, ringproof.FaultVolumeUnmounted, ringproof.FaultVolumeCopy,
@@ -196,6 +196,9 @@ func TestSentences(t *testing.T) {
 		"cut the power of all, for 2s, ended one by one, 3s apart": {Fault: &ringproof.Fault{Kind: ringproof.FaultKill, Target: "all", Scope: "machine", For: ringproof.Duration(2e9), Stagger: ringproof.Duration(3e9)}},
 		"kill etcd on leader":                                                           {Fault: &ringproof.Fault{Kind: ringproof.FaultKill, Target: "leader", Scope: "process"}},
 		"fail every store call of all, for 8s":                                          {Fault: &ringproof.Fault{Kind: ringproof.FaultStoreOutage, For: ringproof.Duration(8e9)}},
+		"empty the store, for 8s":                                                       {Fault: &ringproof.Fault{Kind: ringproof.FaultStoreLost, For: ringproof.Duration(8e9)}},
+		"put the store back as it was made":                                             {Fault: &ringproof.Fault{Kind: ringproof.FaultStoreLost, Leave: "as-made"}},
+		"make the store anew":                                                           {Fault: &ringproof.Fault{Kind: ringproof.FaultStoreLost, Leave: "made-anew"}},
 		"keep the others from hearing leader":                                           {Fault: &ringproof.Fault{Kind: ringproof.FaultPartition, Target: "leader", Shape: "one-way"}},
 		"crash the agent before promote number 2, started again after 5s":               {Fault: &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Action: "promote", Phase: "before", Nth: 2, For: ringproof.Duration(5e9)}},
 		"lose the reply of promote to the agent":                                        {Fault: &ringproof.Fault{Kind: ringproof.FaultAgentCrash, Action: "promote", Phase: "reply-lost", For: ringproof.Duration(5e9)}},

@@ -69,6 +69,9 @@ func Validate(f ringproof.Fault) []Problem {
 	if f.Kind == ringproof.FaultVolumeLoss && f.How == ringproof.Removed && (f.For > 0 || !slices.Contains([]string{"", "nothing", "identity"}, f.Leave)) {
 		problems = append(problems, Problem{Field: "how", Value: f.How, Message: "files that are removed while they are in use leave nothing, or the identity of the disk, and no machine is off for it"})
 	}
+	if f.Kind == ringproof.FaultStoreLost && f.For > 0 && f.Leave != "" && f.Leave != "nothing" {
+		problems = append(problems, Problem{Field: "for", Value: f.For.String(), Message: "a store that was made again stays as it is: only one that has nothing left is given back"})
+	}
 	if f.Kind == ringproof.FaultPartition && (f.From != "") != (f.Shape == "pair") {
 		problems = append(problems, Problem{Field: "from", Value: f.From, Missing: f.From == "", Message: "a pair has two ends: partition takes from with shape pair, and with no other"})
 	}

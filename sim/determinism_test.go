@@ -39,7 +39,7 @@ var repeated = []string{
 	"agent-crash-replace", "clock-skew-during-replace", "disk-full-follower", "disk-swap", "machine-lost-at-3", "majority-disks-lost",
 	"lead-suspended-in-a-change", "partition-during-grow", "paused", "reply-loss-during-grow", "rolling-restart", "skipped-view-grow", "slow-network-during-grow", "stale-view-replace",
 	"store-outage-during-replace", "store-stale-during-grow", "certificates-expire", "filesystem-mounted-late", "log-copied", "start-fails",
-	"dry-run", "duplicate-machine", "keys-damaged", "wrong-ring", "ring-of-one", "removed-by-hand", "alarm-by-hand", "slow-disk", "pair-cut", "name-late", "packets-lost-replace",
+	"dry-run", "duplicate-machine", "keys-damaged", "wrong-ring", "ring-of-one", "removed-by-hand", "alarm-by-hand", "slow-disk", "pair-cut", "name-late", "packets-lost-replace", "store-put-back",
 }
 
 // outcome is a run as far as another can be compared with it.

@@ -101,6 +101,7 @@ func init() {
 		ringproof.FaultDuplicate:       (*World).duplicate,
 		ringproof.FaultDryRun:          (*World).runDry,
 		ringproof.FaultKeysDamaged:     nothing,
+		ringproof.FaultStoreLost:       nothing,
 		ringproof.FaultForeignHand:     nothing,
 		ringproof.FaultAlarmRaised:     nothing,
 		ringproof.FaultSlowDisk:        (*World).slowDisk,
@@ -127,6 +128,8 @@ func (w *World) Do(ctx context.Context, s ringproof.Step, targets []string) (str
 		return w.rotate(s.Name, targets)
 	case s.Fault.Kind == ringproof.FaultTimePasses:
 		return w.letPass(s)
+	case s.Fault.Kind == ringproof.FaultStoreLost:
+		return w.loseStore(ctx, s)
 	case s.Fault.Kind == ringproof.FaultKeysDamaged:
 		return client.DamageBy(ctx, w.asking(), s.Fault.Leave)
 	case s.Fault.Kind == ringproof.FaultForeignHand:
@@ -672,6 +675,9 @@ func (w *World) Heal(ctx context.Context, s ringproof.Step, targets []string) er
 		return w.putBack(s.Name)
 	case s.Fault.Kind == ringproof.FaultTimePasses:
 		delete(w.passing, s.Name)
+		return nil
+	case s.Fault.Kind == ringproof.FaultStoreLost:
+		w.bucket.giveBack(s.Name)
 		return nil
 	case s.Fault.Kind == ringproof.FaultAlarmRaised:
 		return w.alarms.TakeBack(ctx, s.Name, w.asking(), w.Sleep)

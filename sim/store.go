@@ -5,12 +5,14 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/reference/store"
 )
 
@@ -23,6 +25,50 @@ const (
 // bucket is the store that the machines meet in. What is in it never changes.
 type bucket struct {
 	objects map[string][]byte
+	made    map[string][]byte // what was in it before any machine came
+	lost    map[string][]byte // what is to be given back, once none of those steps is on
+	empty   map[string]bool
+}
+
+// Maker is a subject that an operator can have make its store again.
+type Maker interface {
+	Subject
+	// Make makes the store, as Seed did.
+	Make(ctx context.Context) error
+}
+
+// loseStore takes out of the store what the fault doesn't leave in it, and tells how much that was.
+func (w *World) loseStore(ctx context.Context, s ringproof.Step) (string, error) {
+	b := &w.bucket
+	all := b.objects
+	switch b.objects = map[string][]byte{}; s.Fault.Leave {
+	case ringproof.LeaveMade:
+		maps.Copy(b.objects, b.made)
+	case ringproof.LeaveAnew:
+		maker, can := w.Subject.(Maker)
+		if !can {
+			return "", fmt.Errorf("the subject makes no store again (%w)", errors.ErrUnsupported)
+		}
+		if err := maker.Make(ctx); err != nil {
+			return "", err
+		}
+	default:
+		maps.Copy(b.lost, all)
+		b.empty[s.Name] = true
+	}
+	return fmt.Sprintf("of %d objects %d are left", len(all), len(b.objects)), nil
+}
+
+// giveBack puts back what a step took out, unless another still holds the bucket empty.
+func (b *bucket) giveBack(step string) {
+	if delete(b.empty, step); len(b.empty) == 0 {
+		maps.Copy(b.objects, b.lost)
+		clear(b.lost)
+	}
+}
+
+func newBucket() bucket {
+	return bucket{objects: map[string][]byte{}, lost: map[string][]byte{}, empty: map[string]bool{}}
 }
 
 // shelf is the bucket as one caller reaches it. Each call takes its time before

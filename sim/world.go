@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"time"
@@ -91,7 +92,7 @@ var _ ringproof.World = (*World)(nil)
 
 // New returns the world of one plan, with the subject in it.
 func New(seed uint64, s Subject) *World {
-	w := &World{Subject: s, engine: newEngine(seed), bucket: bucket{map[string][]byte{}}, places: map[string]*place{},
+	w := &World{Subject: s, engine: newEngine(seed), bucket: newBucket(), places: map[string]*place{},
 		dialers: map[*tls.Config]*identity{}, identities: map[string]*identity{}, members: map[*Machine]bool{}, steps: map[string]ringproof.FaultKind{}, swaps: map[string]bool{}, passing: map[string]bool{}}
 	w.network = newNetwork(w)
 	return w
@@ -199,6 +200,7 @@ func (w *World) Start(ctx context.Context, plan ringproof.Plan, recorder ringpro
 	if err := w.Subject.Seed(ctx, plan, w); err != nil {
 		return fmt.Errorf("seeding the subject: %w", err)
 	}
+	w.bucket.made = maps.Clone(w.bucket.objects)
 	if w.secure, err = w.Subject.Credentials(ctx); err != nil {
 		return fmt.Errorf("the subject's credentials: %w", err)
 	}

@@ -250,6 +250,24 @@ func (c *composer) safe() {
 	}
 	c.flags()
 	c.upgraded()
+	c.forgotten()
+}
+
+// forgotten has a store be put back as it was made only where somebody can tell it what it has forgotten: there is
+// no machine but those of the ring, so that not all that come to it are new, and nothing was asked for that the
+// store alone may know.
+func (c *composer) forgotten() {
+	asks := func(s ringproof.Step) bool { return s.Op != nil }
+	told := c.founding == 0 && c.plan.Ring.Machines == c.plan.Ring.Size && !slices.ContainsFunc(c.plan.Steps, asks)
+	for _, s := range c.plan.Steps {
+		switch f := s.Fault; {
+		case f == nil || f.Kind != ringproof.FaultStoreLost || f.Leave != ringproof.LeaveMade:
+		case told:
+			f.For = 0
+		default:
+			f.Leave = "nothing"
+		}
+	}
 }
 
 // machines is how many the plan needs. One on which etcd can't start for long gives

@@ -235,9 +235,7 @@ func (c *composer) param(f *ringproof.Fault, e faults.Entry, p faults.Param, lab
 	case "phase":
 		f.Phase = one(c.draw, label, phases...)
 	case "percent":
-		if f.Percent = one(c.draw, label, 20, 50, 100); e.Kind == ringproof.FaultPacketLoss {
-			f.Percent = one(c.draw, label, 5, 15, 40)
-		}
+		f.Percent = one(c.draw, label, percents(e.Kind)...)
 	case "by":
 		f.By = one(c.draw, label, c.amounts(e.Kind)...)
 	case "stagger":
@@ -265,13 +263,14 @@ func (c *composer) any(step any, p faults.Param, label string) {
 	}
 }
 
-// unknowable is what no subject can tell from what it is not, however right it is: a copy
+// unknowable is what no subject can tell from what it is not, however right it is: a store with
+// other authorities than the ring's, for a machine that was given its certificate by them; and a copy
 // of a disk that is younger than anybody's last word of that disk. The copy is made first, and
 // put back long after all that a fault lasts for, but where one may last for as long. And
 // nothing else happens before the ring has been asked: its members know what the copy has
 // forgotten, and if all lose their power at that moment, nobody does.
 func (c *composer) unknowable(leave string) bool {
-	return leave == ringproof.LeaveCopy && (c.outlasts() || c.founding > 0)
+	return leave == ringproof.LeaveAnew || leave == ringproof.LeaveCopy && (c.outlasts() || c.founding > 0)
 }
 
 func (c *composer) amounts(kind ringproof.FaultKind) []ringproof.Duration {
@@ -287,6 +286,14 @@ func (c *composer) amounts(kind ringproof.FaultKind) []ringproof.Duration {
 		return syncs
 	}
 	return delays
+}
+
+// percents are how many of 100 may be lost: replies, or the packets that are sent again.
+func percents(kind ringproof.FaultKind) []int {
+	if kind == ringproof.FaultPacketLoss {
+		return []int{5, 15, 40}
+	}
+	return []int{20, 50, 100}
 }
 
 // whatCrashes draws the action, or the single effect, at which an agent dies.

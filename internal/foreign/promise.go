@@ -196,6 +196,8 @@ func (p *Promise) fault(s ringproof.Step) error {
 		return p.lacks("has no seams at which %s could be done", kind)
 	case kind == ringproof.FaultStartFailure && !operator && !p.subject.Spec.Uses("Etcd"):
 		return p.lacks("uses {{.Etcd}} neither in start nor in create: it can't be kept from starting another")
+	case kind == ringproof.FaultStoreLost:
+		return p.lacks("meets in no store that this harness knows of")
 	case kind == ringproof.FaultRecordsDeleted:
 		return p.lacks("keeps of its ring what nobody here knows of")
 	case kind == ringproof.FaultKubeDelete && !s.Fault.Permanent():

@@ -19,6 +19,7 @@ import (
 	"github.com/ringproof/ringproof"
 	"github.com/ringproof/ringproof/internal/client"
 	"github.com/ringproof/ringproof/internal/local/machines"
+	"github.com/ringproof/ringproof/internal/trial"
 )
 
 // Do carries out an operation or applies a fault.
@@ -46,6 +47,12 @@ func (w *World) Do(ctx context.Context, s ringproof.Step, targets []string) (str
 		return w.loseReplies(s.Name, s.Fault.Percent, targets)
 	case ringproof.FaultKeysDamaged:
 		return client.DamageBy(ctx, w.asking(), s.Fault.Leave)
+	case ringproof.FaultStoreLost:
+		keeper, keeps := w.Subject.(trial.Keeper)
+		if !keeps {
+			return "", fmt.Errorf("the subject keeps no store (%w)", errors.ErrUnsupported)
+		}
+		return keeper.LoseStore(ctx, s)
 	case ringproof.FaultForeignHand:
 		return client.HandBy(ctx, w.asking(), s.Fault.Adds(), w.address(w.node(targets[0])), w.Sleep)
 	case ringproof.FaultAlarmRaised:
@@ -423,6 +430,11 @@ func (w *World) Heal(ctx context.Context, s ringproof.Step, targets []string) er
 	case ringproof.FaultReplyLoss:
 		_, err := w.loseReplies(s.Name, 0, targets)
 		return err
+	case ringproof.FaultStoreLost:
+		if keeper, keeps := w.Subject.(trial.Keeper); keeps {
+			return keeper.GiveStoreBack(s.Name)
+		}
+		return nil
 	case ringproof.FaultAlarmRaised:
 		return w.alarms.TakeBack(ctx, s.Name, w.asking(), w.Sleep)
 	case ringproof.FaultPartition:

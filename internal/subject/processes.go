@@ -38,6 +38,7 @@ type Processes struct {
 	plan  ringproof.Plan
 	dir   string
 	store string
+	empty map[string]bool // steps that hold the store empty
 
 	mu     sync.Mutex
 	faults map[string]seam.Faults // by machine
@@ -62,6 +63,14 @@ func (p *Processes) Supports(ringproof.Step) error { return nil }
 // Seed makes the store, as an operator would.
 func (p *Processes) Seed(ctx context.Context, site trial.Site, _ trial.Run) error {
 	p.plan, p.dir, p.store = site.Plan, site.Dir, "file://"+filepath.Join(site.Dir, "store")
+	p.empty = map[string]bool{}
+	if err := p.makeStore(ctx); err != nil || !slices.ContainsFunc(p.plan.Steps, losesStore) {
+		return err
+	}
+	return copyFiles(p.storeDir()+madeStore, p.storeDir())
+}
+
+func (p *Processes) makeStore(ctx context.Context) error {
 	_, err := p.ringadm(ctx, append([]string{"init", p.store}, pairs(specOf(p.plan.Ring))...)...)
 	return err
 }

@@ -76,7 +76,12 @@ func (s *Simulated[W, M]) Seed(ctx context.Context, plan ringproof.Plan, w W) er
 		}
 		s.mutants = append(s.mutants, m)
 	}
-	spec := specOf(plan.Ring)
+	return s.Make(ctx)
+}
+
+// Make makes the store anew, with what is asked for first.
+func (s *Simulated[W, M]) Make(ctx context.Context) error {
+	spec := specOf(s.plan.Ring)
 	if err := spec.Validate(); err != nil {
 		return err
 	}

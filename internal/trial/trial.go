@@ -55,6 +55,14 @@ type Subject interface {
 	Credentials(context.Context) (*tls.Config, error)
 }
 
+// Keeper is a subject whose machines meet in a store.
+type Keeper interface {
+	// LoseStore takes out of the store what a store-lost doesn't leave in it, and says how much that was.
+	LoseStore(ctx context.Context, s ringproof.Step) (string, error)
+	// GiveStoreBack puts back what a step took out, unless another still holds the store empty.
+	GiveStoreBack(step string) error
+}
+
 // ErrRefused says that the subject refused an operation.
 var ErrRefused = fmt.Errorf("%w by the subject", ringproof.ErrRefused)
 

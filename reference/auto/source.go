@@ -59,6 +59,9 @@ func (s *source) Learn(ctx context.Context, self store.Machine, known *launcher.
 	if err := store.Check(ctx, s.store); err != nil {
 		return err
 	}
+	if err := s.restore(ctx, *known); err != nil {
+		return err
+	}
 	if err := s.readSpec(ctx, known); err != nil {
 		return err
 	}
@@ -75,6 +78,37 @@ func (s *source) Heard() []string {
 		all = append(all, s.roster.machines[name].Address)
 	}
 	return all
+}
+
+// restore writes again what the store has lost of what this machine knows, as it was put back from a backup, or made
+// anew. It does so before the machine is registered: three have come again, one with a disk that was just emptied, and
+// where nothing says that their ring was bootstrapped, that one bootstraps another. The record that says so goes last,
+// as it is what is asked for. A store that answers from the past loses nothing by it: what is there can't be created.
+func (s *source) restore(ctx context.Context, known launcher.Known) error {
+	if s.silent || known.Identity == nil {
+		return nil
+	}
+	bootstraps := store.Log[store.Identity]{Store: s.store, Prefix: IdentityPrefix}
+	there, is, err := bootstraps.First(ctx)
+	switch {
+	case err != nil:
+		return err
+	case is && there.ClusterID() != known.Identity.ClusterID():
+		return fmt.Errorf("the store's bootstrap record is of ring %x, and this machine's ring is %x: nothing is learned from that store; give the machine its own, or restore that", there.ClusterID(), known.Identity.ClusterID())
+	case is:
+		return nil
+	}
+	specs := store.Log[store.Spec]{Store: s.store, Prefix: SpecPrefix}
+	if err := specs.Rewrite(ctx, slices.Repeat([]store.Spec{known.Spec}, known.SpecNumber)); err != nil {
+		return err
+	}
+	if known.Formed {
+		formed := store.Log[store.Formed]{Store: s.store, Prefix: FormedPrefix}
+		if err := formed.Rewrite(ctx, []store.Formed{known.Identity.Formed()}); err != nil {
+			return err
+		}
+	}
+	return bootstraps.Rewrite(ctx, []store.Identity{*known.Identity})
 }
 
 // readSpec takes the newest spec.

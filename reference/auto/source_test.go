@@ -40,6 +40,39 @@ func TestAuthorityIsNeverReplaced(t *testing.T) {
 	assert.ErrorContains(t, err, "remove all but the first")
 }
 
+// TestAStoreThatForgot: who knows of a ring says so before he says that he is there.
+func TestAStoreThatForgot(t *testing.T) {
+	bucket, err := store.Open(t.Context(), "file://"+t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, bucket.Close()) })
+	require.NoError(t, store.Init(t.Context(), bucket))
+	identity := func(token string) *store.Identity {
+		return &store.Identity{Token: token, Epoch: 1, Members: []store.InitialMember{
+			{Name: "m1", Machine: "m1", Disk: "d1", PeerURL: "https://10.0.0.1:2380", ClientURL: "https://10.0.0.1:2379"}}}
+	}
+	knows := launcher.Known{SpecNumber: 2, Spec: store.Spec{Nodes: 1, Version: "v3.6.16", Security: "tls"}, Identity: identity("ours"), Formed: true}
+	silent := source{store: bucket, silent: true}
+	require.NoError(t, silent.restore(t.Context(), knows))
+	keys, err := bucket.List(t.Context(), "")
+	require.NoError(t, err)
+	assert.Equal(t, []string{store.MarkerKey}, keys, "a dry run writes nothing")
+
+	s := source{store: bucket}
+	require.NoError(t, s.restore(t.Context(), launcher.Known{}), "who knows of none")
+	require.NoError(t, s.restore(t.Context(), knows))
+	var learned launcher.Known
+	require.NoError(t, s.readSpec(t.Context(), &learned))
+	require.NoError(t, s.readIdentity(t.Context(), &learned))
+	assert.Equal(t, knows.SpecNumber, learned.SpecNumber)
+	assert.Equal(t, knows.Spec, learned.Spec)
+	assert.Equal(t, knows.Identity, learned.Identity)
+	assert.True(t, learned.Formed)
+
+	require.NoError(t, s.restore(t.Context(), knows), "again")
+	knows.Identity = identity("another")
+	assert.ErrorContains(t, s.restore(t.Context(), knows), "nothing is learned from that store")
+}
+
 // stuck is a store that answers nothing for as long as somebody waits.
 type stuck struct{ store.Store }
 

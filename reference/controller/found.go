@@ -138,28 +138,16 @@ func (x *automation) restore(ctx context.Context, asked *v1alpha1.EtcdRing) erro
 		founding = append(founding, *x.identity)
 	}
 	err := errors.Join(
-		rewrite(ctx, store.Log[store.Authority]{Store: x.records, Prefix: kube.AuthorityPrefix}, x.signers.records),
-		rewrite(ctx, store.Log[store.Identity]{Store: x.records, Prefix: kube.IdentityPrefix}, founding))
+		store.Log[store.Authority]{Store: x.records, Prefix: kube.AuthorityPrefix}.Rewrite(ctx, x.signers.records),
+		store.Log[store.Identity]{Store: x.records, Prefix: kube.IdentityPrefix}.Rewrite(ctx, founding))
 	if n, _, unread := x.makings().Latest(ctx); unread == nil && n < x.made.n {
 		x.made.n, x.made.last = n, store.Made{} // it is noted again
 	}
 	if x.formed {
-		formed := store.Formed{ClusterID: fmt.Sprintf("%x", x.identity.ClusterID()), Epoch: x.identity.Epoch}
-		err = errors.Join(err, rewrite(ctx, store.Log[store.Formed]{Store: x.records, Prefix: kube.FormedPrefix}, []store.Formed{formed}))
+		err = errors.Join(err, store.Log[store.Formed]{Store: x.records, Prefix: kube.FormedPrefix}.Rewrite(ctx, []store.Formed{x.identity.Formed()}))
 	}
 	if err == nil {
 		x.restored = now
-	}
-	return err
-}
-
-// rewrite appends the records that are missing.
-func rewrite[T any](ctx context.Context, log store.Log[T], all []T) error {
-	n, _, err := log.Latest(ctx)
-	for ; err == nil && n < len(all); n++ {
-		if _, err = log.Append(ctx, n, all[n]); errors.Is(err, store.ErrExists) {
-			err = nil // somebody else has just done so
-		}
 	}
 	return err
 }

@@ -233,6 +233,9 @@ func renewBefore(lifetime time.Duration, machine, pair string) time.Duration {
 // deletes it while no agent runs.
 func (c *certificates) renew(signers authorities, p condition, lifetime time.Duration) (pki.Pair, error) {
 	authority, file := signers.of(p.name)
+	if x, shows := c.shown[p.name]; shows && string(x.ca) != string(authority.CertPEM()) {
+		return pki.Pair{}, errors.New("the store holds another authority than the one that has signed what the machines of this ring show, and none of them trusts it: restore the store's own")
+	}
 	subject := pki.Subject{CommonName: commonName(p.name, c.machine)}
 	if p.name != "client" {
 		subject.Hosts = []string{c.address, "localhost", "127.0.0.1"}

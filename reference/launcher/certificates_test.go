@@ -80,3 +80,33 @@ func TestCertificatesOfAnotherLifetime(t *testing.T) {
 	at(brief)
 	assert.False(t, c.due(pki.LeafLifetime), "all are of a year")
 }
+
+// TestNoCertificateOfAnotherAuthority: a store was made anew, and the others trust what its authority signs
+// as little as a stranger's.
+func TestNoCertificateOfAnotherAuthority(t *testing.T) {
+	begin := time.Now()
+	record, err := NewAuthority(begin, 1)
+	require.NoError(t, err)
+	c := signed(t, record)
+	c.host = dated{c.host, begin}
+	_, err = c.keep(t.Context(), pki.LeafLifetime)
+	require.NoError(t, err)
+	shown, err := readPair(c.host.Disk().Read, "peer")
+	require.NoError(t, err)
+
+	another, err := NewAuthority(begin, 1)
+	require.NoError(t, err)
+	c.authority = func(context.Context) (store.Authority, error) { return another, nil }
+	c.host = dated{c.host, begin.Add(pki.LeafLifetime * 3 / 4)}
+	changed, err := c.keep(t.Context(), pki.LeafLifetime)
+	require.NoError(t, err)
+	assert.False(t, changed)
+	still, err := readPair(c.host.Disk().Read, "peer")
+	require.NoError(t, err)
+	assert.Equal(t, shown, still)
+
+	c.authority = func(context.Context) (store.Authority, error) { return record, nil }
+	changed, err = c.keep(t.Context(), pki.LeafLifetime)
+	require.NoError(t, err)
+	assert.True(t, changed, "its own is back")
+}

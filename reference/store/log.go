@@ -110,6 +110,17 @@ func (l Log[T]) Append(ctx context.Context, after int, value T) (n int, err erro
 	return after + 1, nil
 }
 
+// Rewrite appends those of all the records that are missing. What is there is not compared.
+func (l Log[T]) Rewrite(ctx context.Context, all []T) error {
+	n, err := l.length(ctx)
+	for ; err == nil && n < len(all); n++ {
+		if _, err = l.Append(ctx, n, all[n]); errors.Is(err, ErrExists) {
+			err = nil // somebody else has just done so
+		}
+	}
+	return err
+}
+
 // named makes sure that an error of any Store names the key, once.
 func named(key string, err error) error {
 	if strings.Contains(err.Error(), key) {

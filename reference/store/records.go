@@ -281,6 +281,11 @@ type Formed struct {
 	Epoch     int    `json:"epoch"`
 }
 
+// Formed is the record that the ring has answered.
+func (i Identity) Formed() Formed {
+	return Formed{ClusterID: fmt.Sprintf("%x", i.ClusterID()), Epoch: i.Epoch}
+}
+
 // Validate tells what is wrong with the record.
 func (f Formed) Validate() error {
 	id, err := strconv.ParseUint(f.ClusterID, 16, 64)
