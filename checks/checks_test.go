@@ -822,6 +822,10 @@ func TestPlantedBugs(t *testing.T) {
 			h.Plan.Ring.ReplaceAfter = ringproof.Duration(10 * time.Second)
 			hitEarly(h, ringproof.Fault{Kind: ringproof.FaultStoreOutage})
 		}, says: "at most 8 membership changes, saw 9"},
+		{check: "work-bounded", name: "more than a lost store explains", want: bug, plant: func(h *ringproof.History) {
+			h.Plan.Ring.ReplaceAfter = ringproof.Duration(10 * time.Second)
+			hitEarly(h, ringproof.Fault{Kind: ringproof.FaultStoreLost})
+		}, says: "at most 8 membership changes, saw 9"},
 		{check: "work-bounded", name: "more than a pause explains for which nobody is replaced", want: bug, plant: func(h *ringproof.History) {
 			h.Plan.Ring.ReplaceAfter = ringproof.Duration(10 * time.Second)
 			hitEarly(h, ringproof.Fault{Kind: ringproof.FaultPause, Target: "m3", For: ringproof.Duration(3 * time.Second)})

@@ -68,7 +68,7 @@ func answeredFor(h *ringproof.History, at ringproof.Instant) (last *ringproof.Op
 // anybody: a store that is away does not.
 func calmAt(h *ringproof.History, at ringproof.Instant) bool {
 	return !slices.ContainsFunc(events(h, ringproof.EventFaultLanded), func(e ringproof.Event) bool {
-		if e.Fault == ringproof.FaultStoreOutage || e.Fault == ringproof.FaultStoreStale {
+		if e.Fault == ringproof.FaultStoreOutage || e.Fault == ringproof.FaultStoreStale || e.Fault == ringproof.FaultStoreLost {
 			return false
 		}
 		over, ends := faultOver(h, e)

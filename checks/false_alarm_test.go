@@ -24,6 +24,7 @@ func TestNoFalseAlarm(t *testing.T) {
 	cut := ringproof.Event{At: sec(10), Kind: ringproof.EventFaultLanded, Step: "cut", Fault: ringproof.FaultPartition, Machine: "m1"}
 	healed := ringproof.Event{Kind: ringproof.EventFaultHealed, Step: "cut", Machine: "m1"}
 	storeless := ringproof.Event{At: sec(10), Kind: ringproof.EventFaultLanded, Step: "store", Fault: ringproof.FaultStoreOutage}
+	forgetful := ringproof.Event{At: sec(10), Kind: ringproof.EventFaultLanded, Step: "store", Fault: ringproof.FaultStoreLost}
 	months := ringproof.Event{Kind: ringproof.EventFaultLanded, Step: "months", Fault: ringproof.FaultTimePasses}
 	for _, c := range []struct {
 		story string
@@ -37,6 +38,7 @@ func TestNoFalseAlarm(t *testing.T) {
 		{"for something else", called(27, "m2 has no etcd v3.6.16"), ""},
 		{"by one that is cut off", called(27, lost, cut), ""},
 		{"while the store is away", called(27, lost, storeless), "saw a call 1s after one"},
+		{"while the store is lost", called(27, lost, forgetful), "saw a call 1s after one"},
 		{"as months pass", called(27, lost, moved(months, 26.5)), ""},
 		{"a fault is over for a moment only", called(19, lost, cut, moved(healed, 12)), ""},
 		{"a fault came after the answer", called(23, lost, moved(cut, 22)), "saw a call 2s after one"},

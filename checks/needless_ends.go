@@ -201,7 +201,7 @@ func started(h *ringproof.History, at ringproof.Instant) map[string]bool {
 // beside the ring.
 var beside = map[ringproof.FaultKind]bool{ringproof.FaultAPIOutage: true, ringproof.FaultKubeKill: true, ringproof.FaultKubePause: true, ringproof.FaultStatusEmptied: true,
 	ringproof.FaultObjectsDeleted: true, ringproof.FaultObjectsEmptied: true, ringproof.FaultRecordsDeleted: true, ringproof.FaultUpgraded: true,
-	ringproof.FaultAdmissionDenied: true}
+	ringproof.FaultAdmissionDenied: true, ringproof.FaultStoreLost: true}
 
 // amongFaults reports whether a fault was on anywhere, or over for so short a time that not all have
 // caught up with it.

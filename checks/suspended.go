@@ -57,7 +57,7 @@ var stepEnds = map[ringproof.EventKind]bool{ringproof.EventStepDone: true, ringp
 
 // deafening are the faults by which a process of the subject goes by what was
 // asked for earlier, or is in the middle of an action for as long as they last.
-var deafening = []ringproof.FaultKind{ringproof.FaultStoreOutage, ringproof.FaultStoreStale, ringproof.FaultPause, ringproof.FaultSleep,
+var deafening = []ringproof.FaultKind{ringproof.FaultStoreOutage, ringproof.FaultStoreStale, ringproof.FaultStoreLost, ringproof.FaultPause, ringproof.FaultSleep,
 	ringproof.FaultKubePause, ringproof.FaultAPIOutage, ringproof.FaultPartition}
 
 // heard is when the subject must have heard what was written at since: hearsay

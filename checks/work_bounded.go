@@ -206,7 +206,7 @@ func unfelt(f ringproof.Fault, landed ringproof.FaultKind) bool {
 var automations = map[ringproof.FaultKind]bool{ringproof.FaultStoreOutage: true, ringproof.FaultStoreStale: true, ringproof.FaultStaleView: true,
 	ringproof.FaultSkippedView: true, ringproof.FaultAlarmRaised: true, ringproof.FaultKeysDamaged: true, ringproof.FaultDryRun: true, ringproof.FaultAPIOutage: true,
 	ringproof.FaultStatusEmptied: true, ringproof.FaultRecordsDeleted: true, ringproof.FaultUpgraded: true, ringproof.FaultKubeKill: true,
-	ringproof.FaultAdmissionDenied: true}
+	ringproof.FaultAdmissionDenied: true, ringproof.FaultStoreLost: true}
 
 // brief reports whether what the fault took is back before a spare takes its place. What of
 // several such comes to one long absence is counted by itself. Of an agent that alone is away,

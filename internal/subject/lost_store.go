@@ -20,8 +20,8 @@ const (
 	takenOut  = ".taken-out"
 )
 
-func losesStore(s ringproof.Step) bool {
-	return s.Fault != nil && s.Fault.Kind == ringproof.FaultStoreLost
+func putsStoreBack(s ringproof.Step) bool {
+	return s.Fault != nil && s.Fault.Kind == ringproof.FaultStoreLost && s.Fault.Leave == ringproof.LeaveMade
 }
 
 func (p *Processes) storeDir() string { return strings.TrimPrefix(p.store, "file://") }

@@ -64,7 +64,7 @@ func (p *Processes) Supports(ringproof.Step) error { return nil }
 func (p *Processes) Seed(ctx context.Context, site trial.Site, _ trial.Run) error {
 	p.plan, p.dir, p.store = site.Plan, site.Dir, "file://"+filepath.Join(site.Dir, "store")
 	p.empty = map[string]bool{}
-	if err := p.makeStore(ctx); err != nil || !slices.ContainsFunc(p.plan.Steps, losesStore) {
+	if err := p.makeStore(ctx); err != nil || !slices.ContainsFunc(p.plan.Steps, putsStoreBack) {
 		return err
 	}
 	return copyFiles(p.storeDir()+madeStore, p.storeDir())

@@ -94,7 +94,7 @@ func (s *source) restore(ctx context.Context, known launcher.Known) error {
 	case err != nil:
 		return err
 	case is && there.ClusterID() != known.Identity.ClusterID():
-		return fmt.Errorf("the store's bootstrap record is of ring %x, and this machine's ring is %x: nothing is learned from that store; give the machine its own, or restore that", there.ClusterID(), known.Identity.ClusterID())
+		return fmt.Errorf("the store's bootstrap record is of ring %x, and this machine's ring is %x: nothing is learned from that store; give the machine the store of its ring, or put that one's records back", there.ClusterID(), known.Identity.ClusterID())
 	case is:
 		return nil
 	}
